@@ -1,0 +1,1 @@
+"""The compactor: merges entries into net changes, invisibly to every reader."""

@@ -1,0 +1,1 @@
+"""Counters and balances that stay exact when many regions write at once."""

@@ -1,0 +1,1 @@
+"""Leases: one owner at a time, judged by elapsed time only."""

@@ -1,0 +1,1 @@
+"""The port to the table and what stands behind it."""
