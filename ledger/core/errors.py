@@ -28,8 +28,13 @@ What a caller can meet in normal use of one step (applied, rejected, unknown) is
 error: see `ledger.store.port`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ledger.core.entry import Entry
 
 
 class LedgerError(Exception):
@@ -66,7 +71,7 @@ class KeyConflict(LedgerError):
     `ours` is the change that was refused, `theirs` the one that is in the table.
     """
 
-    def __init__(self, message: str, *, ours: Any, theirs: Any) -> None:
+    def __init__(self, message: str, *, ours: Entry, theirs: Entry) -> None:
         super().__init__(message)
         self.ours = ours
         self.theirs = theirs
@@ -78,7 +83,7 @@ class OutcomeUnknown(LedgerError):
     Until the retry horizon passes, `Ledger.retry` writes the same entries again without harm.
     """
 
-    def __init__(self, message: str, *, entries: Sequence[Any]) -> None:
+    def __init__(self, message: str, *, entries: Sequence[Entry]) -> None:
         super().__init__(message)
         self.entries = tuple(entries)
 

@@ -1,0 +1,118 @@
+"""Exact amounts: ints and Decimals of up to 38 digits, in and out of DynamoDB's number form.
+
+DynamoDB numbers hold 38 significant digits, magnitudes from 1E-130 to 9.99...E+125 (Amazon
+DynamoDB Developer Guide, "Data types"). Sums are taken in a context wide enough for any number of
+such amounts in any order, and checked once at the end: an overflow in between is no overflow.
+"""
+
+from collections.abc import Iterable
+from decimal import Context, Decimal, Inexact, InvalidOperation
+
+from ledger.core.errors import AmountOverflow, InvalidAmount
+
+DIGITS_MAX = 38
+EXPONENT_MIN = -130
+EXPONENT_MAX = 125
+
+# From the last digit of the smallest amount to the first of the largest are 293 digits; the rest
+# is room for the carry of more addends than a table can hold.
+_WIDE = Context(prec=360, Emin=-1000, Emax=1000, traps=[Inexact, InvalidOperation])
+_SURELY_FITS = 10**DIGITS_MAX
+_PLAIN_EXPONENT = 40
+
+
+def exact(value: object) -> Decimal:
+    """Return `value` as an exact amount.
+
+    Raises:
+        InvalidAmount: not an int or Decimal, or not finite; floats are refused since the
+            decimal that was meant is no longer known.
+        AmountOverflow: over 38 significant digits, or outside 1E-130 to 9.99E+125.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = Decimal(value)
+        if -_SURELY_FITS < value < _SURELY_FITS:
+            return number
+    elif isinstance(value, Decimal):
+        number = value
+    else:
+        raise InvalidAmount(
+            f"amount {value!r} is a {type(value).__name__}: amounts are int or Decimal, never float"
+        )
+    return within_range(number)
+
+
+def within_range(number: Decimal) -> Decimal:
+    """Return `number` if DynamoDB can hold it exactly.
+
+    Raises:
+        InvalidAmount: not finite.
+        AmountOverflow: over 38 significant digits, or outside 1E-130 to 9.99E+125.
+    """
+    if not number.is_finite():
+        raise InvalidAmount(f"amount {number} is not a finite number")
+    if not number:
+        return Decimal(0)
+    try:
+        trimmed = number.normalize(_WIDE)
+    except (Inexact, InvalidOperation):
+        raise AmountOverflow(f"amount {_short(number)} has over {DIGITS_MAX} digits") from None
+    digits = len(trimmed.as_tuple().digits)
+    if digits > DIGITS_MAX:
+        raise AmountOverflow(
+            f"amount {_short(number)} has {digits} digits: an amount holds up to {DIGITS_MAX}"
+        )
+    if not EXPONENT_MIN <= trimmed.adjusted() <= EXPONENT_MAX:
+        raise AmountOverflow(
+            f"amount {_short(number)} lies outside 1E{EXPONENT_MIN} to 9.99E+{EXPONENT_MAX}"
+        )
+    return number
+
+
+def total(amounts: Iterable[Decimal]) -> Decimal:
+    """Add amounts exactly, in any order with the same result.
+
+    Raises:
+        AmountOverflow: the sum does not fit in 38 digits.
+    """
+    running = Decimal(0)
+    for amount in amounts:
+        running = _WIDE.add(running, amount)
+    return within_range(running)
+
+
+def add_wide(first: Decimal, second: Decimal) -> Decimal:
+    """Add two amounts exactly without a check of the range: for running sums only."""
+    return _WIDE.add(first, second)
+
+
+def parse(text: str) -> Decimal:
+    """Read an amount from text, as people and files write it.
+
+    Raises:
+        InvalidAmount: not a decimal number.
+        AmountOverflow: over 38 significant digits, or outside the range.
+    """
+    stripped = text.strip()
+    if not stripped.isascii() or "_" in stripped:
+        raise InvalidAmount(f"amount {text!r} is not a decimal number")
+    try:
+        number = Decimal(stripped)
+    except InvalidOperation:
+        raise InvalidAmount(f"amount {text!r} is not a decimal number") from None
+    return within_range(number)
+
+
+def to_text(number: Decimal) -> str:
+    """Write an amount as DynamoDB's `N` holds it: no trailing zeros, plain where that is short."""
+    if not number:
+        return "0"
+    trimmed = number.normalize(_WIDE)
+    if abs(trimmed.adjusted()) < _PLAIN_EXPONENT:
+        return format(trimmed, "f")
+    return str(trimmed)
+
+
+def _short(number: Decimal) -> str:
+    text = str(number)
+    return text if len(text) <= 60 else f"{text[:50]}... ({len(text)} characters)"  # noqa: PLR2004

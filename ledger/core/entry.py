@@ -1,0 +1,194 @@
+"""Entries and net changes, and their form as DynamoDB items.
+
+An item is a mapping from attribute names to DynamoDB's attribute values (`{"S": "eu-west-1"}`,
+`{"N": "2.5"}`, `{"B": b"..."}`), as the low-level client gives and takes them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from ledger.core import amounts, ids, keys
+from ledger.core.errors import DamagedItem, InvalidAmount, InvalidEntry
+from ledger.core.ids import EntryId
+
+AttributeValue = Mapping[str, Any]
+Item = Mapping[str, AttributeValue]
+Key = tuple[str, str]
+
+ITEM_BYTES_MAX = 400 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change of one counter.
+
+    `id` is its sort key; `at` the time in it, None for an entry that another tool wrote under a
+    key of its own. `region` is where it was written, `effective` the date that it is for.
+    """
+
+    counter: str
+    id: str
+    change: Decimal
+    region: str | None = None
+    note: str | None = None
+    effective: date | None = None
+
+    @property
+    def at(self) -> datetime | None:
+        """When the change was made, aware, in UTC; None for a foreign entry."""
+        parsed = ids.parse(self.id)
+        return parsed.at if parsed else None
+
+
+@dataclass(frozen=True, slots=True)
+class NetChange:
+    """The item that stands for merged entries of one collection.
+
+    `merged` holds the ids of entries that it counts and that may still be visible somewhere;
+    `version` is new at each write; only the region `home` may write it.
+    """
+
+    change: Decimal
+    count: int
+    merged: tuple[EntryId, ...]
+    version: str
+    until: str
+    home: str
+    generation: int = 1
+
+
+def key_of(item: Item) -> Key:
+    """Return partition and sort key of an item."""
+    return item["pk"]["S"], item["sk"]["S"]
+
+
+def entry_item(entry: Entry, *, shard: int = 0) -> dict[str, AttributeValue]:
+    """Return the item of an entry, to be put in this shard of its counter's collection."""
+    item: dict[str, AttributeValue] = {
+        "pk": {"S": keys.partition_key(entry.counter, shard)},
+        "sk": {"S": entry.id},
+        "change": {"N": amounts.to_text(entry.change)},
+    }
+    if entry.region is not None:
+        item["region"] = {"S": entry.region}
+    if entry.note is not None:
+        item["note"] = {"S": entry.note}
+    if entry.effective is not None:
+        item["effective"] = {"S": entry.effective.isoformat()}
+    return item
+
+
+def entry_of(item: Item) -> Entry:
+    """Read an entry from its item.
+
+    Raises:
+        DamagedItem: an attribute is missing or of another kind.
+    """
+    partition, sort_key = key_of(item)
+    place = keys.counter_of(partition)
+    effective = _text(item, "effective")
+    try:
+        return Entry(
+            counter=place[0] if place else partition,
+            id=sort_key,
+            change=number_of(item, "change"),
+            region=_text(item, "region"),
+            note=_text(item, "note"),
+            effective=None if effective is None else date.fromisoformat(effective),
+        )
+    except ValueError as error:
+        raise damaged(item, str(error)) from None
+
+
+def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
+    """Return the item of a net change in this partition."""
+    item: dict[str, AttributeValue] = {
+        "pk": {"S": partition},
+        "sk": {"S": keys.net_sort_key(net.generation)},
+        "change": {"N": amounts.to_text(net.change)},
+        "count": {"N": str(net.count)},
+        "merged": {"B": ids.pack_all(net.merged)},
+        "version": {"S": net.version},
+        "until": {"S": net.until},
+        "home": {"S": net.home},
+    }
+    return item
+
+
+def net_of(item: Item) -> NetChange:
+    """Read a net change from its item.
+
+    Raises:
+        DamagedItem: an attribute is missing, of another kind, or `merged` is damaged; a net
+            that cannot be read whole is never counted in part.
+    """
+    generation = keys.generation_of(item["sk"]["S"])
+    packed = item.get("merged", {}).get("B")
+    count = number_of(item, "count")
+    fields = {name: _text(item, name) for name in ("version", "until", "home")}
+    missing = [name for name, text in fields.items() if text is None]
+    if generation is None or missing or not isinstance(packed, bytes):
+        wrong = ", ".join(missing) or ("sk" if generation is None else "merged")
+        raise damaged(item, f"a net change needs {wrong}")
+    try:
+        merged = ids.unpack_all(packed)
+    except ValueError as error:
+        raise damaged(item, f"merged: {error}") from None
+    if count != count.to_integral_value() or count < len(merged):
+        raise damaged(item, f"count {count} does not fit {len(merged)} merged ids")
+    return NetChange(
+        change=number_of(item, "change"),
+        count=int(count),
+        merged=merged,
+        version=fields["version"] or "",
+        until=fields["until"] or "",
+        home=fields["home"] or "",
+        generation=generation,
+    )
+
+
+def number_of(item: Item, name: str) -> Decimal:
+    """Read a number attribute exactly.
+
+    Raises:
+        DamagedItem: it is missing, not a number, or beyond 38 digits.
+    """
+    text = item.get(name, {}).get("N")
+    if not isinstance(text, str):
+        raise damaged(item, f"{name} is not a number (N)")
+    try:
+        return amounts.parse(text)
+    except (InvalidAmount, ValueError) as error:
+        raise damaged(item, f"{name}: {error}") from None
+
+
+def checked_size(entry: Entry, size: int) -> None:
+    """Refuse an entry whose item is over DynamoDB's limit of 400 KB.
+
+    Raises:
+        InvalidEntry: `size` bytes are too many; nothing was written.
+    """
+    if size > ITEM_BYTES_MAX:
+        raise InvalidEntry(
+            f"entry of counter {entry.counter[:40]!r} takes {size:,} bytes:"
+            f" an item holds up to {ITEM_BYTES_MAX:,}; shorten the note"
+        )
+
+
+def damaged(item: Item, reason: str) -> DamagedItem:
+    """Return the error that names the item and what is wrong with it."""
+    partition, sort_key = key_of(item)
+    return DamagedItem(f"item {sort_key!r} of counter {partition!r} is damaged: {reason}")
+
+
+def _text(item: Item, name: str) -> str | None:
+    value = item.get(name)
+    if value is None:
+        return None
+    text = value.get("S")
+    if not isinstance(text, str):
+        raise damaged(item, f"{name} is not text (S)")
+    return text

@@ -1,0 +1,111 @@
+"""Entry ids: the time of a change in microseconds, then 64 bits that tell changes apart.
+
+As a sort key an id reads `2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887`; packed, in the `merged`
+list of a net change, it takes 16 bytes. The order of ids, of sort keys and of packed ids is the
+same: by time, then by suffix. An id is made once per change, before the first attempt to write it.
+"""
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ledger.core.errors import InvalidEntry
+
+SUFFIX_BITS = 64
+PACKED_BYTES = 16
+_HALF = PACKED_BYTES // 2
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FORM = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z#[0-9a-f]{16}", flags=re.ASCII)
+# The last moment that the four-digit year of a sort key can hold.
+_MICROSECONDS_MAX = (
+    datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - _EPOCH
+) // _MICROSECOND
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EntryId:
+    """The id of one change: microseconds since 1970 (UTC) and a 64-bit suffix."""
+
+    microseconds: int
+    suffix: int
+
+    @property
+    def at(self) -> datetime:
+        """The time of the change, aware, in UTC."""
+        return _EPOCH + timedelta(microseconds=self.microseconds)
+
+    def __str__(self) -> str:
+        """Return the sort key."""
+        return f"{self.at.isoformat(timespec='microseconds')[:-6]}Z#{self.suffix:016x}"
+
+    def pack(self) -> bytes:
+        """Return the 16 bytes that stand for this id in `merged`."""
+        return self.microseconds.to_bytes(_HALF, "big") + self.suffix.to_bytes(_HALF, "big")
+
+
+def entry_id(at: datetime, suffix: int) -> EntryId:
+    """Make an id from an aware time and a suffix.
+
+    Raises:
+        InvalidEntry: the time has no zone, or lies before 1970.
+    """
+    if at.tzinfo is None:
+        raise InvalidEntry(f"time {at.isoformat()} has no zone: give an aware datetime")
+    microseconds = (at - _EPOCH) // _MICROSECOND
+    if not 0 <= microseconds <= _MICROSECONDS_MAX:
+        raise InvalidEntry(f"time {at.isoformat()} lies outside the years 1970 to 9999")
+    return EntryId(microseconds, suffix)
+
+
+def suffix_of(counter: str, key: str) -> int:
+    """Return the suffix that every call with this key gives: 64 bits of SHA-256(counter, key).
+
+    A counter id holds no control characters, so the NUL between them makes the pair unambiguous.
+    """
+    digest = hashlib.sha256(counter.encode() + b"\0" + key.encode()).digest()
+    return int.from_bytes(digest[:_HALF], "big")
+
+
+def parse(sort_key: str) -> EntryId | None:
+    """Read a sort key; None if it is not in our form (then it is a foreign writer's)."""
+    if not _FORM.fullmatch(sort_key):
+        return None
+    try:
+        at = datetime.fromisoformat(sort_key[:27])
+    except ValueError:
+        return None
+    if at < _EPOCH:
+        return None
+    return EntryId((at - _EPOCH) // _MICROSECOND, int(sort_key[28:], 16))
+
+
+def pack_all(ids: Iterable[EntryId]) -> bytes:
+    """Return the `merged` bytes for a set of ids: 16 bytes each, in order, each once."""
+    return b"".join(entry.pack() for entry in sorted(set(ids)))
+
+
+def unpack_all(packed: bytes) -> tuple[EntryId, ...]:
+    """Read `merged` bytes.
+
+    Raises:
+        ValueError: not a whole number of ids, not in strictly rising order, or a time that no
+            sort key can hold; damaged bytes never pass for other ids in silence.
+    """
+    if len(packed) % PACKED_BYTES:
+        raise ValueError(f"{len(packed)} bytes are no whole number of {PACKED_BYTES}-byte ids")
+    found = tuple(
+        EntryId(
+            int.from_bytes(packed[start : start + _HALF], "big"),
+            int.from_bytes(packed[start + _HALF : start + PACKED_BYTES], "big"),
+        )
+        for start in range(0, len(packed), PACKED_BYTES)
+    )
+    if any(one >= other for one, other in itertools.pairwise(found)):
+        raise ValueError("the ids are not in rising order, each once")
+    if found and found[-1].microseconds > _MICROSECONDS_MAX:
+        raise ValueError("an id lies after the year 9999")
+    return found
