@@ -1,0 +1,207 @@
+"""One region's table in memory: the port's semantics without a network.
+
+Shipped as public API for tests of programs that use the ledger, and the ground that simulations
+stand on. The conformance suite that every other store passes holds for it too. `pages_max` items
+make a page, so that paging is exercised with few items.
+"""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from zlib import crc32
+
+from ledger.core import amounts
+from ledger.core.capacity import item_size
+from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_of
+from ledger.core.errors import AmountOverflow, RequestRefused
+from ledger.store.port import (
+    BATCH_WRITES_MAX,
+    TRANSACTION_ACTIONS_MAX,
+    Action,
+    Applied,
+    BatchOutcome,
+    BatchWrite,
+    Check,
+    Delete,
+    Outcome,
+    Page,
+    Put,
+    Rejected,
+    Update,
+    Write,
+    holds,
+)
+
+
+class Table:
+    """The items of one region, apart from the store that reaches them.
+
+    Several stores can share a table, as several processes share a region.
+    """
+
+    def __init__(self) -> None:
+        self.partitions: dict[str, dict[str, Item]] = {}
+
+    def get(self, key: Key) -> Item | None:
+        """Return the item under a key."""
+        return self.partitions.get(key[0], {}).get(key[1])
+
+    def set(self, key: Key, item: Item | None) -> None:
+        """Put an item under its key, or take it away."""
+        if item is not None:
+            self.partitions.setdefault(key[0], {})[key[1]] = item
+            return
+        partition = self.partitions.get(key[0], {})
+        partition.pop(key[1], None)
+        if not partition:
+            self.partitions.pop(key[0], None)
+
+    def items(self) -> Iterator[Item]:
+        """Yield every item, partition by partition, in order of sort keys."""
+        for partition in list(self.partitions.values()):
+            yield from (partition[key] for key in sorted(partition, key=str.encode))
+
+
+class MemoryStore:
+    """A `Store` over a `Table`."""
+
+    def __init__(
+        self, region: str, table: Table | None = None, *, page_items_max: int = 1000
+    ) -> None:
+        self.region = region
+        self.table = Table() if table is None else table
+        self.page_items_max = page_items_max
+        self._tokens: dict[str, tuple[Action, ...]] = {}
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+        return self._apply((write,))
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do up to 25 unconditional writes of different items."""
+        _check_actions(writes, BATCH_WRITES_MAX)
+        for write in writes:
+            self._apply((write,))
+        return BatchOutcome()
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do up to 100 actions, all or none."""
+        _check_actions(actions, TRANSACTION_ACTIONS_MAX)
+        if token is not None and token in self._tokens:
+            if self._tokens[token] != tuple(actions):
+                raise RequestRefused(f"token {token!r} was used for another transaction")
+            return Applied()
+        outcome = self._apply(actions)
+        if token is not None and isinstance(outcome, Applied):
+            self._tokens[token] = tuple(actions)
+        return Applied() if isinstance(outcome, Applied) else outcome
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:  # noqa: ARG002
+        """Read one item."""
+        return self.table.get(key)
+
+    async def query(
+        self,
+        partition: str,
+        *,
+        consistent: bool = True,  # noqa: ARG002 (one copy: every read is consistent)
+        after: Key | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        limit: int | None = None,
+    ) -> Page:
+        """Read one page of a partition in ascending order."""
+        items = self.table.partitions.get(partition, {})
+        wanted = sorted(
+            (
+                key
+                for key in items
+                if (after is None or key.encode() > after[1].encode())
+                and (first is None or key.encode() >= first.encode())
+                and (last is None or key.encode() <= last.encode())
+            ),
+            key=str.encode,
+        )
+        bound = min(limit or self.page_items_max, self.page_items_max)
+        page = [items[key] for key in wanted[:bound]]
+        more = len(wanted) > bound
+        return Page(page, after=(partition, wanted[bound - 1]) if more else None)
+
+    async def scan(
+        self,
+        *,
+        segment: int = 0,
+        segments: int = 1,
+        after: Key | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Page:
+        """Read one page of one segment."""
+        places = sorted(
+            (crc32(partition.encode()), partition, key)
+            for partition, items in self.table.partitions.items()
+            if crc32(partition.encode()) % segments == segment
+            for key in items
+        )
+        if after is not None:
+            last = (crc32(after[0].encode()), *after)
+            places = [place for place in places if place > last]
+        bound = min(limit or self.page_items_max, self.page_items_max)
+        items = [self.table.partitions[place[1]][place[2]] for place in places[:bound]]
+        if attributes:
+            items = [{name: item[name] for name in attributes if name in item} for item in items]
+        more = len(places) > bound
+        return Page(items, after=places[bound - 1][1:] if more else None)
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+    def _apply(self, actions: Sequence[Action]) -> Outcome:
+        found = [self.table.get(action.key) for action in actions]
+        failed = {
+            position: item
+            for position, (action, item) in enumerate(zip(actions, found, strict=True))
+            if not holds(action.condition, item)
+        }
+        if failed:
+            return Rejected(failed)
+        images = [_image(action, item) for action, item in zip(actions, found, strict=True)]
+        for action, image in zip(actions, images, strict=True):
+            self.table.set(action.key, image)
+        return Applied(images[0] if isinstance(actions[0], Update) else None)
+
+
+def _image(action: Action, item: Item | None) -> Item | None:
+    """Return the item after an action."""
+    match action:
+        case Put():
+            image: Item | None = action.item
+        case Delete():
+            return None
+        case Check():
+            return item
+        case Update():
+            image = _updated(action, item)
+    if image is not None and item_size(image) > ITEM_BYTES_MAX:
+        raise RequestRefused(f"item {action.key} is over {ITEM_BYTES_MAX:,} bytes")
+    return image
+
+
+def _updated(update: Update, item: Item | None) -> Item:
+    image: dict[str, AttributeValue] = dict(item or {})
+    image["pk"], image["sk"] = {"S": update.key[0]}, {"S": update.key[1]}
+    for name, addend in update.add.items():
+        before = number_of(image, name) if name in image else Decimal(0)
+        try:
+            after = amounts.total([before, Decimal(addend["N"])])
+        except AmountOverflow as error:
+            raise RequestRefused(str(error)) from None
+        image[name] = {"N": amounts.to_text(after)}
+    image.update(update.set)
+    return image
+
+
+def _check_actions(actions: Sequence[Action], most: int) -> None:
+    if not 1 <= len(actions) <= most:
+        raise RequestRefused(f"{len(actions)} actions in one request: the limit is 1 to {most}")
+    if len({action.key for action in actions}) < len(actions):
+        raise RequestRefused("two actions of one request are on the same item")

@@ -1,0 +1,208 @@
+"""The port to the table: operations as frozen values, outcomes of writes, conditions.
+
+Every part of the ledger reads and writes one region's table through a `Store` and through nothing
+else. A write ends in one of three ways:
+
+- `Applied`: it is durable in this region;
+- `Rejected`: its condition was false; nothing was written;
+- `Unknown`: no answer, or a 5xx. It may have been applied, may not have been, and may yet be: a
+  request that is still in flight can land later. Repeating it is the caller's choice.
+
+What is known not to have been applied is repeated by the store itself, within a bound (throttling,
+transaction conflicts, connections never made, unprocessed items of a batch), and after that raised
+as a `StoreError`: no `StoreError` raised by a write leaves anything written by that call.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ledger.core.entry import AttributeValue, Item, Key, key_of
+
+BATCH_WRITES_MAX = 25
+TRANSACTION_ACTIONS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The item is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The item is there and this attribute has this value."""
+
+    attribute: str
+    value: AttributeValue
+
+
+Condition = Absent | Equals
+
+
+def holds(condition: Condition | None, item: Item | None) -> bool:
+    """Tell whether a condition is true of the item that is there, or of its absence."""
+    match condition:
+        case None:
+            return True
+        case Absent():
+            return item is None
+        case Equals(attribute, value):
+            return item is not None and item.get(attribute) == value
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Put a whole item in place of whatever is there."""
+
+    item: Item
+    condition: Condition | None = None
+
+    @property
+    def key(self) -> Key:
+        """Partition and sort key of the item."""
+        return key_of(self.item)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an item; no error if it is not there. `size_bytes` is its size, if known, for cost."""
+
+    key: Key
+    condition: Condition | None = None
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Add numbers to attributes and set others; makes the item if it is not there."""
+
+    key: Key
+    add: Mapping[str, AttributeValue] = field(default_factory=dict)
+    set: Mapping[str, AttributeValue] = field(default_factory=dict)
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Write nothing; the transaction stands only if the condition is true."""
+
+    key: Key
+    condition: Condition
+
+
+Write = Put | Delete | Update
+BatchWrite = Put | Delete
+Action = Put | Delete | Update | Check
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The write is durable in this region; `item` is the new item after an `Update`."""
+
+    item: Item | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A condition was false, so nothing was written.
+
+    `found` maps the position of each failed action (0 for a single write) to the item that was
+    there, None for no item.
+    """
+
+    found: Mapping[int, Item | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No answer: the write may have been applied, or may yet be. `cause` is one line."""
+
+    cause: str
+
+
+Outcome = Applied | Rejected | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch, by position; what is in neither list was applied.
+
+    `unprocessed` were not written, after every try allowed; `unknown` may have been.
+    """
+
+    unprocessed: tuple[int, ...] = ()
+    unknown: tuple[int, ...] = ()
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a Query or Scan; `after` is where the next begins, None at the end.
+
+    `read_units` is DynamoDB's own count where it was asked for: with a projection the size of
+    what was read cannot be told from what came back.
+    """
+
+    items: Sequence[Item]
+    after: Key | None = None
+    read_units: float | None = None
+
+
+class Store(Protocol):
+    """One region's table.
+
+    Reads are repeated by the store within its bound, then raise `Unreachable` or `Throttled`.
+    Any method may raise `AccessDenied`, `TableMissing` or `RequestRefused`.
+    """
+
+    @property
+    def region(self) -> str:
+        """The region that this store reads and writes."""
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do up to 25 unconditional writes of different items, each on its own."""
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do up to 100 actions on different items, all or none, in this region.
+
+        `token` makes repeats within ten minutes harmless, in this region.
+        """
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Read one item, None if it is not there."""
+
+    async def query(
+        self,
+        partition: str,
+        *,
+        consistent: bool = True,
+        after: Key | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        limit: int | None = None,
+    ) -> Page:
+        """Read one page of a partition in ascending order of sort keys.
+
+        `first` and `last` bound the sort keys, both included.
+        """
+
+    async def scan(
+        self,
+        *,
+        segment: int = 0,
+        segments: int = 1,
+        after: Key | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Page:
+        """Read one page of one segment of the table, eventually consistent.
+
+        All items of a partition lie in one segment and follow each other. `attributes` names
+        what comes back; empty for everything.
+        """
+
+    async def close(self) -> None:
+        """Give back connections; the store is not used afterwards."""
