@@ -97,7 +97,14 @@ class ReadTooSlow(LedgerError):
 
 
 class SettingsError(LedgerError):
-    """The settings break a rule; the message names file, line and rule where it can."""
+    """The settings break a rule; the message names file, line and rule where it can.
+
+    `problems` has every broken rule that was found, each in one line; the message is the first.
+    """
+
+    def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems) or (message,)
 
 
 class LeaseLost(LedgerError):

@@ -1,0 +1,286 @@
+"""Where settings come from, and where to point when one is wrong.
+
+`Settings` knows the rules; this module knows places: the lines of a YAML file, the names of
+`LEDGER_*` variables, the arguments of a call. It reads all three into one plain mapping, and turns
+the problems that pydantic finds in it into a `SettingsError` that names the place of each.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_settings import BaseSettings, EnvSettingsSource
+from pydantic_settings import SettingsError as UnreadableVariable
+
+from ledger.core.errors import SettingsError
+
+CONFIG_VARIABLE = "LEDGER_CONFIG"
+DEFAULT_FILE = Path("regions.yaml")
+PREFIX = "LEDGER_"
+NESTING = "__"
+FILE_BYTES_MAX = 1_000_000
+"""Larger than any settings file: a data file named by mistake is not parsed."""
+NESTING_MAX = 8
+"""Deeper than any setting: bounds the walk through a file whose aliases form a ring."""
+VALUE_SHOWN_CHARACTERS_MAX = 60
+
+Location = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A broken relation: the fields that take part, the one to blame first, and the message."""
+
+    fields: tuple[str, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One broken rule, the locations that can be blamed for it, and the text without a place."""
+
+    locations: tuple[Location, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The values of each source, and the lines of the file, to find a problem's place in."""
+
+    file: str | None = None
+    lines: Mapping[Location, int] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    file_values: Mapping[str, Any] = field(default_factory=dict)
+
+    def merged(self) -> dict[str, Any]:
+        """Give the values of all sources: arguments before variables before the file."""
+        return merge(merge(self.file_values, self.variables), self.arguments)
+
+    def place(self, locations: tuple[Location, ...]) -> str:
+        """Name the first place that gave one of the locations: argument, variable or line."""
+        for location in locations:
+            if _reaches(self.arguments, location):
+                return ""
+            if _reaches(self.variables, location):
+                return f"{_variable(location)}: "
+            if line := _line(self.lines, location):
+                return f"{self.file}, line {line}: "
+        return f"{self.file}: " if self.file else ""
+
+
+def read_sources(
+    settings_type: type[BaseSettings], path: str | Path | None, arguments: Mapping[str, Any]
+) -> Sources:
+    """Read the file that `path`, LEDGER_CONFIG or ./regions.yaml names, and the variables.
+
+    Raises:
+        SettingsError: the file is missing, unreadable or no YAML mapping, or has a key twice; or a
+            variable that should be JSON is not.
+    """
+    variables = read_variables(settings_type)
+    named = path or os.environ.get(CONFIG_VARIABLE)
+    chosen = Path(named) if named else DEFAULT_FILE
+    if not named and not chosen.exists():
+        if "regions" not in variables and "regions" not in arguments:
+            raise SettingsError(
+                f"no settings: there is no {DEFAULT_FILE} in the current directory; "
+                f"name a file with --config or {CONFIG_VARIABLE}"
+            )
+        return Sources(variables=variables, arguments=arguments)
+    values, lines = read_file(chosen)
+    return Sources(
+        file=str(chosen),
+        lines=lines,
+        variables=variables,
+        arguments=arguments,
+        file_values=values,
+    )
+
+
+def read_variables(settings_type: type[BaseSettings]) -> dict[str, Any]:
+    """Give the values of the `LEDGER_*` variables, nested at `__`."""
+    try:
+        return dict(
+            EnvSettingsSource(settings_type, env_prefix=PREFIX, env_nested_delimiter=NESTING)()
+        )
+    except UnreadableVariable as error:
+        for name in settings_type.model_fields:
+            if f'"{name}"' in str(error):
+                variable = _variable((name,))
+                raise SettingsError(
+                    f"{variable}: must be JSON, or use {variable}{NESTING}..."
+                ) from None
+        raise SettingsError(str(error)) from None
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
+    """Give the mapping in a YAML file, and the line of each location in it.
+
+    Raises:
+        SettingsError: as for `read_sources`.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: there is no such settings file") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
+    if len(content) > FILE_BYTES_MAX:
+        raise SettingsError(f"{path}: over {FILE_BYTES_MAX} bytes, so no settings file")
+    return _parse(str(path), content)
+
+
+def _parse(name: str, content: bytes) -> tuple[dict[str, Any], dict[Location, int]]:
+    try:
+        loader = yaml.SafeLoader(content)
+        node = loader.get_single_node()
+        if node is None:
+            return {}, {}
+        if not isinstance(node, yaml.MappingNode):
+            raise SettingsError(f"{name}, line 1: settings are `name: value` pairs")
+        lines = dict(_walk(name, node, ()))
+        return loader.construct_document(node), lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}, line {mark.line + 1}" if mark else name
+        raise SettingsError(f"{where}: not YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        # A ValueError comes from a date such as 2026-13-45, and from bytes that are no UTF-8.
+        raise SettingsError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def _walk(name: str, node: yaml.Node, location: Location) -> Iterator[tuple[Location, int]]:
+    """Yield each location below a node with its line.
+
+    Raises:
+        SettingsError: a key appears twice (YAML's own loader would silently take the last).
+    """
+    if len(location) >= NESTING_MAX:
+        return
+    if isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield (*location, index), value.start_mark.line + 1
+            yield from _walk(name, value, (*location, index))
+    elif isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            text, line = str(key.value), key.start_mark.line + 1
+            if text in seen:
+                raise SettingsError(
+                    f"{name}, line {line}: {text!r} is there twice, first in line {seen[text]}"
+                )
+            seen[text] = line
+            yield (*location, text), line
+            yield from _walk(name, value, (*location, text))
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one mapping over another; mappings in both are merged in turn."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def raise_broken(broken: tuple[Broken, ...]) -> None:
+    """Raise, inside a pydantic validator, for the relations that do not hold; if any.
+
+    Raises:
+        PydanticCustomError: with all of them, so that `problems_of` can tell them apart.
+    """
+    if broken:
+        message = "; ".join(relation.message for relation in broken)
+        raise PydanticCustomError("relations", "{message}", {"message": message, "broken": broken})
+
+
+def problems_of(error: ValidationError, settings_type: type[BaseModel]) -> tuple[Problem, ...]:
+    """Give every broken rule in a validation error, each as one line of text without a place."""
+    return tuple(
+        problem
+        for details in error.errors(include_url=False)
+        for problem in _problems(details, settings_type)
+    )
+
+
+def settings_error(problems: tuple[Problem, ...], sources: Sources) -> SettingsError:
+    """Give the error for one or more problems: the first in words, how many more, and all."""
+    texts = tuple(f"{sources.place(each.locations)}{each.text}" for each in problems)
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return SettingsError(f"{texts[0]}{more}", problems=texts)
+
+
+def _problems(details: ErrorDetails, settings_type: type[BaseModel]) -> Iterator[Problem]:
+    location = details["loc"]
+    name = ".".join(str(part) for part in location) or "settings"
+    kind = details["type"]
+    if kind == "relations":
+        for broken in details["ctx"]["broken"]:
+            yield Problem(tuple((*location, each) for each in broken.fields), broken.message)
+    elif kind == "missing":
+        yield Problem((location,), f"{name} is missing")
+    elif kind == "extra_forbidden":
+        yield Problem((location,), f"{name} is no setting{_nearest(location, settings_type)}")
+    else:
+        text = details["msg"]
+        shown = repr(details["input"])
+        if len(shown) > VALUE_SHOWN_CHARACTERS_MAX:
+            shown = f"{shown[:VALUE_SHOWN_CHARACTERS_MAX]}..."
+        yield Problem((location,), f"{name} is {shown}: {text[:1].lower()}{text[1:]}")
+
+
+def _nearest(location: Location, settings_type: type[BaseModel]) -> str:
+    known: type[BaseModel] = settings_type
+    for part in location[:-1]:
+        known_field = known.model_fields.get(str(part))
+        group = known_field.annotation if known_field else None
+        if not (isinstance(group, type) and issubclass(group, BaseModel)):
+            return ""
+        known = group
+    names = sorted(known.model_fields)
+    if near := difflib.get_close_matches(str(location[-1]), names, n=1):
+        return f"; did you mean {near[0]}?"
+    return f"; known here: {', '.join(names)}"
+
+
+def _reaches(values: object, location: Location) -> bool:
+    for part in location:
+        if isinstance(values, Mapping):
+            if part not in values:
+                return False
+            values = values[part]
+        elif isinstance(values, (list, tuple)):
+            if not isinstance(part, int) or part >= len(values):
+                return False
+            values = values[part]
+        else:
+            return True  # a plain value answers for all that was made of it
+    return True
+
+
+def _line(lines: Mapping[Location, int], location: Location) -> int | None:
+    for length in range(len(location), 0, -1):
+        if line := lines.get(location[:length]):
+            return line
+    return None
+
+
+def _variable(location: Location) -> str:
+    """Give the variable, as it is spelled in the environment, that set a location."""
+    spelled = {name.upper(): name for name in os.environ}
+    for length in range(len(location), 0, -1):
+        name = PREFIX + NESTING.join(str(part) for part in location[:length])
+        if name.upper() in spelled:
+            return spelled[name.upper()]
+    return PREFIX + str(location[0]).upper()
