@@ -272,6 +272,18 @@ class Settings(BaseSettings):
                 values[name] = value
         return type(self)(**values)
 
+    def region(self, name: str) -> Region:
+        """Give how a region is reached.
+
+        Raises:
+            SettingsError: it is not one of the regions.
+        """
+        if name not in self.regions:
+            raise SettingsError(
+                f"{name!r} is not one of the regions in the settings: {', '.join(self.regions)}"
+            )
+        return self.regions[name]
+
     def shards_at(self, counter: str, at: datetime) -> int:
         """Give how many shards a change of `counter` written with the id time `at` may use.
 

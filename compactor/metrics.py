@@ -1,0 +1,170 @@
+"""What the compactor counts and measures for Prometheus.
+
+Names begin with `compactor_`. An alert rests on three of them: a backlog that grows, a last
+success that is long ago, and a region that cannot be read (merging waits, totals stay right).
+"""
+
+import threading
+import weakref
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+"""A pass takes at least `hold` (20 s by default) once anything is due."""
+
+_shared: "weakref.WeakKeyDictionary[CollectorRegistry, CompactorMetrics]" = (
+    weakref.WeakKeyDictionary()
+)
+_shared_lock = threading.Lock()
+
+
+class CompactorMetrics:
+    """The compactor's metrics in one registry: its own private one if none is given."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        # Not kept as an attribute: `of` holds registries weakly.
+        registry = CollectorRegistry() if registry is None else registry
+        self._define_leader(registry)
+        self._define_backlog(registry)
+        self._define_work(registry)
+        self._define_passes(registry)
+
+    def _define_leader(self, registry: CollectorRegistry) -> None:
+        self.leader = Gauge(
+            "compactor_leader",
+            "1 while this process holds the compactor's lease, else 0; region is the home region.",
+            ("region",),
+            registry=registry,
+        )
+        self.epoch = Gauge(
+            "compactor_epoch",
+            "Epoch of the lease last held or seen: grows by one at each change of owner.",
+            registry=registry,
+        )
+        self.replication_lag = Gauge(
+            "compactor_replication_lag_seconds",
+            "Time that a heartbeat of the lease took to be seen in the region, in seconds.",
+            ("region",),
+            registry=registry,
+        )
+
+    def _define_backlog(self, registry: CollectorRegistry) -> None:
+        self.backlog = Gauge(
+            "compactor_backlog_entries",
+            "Entries not merged yet, as the last search saw them.",
+            registry=registry,
+        )
+        self.due = Gauge(
+            "compactor_due_collections",
+            "Item collections with enough settled entries to merge, as the last search saw them.",
+            registry=registry,
+        )
+        self.scan_pages = Counter(
+            "compactor_scan_pages_total",
+            "Pages that the search for collections has read.",
+            registry=registry,
+        )
+
+    def _define_work(self, registry: CollectorRegistry) -> None:
+        self.folds = Counter(
+            "compactor_folds_total",
+            "Transactions that put a net change, by how they ended.",
+            ("outcome",),
+            registry=registry,
+        )
+        self.entries_merged = Counter(
+            "compactor_entries_merged_total",
+            "Entries added into a net change.",
+            registry=registry,
+        )
+        self.entries_deleted = Counter(
+            "compactor_entries_deleted_total",
+            "Merged entries deleted.",
+            registry=registry,
+        )
+
+    def _define_passes(self, registry: CollectorRegistry) -> None:
+        self.pass_duration = Histogram(
+            "compactor_pass_duration_seconds",
+            "Time that one pass over the table took, in seconds.",
+            buckets=PASS_BUCKETS_SECONDS,
+            registry=registry,
+        )
+        self.passes = Counter(
+            "compactor_passes_total",
+            "Passes over the table, by how they ended.",
+            ("outcome",),
+            registry=registry,
+        )
+        self.last_success = Gauge(
+            "compactor_last_success_timestamp_seconds",
+            "When the last pass ended without an error, in seconds since 1970.",
+            registry=registry,
+        )
+        self.region_unreadable = Counter(
+            "compactor_region_unreadable_total",
+            "Times that merging waited because the region could not be read.",
+            ("region",),
+            registry=registry,
+        )
+        self.errors = Counter(
+            "compactor_errors_total",
+            "Errors met by the compactor, by kind.",
+            ("kind",),
+            registry=registry,
+        )
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry | None) -> "CompactorMetrics":
+        """Give the one instance of a registry; a new one with its own registry for None."""
+        if registry is None:
+            return cls()
+        with _shared_lock:
+            if registry not in _shared:
+                _shared[registry] = cls(registry)
+            return _shared[registry]
+
+    def leads(self, region: str, *, leading: bool, epoch: int | None = None) -> None:
+        """Note whether this process leads, and the epoch of the lease where it is known."""
+        self.leader.labels(region).set(1 if leading else 0)
+        if epoch is not None:
+            self.epoch.set(epoch)
+
+    def lag(self, seconds: Mapping[str, float]) -> None:
+        """Note the replication lag of each region."""
+        for region, lag_seconds in seconds.items():
+            self.replication_lag.labels(region).set(lag_seconds)
+
+    def searched(self, *, backlog_entries: int, due_collections: int) -> None:
+        """Note what a search for collections to merge found."""
+        self.backlog.set(backlog_entries)
+        self.due.set(due_collections)
+
+    def scanned(self, pages: int = 1) -> None:
+        """Note pages that the search has read."""
+        self.scan_pages.inc(pages)
+
+    def fold(self, outcome: str, *, merged: int = 0) -> None:
+        """Note one transaction that puts a net change; `merged` entries if it was applied."""
+        self.folds.labels(outcome).inc()
+        self.entries_merged.inc(merged)
+
+    def deleted(self, entries: int) -> None:
+        """Note merged entries deleted."""
+        self.entries_deleted.inc(entries)
+
+    def unreadable(self, region: str) -> None:
+        """Note that merging waits for a region."""
+        self.region_unreadable.labels(region).inc()
+
+    def passed(self, outcome: str, *, seconds: float, succeeded_at: float | None = None) -> None:
+        """Note the end of a pass; `succeeded_at`, seconds since 1970, if it had no error."""
+        self.passes.labels(outcome).inc()
+        self.pass_duration.observe(seconds)
+        if succeeded_at is not None:
+            self.last_success.set(succeeded_at)
+
+    def error(self, error: BaseException) -> None:
+        """Note an error; its kind is the name of its class."""
+        self.errors.labels(type(error).__name__).inc()

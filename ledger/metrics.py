@@ -1,0 +1,221 @@
+"""What the ledger counts and measures for Prometheus.
+
+Names begin with `ledger_`, units are seconds, and every metric carries the region. A host
+application hands its own registry to `Metrics.of`; nothing is registered globally by itself.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from ledger.core.errors import LedgerError
+
+LATENCY_BUCKETS_SECONDS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+)  # fmt: skip
+"""From a request to an engine on this machine to the default `patience` of a call."""
+AGE_BUCKETS_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
+"""The first is one page; each further page is up to 1 MB read."""
+CLOSE_SECONDS_MAX = 5.0
+
+_shared: "weakref.WeakKeyDictionary[CollectorRegistry, Metrics]" = weakref.WeakKeyDictionary()
+_shared_lock = threading.Lock()
+
+
+class Metrics:
+    """The ledger's metrics in one registry: its own private one if none is given.
+
+    Two in one registry would clash: where parts share a registry, they use `Metrics.of`.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        # Not kept as an attribute: `of` holds registries weakly.
+        registry = CollectorRegistry() if registry is None else registry
+        self.writes = Counter(
+            "ledger_writes_total",
+            "Changes written, by how the write ended.",
+            ("region", "operation", "outcome"),
+            registry=registry,
+        )
+        self.write_duration = Histogram(
+            "ledger_write_duration_seconds",
+            "Time that one call to write took, tries included, in seconds.",
+            ("region", "operation"),
+            buckets=LATENCY_BUCKETS_SECONDS,
+            registry=registry,
+        )
+        self._define_cache(registry)
+        self._define_reads(registry)
+        self._define_requests(registry)
+
+    def _define_cache(self, registry: CollectorRegistry) -> None:
+        self.cache_hits = Counter(
+            "ledger_cache_hits_total",
+            "Totals given from the cache without a request.",
+            ("region",),
+            registry=registry,
+        )
+        self.cache_misses = Counter(
+            "ledger_cache_misses_total",
+            "Totals that had to be read from the table.",
+            ("region",),
+            registry=registry,
+        )
+        self.cache_shared = Counter(
+            "ledger_cache_shared_total",
+            "Totals that waited for a read which another call had begun.",
+            ("region",),
+            registry=registry,
+        )
+        self.cache_age = Histogram(
+            "ledger_cache_age_seconds",
+            "Age of the totals given from the cache, in seconds.",
+            ("region",),
+            buckets=AGE_BUCKETS_SECONDS,
+            registry=registry,
+        )
+        self.cache_counters = Gauge(
+            "ledger_cache_counters",
+            "Counters whose total the cache holds now.",
+            ("region",),
+            registry=registry,
+        )
+
+    def _define_reads(self, registry: CollectorRegistry) -> None:
+        self.read_duration = Histogram(
+            "ledger_read_duration_seconds",
+            "Time that reading one total from the table took, restarts included, in seconds.",
+            ("region",),
+            buckets=LATENCY_BUCKETS_SECONDS,
+            registry=registry,
+        )
+        self.read_pages = Histogram(
+            "ledger_read_pages",
+            "Pages of up to 1 MB that one total was read from, over all shards.",
+            ("region",),
+            buckets=PAGES_BUCKETS,
+            registry=registry,
+        )
+        self.read_restarts = Counter(
+            "ledger_read_restarts_total",
+            "Reads begun again because their pages took longer than read_max.",
+            ("region",),
+            registry=registry,
+        )
+
+    def _define_requests(self, registry: CollectorRegistry) -> None:
+        self.consumed_units = Counter(
+            "ledger_consumed_units_total",
+            "Write and read units that the requests cost by DynamoDB's documented rules.",
+            ("region", "operation", "kind"),
+            registry=registry,
+        )
+        self.retries = Counter(
+            "ledger_retries_total",
+            "Requests sent again, by what went wrong before.",
+            ("region", "operation", "cause"),
+            registry=registry,
+        )
+        self.errors = Counter(
+            "ledger_errors_total",
+            "Errors raised to the caller, by kind.",
+            ("region", "kind"),
+            registry=registry,
+        )
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry | None) -> "Metrics":
+        """Give the one instance of a registry; a new one with its own registry for None."""
+        if registry is None:
+            return cls()
+        with _shared_lock:
+            if registry not in _shared:
+                _shared[registry] = cls(registry)
+            return _shared[registry]
+
+    def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
+        """Note the end of one call that wrote `count` changes."""
+        self.writes.labels(region, operation, outcome).inc(count)
+        self.write_duration.labels(region, operation).observe(seconds)
+
+    def read(self, region: str, *, pages: int, restarts: int, seconds: float) -> None:
+        """Note one total read from the table."""
+        self.read_duration.labels(region).observe(seconds)
+        self.read_pages.labels(region).observe(pages)
+        if restarts:
+            self.read_restarts.labels(region).inc(restarts)
+
+    def consumed(self, region: str, operation: str, kind: str, units: float) -> None:
+        """Note the units of one request; `kind` is "read" or "write"."""
+        self.consumed_units.labels(region, operation, kind).inc(units)
+
+    def retry(self, region: str, operation: str, cause: str) -> None:
+        """Note one request sent again."""
+        self.retries.labels(region, operation, cause).inc()
+
+    def error(self, region: str, error: BaseException) -> None:
+        """Note an error raised to the caller; its kind is the name of its class."""
+        self.errors.labels(region, type(error).__name__).inc()
+
+    def cache_hit(self, region: str, *, age_seconds: float) -> None:
+        """Note a total given from the cache."""
+        self.cache_hits.labels(region).inc()
+        self.cache_age.labels(region).observe(max(0.0, age_seconds))
+
+    def cache_miss(self, region: str) -> None:
+        """Note a total that the cache did not have, or not young enough."""
+        self.cache_misses.labels(region).inc()
+
+    def cache_share(self, region: str) -> None:
+        """Note a call that waited for another call's read."""
+        self.cache_shared.labels(region).inc()
+
+    def cache_size(self, region: str, counters: int) -> None:
+        """Note how many counters the cache holds."""
+        self.cache_counters.labels(region).set(counters)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsServer:
+    """A running metrics page; `port` is the one in use."""
+
+    host: str
+    port: int
+    close: Callable[[], None]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def serve(port: int, registry: CollectorRegistry, host: str = "127.0.0.1") -> MetricsServer:
+    """Serve a registry's metrics over HTTP in a daemon thread; port 0 takes any free one.
+
+    Raises:
+        LedgerError: the port is taken or not allowed, or the host is not this machine's.
+    """
+    try:
+        server, thread = start_http_server(port, addr=host, registry=registry)
+    except (OSError, OverflowError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise LedgerError(
+            f"metrics cannot be served on {host} port {port}: {reason.lower()}; choose another port"
+        ) from error
+    return MetricsServer(host, server.server_port, _closer(server, thread))
+
+
+def _closer(server: WSGIServer, thread: threading.Thread) -> Callable[[], None]:
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join(CLOSE_SECONDS_MAX)
+
+    return close

@@ -1,0 +1,138 @@
+"""The one place where botocore's errors become ours, for boto3 and aiobotocore alike.
+
+Which errors of a write mean "not applied" and which "unknown" is the store's business; this module
+only says what is raised, with a message of one line that names region, table and what to do.
+"""
+
+from botocore import exceptions
+
+from ledger.core.errors import (
+    AccessDenied,
+    RequestRefused,
+    StoreError,
+    TableMissing,
+    Throttled,
+    Unreachable,
+)
+
+MESSAGE_CHARACTERS_MAX = 300
+"""AWS's own messages can repeat a whole request; one line is what a user reads."""
+
+THROTTLING_CODES = frozenset(
+    {
+        "LimitExceededException",
+        "ProvisionedThroughputExceededException",
+        "ReplicatedWriteConflictException",
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+    }
+)
+"""DynamoDB did nothing and the same request may succeed later: rates, or others at one item."""
+
+ACCESS_CODES = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "IncompleteSignatureException",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "KMSAccessDeniedException",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "NotAuthorized",
+        "OptInRequired",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+
+MISSING_CODES = frozenset({"ResourceNotFoundException", "TableNotFoundException"})
+
+SERVER_CODES = frozenset(
+    {"InternalFailure", "InternalServerError", "ServiceUnavailable", "ServiceUnavailableException"}
+)
+
+SERVER_STATUS_MIN = 500
+
+_ACCESS_ERRORS = (
+    exceptions.ConfigNotFound,
+    exceptions.CredentialRetrievalError,
+    exceptions.LoginError,
+    exceptions.MetadataRetrievalError,
+    exceptions.NoAuthTokenError,
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.ProfileNotFound,
+    exceptions.SSOError,
+    exceptions.TokenRetrievalError,
+    exceptions.UnknownCredentialError,
+)
+_CONNECTION_ERRORS = (
+    exceptions.ConnectionError,
+    exceptions.HTTPClientError,
+    exceptions.ResponseStreamingError,
+    OSError,
+)
+
+
+def error_code(error: Exception) -> str:
+    """Return DynamoDB's code of an error that it answered with, "" for any other."""
+    if isinstance(error, exceptions.ClientError):
+        return str(error.response.get("Error", {}).get("Code", ""))
+    return ""
+
+
+def status_code(error: Exception) -> int:
+    """Return the HTTP status of an answered error, 0 for any other."""
+    if isinstance(error, exceptions.ClientError):
+        return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    return 0
+
+
+def from_botocore(error: Exception, *, region: str, table: str) -> StoreError:
+    """Give our error for one that boto3 or aiobotocore raised; raise it `from` the original."""
+    where, cause = f"{region}, table {table}", _one_line(error)
+    if code := error_code(error):
+        return _answered(code, status_code(error), where, cause)
+    if isinstance(error, _ACCESS_ERRORS):
+        return AccessDenied(
+            f"{where}: no usable AWS credentials ({cause}): "
+            "set AWS_PROFILE, or a profile for the region, or log in again"
+        )
+    if isinstance(error, _CONNECTION_ERRORS):
+        return Unreachable(f"{where}: no answer ({cause}): check network and endpoint")
+    return RequestRefused(f"{where}: the request was refused ({cause})")
+
+
+def _answered(code: str, status: int, where: str, cause: str) -> StoreError:
+    if code in ACCESS_CODES:
+        return AccessDenied(f"{where}: AWS refused the credentials or the action ({cause})")
+    if code in MISSING_CODES:
+        return TableMissing(
+            f"{where}: the table is not in this region: `ledger table create` makes it"
+        )
+    if code in THROTTLING_CODES:
+        return Throttled(f"{where}: DynamoDB asks for a slower rate ({cause}): try again later")
+    if code in SERVER_CODES or status >= SERVER_STATUS_MIN:
+        return Unreachable(f"{where}: DynamoDB failed inside ({cause}): try again")
+    return RequestRefused(f"{where}: the request was refused ({cause})")
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, exceptions.ClientError):
+        text = f"{error_code(error)}: {error.response.get('Error', {}).get('Message', '')}"
+    else:
+        text = str(error) or type(error).__name__
+    text = " ".join(text.split()).rstrip(".: ")
+    if len(text) > MESSAGE_CHARACTERS_MAX:
+        return f"{text[:MESSAGE_CHARACTERS_MAX]}..."
+    return text
