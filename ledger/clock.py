@@ -48,3 +48,8 @@ def system_random() -> random.Random:
     Ids of changes come from it: two processes, forked or started alike, must not draw the same.
     """
     return random.SystemRandom()
+
+
+def blocking_sleep(seconds: float) -> None:
+    """Wait in a thread without an event loop, as the commands around boto3 are."""
+    time.sleep(seconds)

@@ -80,12 +80,14 @@ class KeyConflict(LedgerError):
 class OutcomeUnknown(LedgerError):
     """No answer came in time: the changes in `entries` may or may not be in the table.
 
-    Until the retry horizon passes, `Ledger.retry` writes the same entries again without harm.
+    Until the retry horizon passes, `Ledger.retry` writes the same entries again without harm;
+    `together` tells whether they were to be written all or none.
     """
 
-    def __init__(self, message: str, *, entries: Sequence[Entry]) -> None:
+    def __init__(self, message: str, *, entries: Sequence[Entry], together: bool = False) -> None:
         super().__init__(message)
         self.entries = tuple(entries)
+        self.together = together
 
 
 class DamagedItem(LedgerError):

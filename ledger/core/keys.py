@@ -52,6 +52,11 @@ def partition_key(counter: str, shard: int) -> str:
     return counter if shard == 0 else f"~{shard}~{counter}"
 
 
+def shard_of(suffix: int, shards: int) -> int:
+    """Return the shard of an entry: fixed by its id, so that every retry reaches the same one."""
+    return suffix % shards
+
+
 def counter_of(partition: str) -> tuple[str, int] | None:
     """Return counter and shard of a partition key; None for the ledger's own partitions."""
     if not partition.startswith(RESERVED):

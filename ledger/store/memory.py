@@ -28,6 +28,7 @@ from ledger.store.port import (
     Rejected,
     Update,
     Write,
+    checked_actions,
     holds,
 )
 
@@ -78,14 +79,14 @@ class MemoryStore:
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes of different items."""
-        _check_actions(writes, BATCH_WRITES_MAX)
+        checked_actions(writes, BATCH_WRITES_MAX)
         for write in writes:
             self._apply((write,))
         return BatchOutcome()
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
-        _check_actions(actions, TRANSACTION_ACTIONS_MAX)
+        checked_actions(actions, TRANSACTION_ACTIONS_MAX)
         if token is not None and token in self._tokens:
             if self._tokens[token] != tuple(actions):
                 raise RequestRefused(f"token {token!r} was used for another transaction")
@@ -198,10 +199,3 @@ def _updated(update: Update, item: Item | None) -> Item:
         image[name] = {"N": amounts.to_text(after)}
     image.update(update.set)
     return image
-
-
-def _check_actions(actions: Sequence[Action], most: int) -> None:
-    if not 1 <= len(actions) <= most:
-        raise RequestRefused(f"{len(actions)} actions in one request: the limit is 1 to {most}")
-    if len({action.key for action in actions}) < len(actions):
-        raise RequestRefused("two actions of one request are on the same item")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
+from ledger.core.errors import RequestRefused
 
 BATCH_WRITES_MAX = 25
 TRANSACTION_ACTIONS_MAX = 100
@@ -206,3 +207,15 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Give back connections; the store is not used afterwards."""
+
+
+def checked_actions(actions: Sequence[Action], most: int) -> None:
+    """Refuse a request that DynamoDB would refuse: too many actions, or two on one item.
+
+    Raises:
+        RequestRefused: nothing was sent.
+    """
+    if not 1 <= len(actions) <= most:
+        raise RequestRefused(f"{len(actions)} actions in one request: the limit is 1 to {most}")
+    if len({action.key for action in actions}) < len(actions):
+        raise RequestRefused("two actions of one request are on the same item")

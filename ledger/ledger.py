@@ -1,0 +1,265 @@
+"""`Ledger`: writer, reader and cache of one region put together, the library's public face."""
+
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from datetime import date, datetime
+from decimal import Decimal
+from random import Random
+from types import TracebackType
+from typing import Self, TypeVar
+
+import anyio
+from prometheus_client import CollectorRegistry
+
+from ledger.cache import TotalCache
+from ledger.clock import Clock, SystemClock, system_random
+from ledger.core import keys
+from ledger.core.entry import Entry
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.history import Bound, history
+from ledger.metrics import Metrics
+from ledger.planning import Change
+from ledger.reader import Reader, Total
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+from ledger.store.port import Store
+from ledger.writer import Writer
+
+Result = TypeVar("Result")
+ChangeLike = Change | tuple[str, int | Decimal]
+
+
+class Ledger:
+    """Counters and balances of one region.
+
+    Writes go to this region and are durable here when they return; they reach the others by the
+    table's own replication. Totals count the changes that have reached this region, each once,
+    whether they have been merged or not.
+
+    A ledger is used by any number of tasks of one event loop::
+
+        async with Ledger.open(Settings.load(), region="eu-west-1") as ledger:
+            await ledger.record("customer1-balance", 3, note="refund")
+            total = await ledger.total("customer1-balance", max_age=0)
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        region: str,
+        registry: CollectorRegistry | None = None,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        randomness: Random | None = None,
+    ) -> None:
+        settings.region(region)
+        self.settings = settings
+        self.region = region
+        self.metrics = Metrics.of(registry)
+        self._given_store = store
+        self._clock = clock or SystemClock()
+        self._random = randomness or system_random()
+        self._stack = AsyncExitStack()
+        self._parts: _Parts | None = None
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        *,
+        region: str | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> Self:
+        """Return a ledger of this region (the home region if none is named), to be entered.
+
+        `registry` takes its metrics, to be served with the host application's own.
+
+        Raises:
+            SettingsError: the region is not in the settings.
+        """
+        return cls(settings, region=region or settings.home, registry=registry)
+
+    async def __aenter__(self) -> Self:
+        await self._stack.__aenter__()
+        try:
+            self._parts = await self._open()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _open(self) -> "_Parts":
+        store = self._given_store
+        if store is None:
+            opening = open_store(
+                self.settings,
+                self.region,
+                metrics=self.metrics,
+                clock=self._clock,
+                randomness=self._random,
+            )
+            store = await self._stack.enter_async_context(opening)
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._stack.callback(tasks.cancel_scope.cancel)
+        writer = Writer(store, settings=self.settings, clock=self._clock, randomness=self._random)
+        reader = Reader(store, settings=self.settings, clock=self._clock, metrics=self.metrics)
+        cache = TotalCache(
+            reader.total,
+            region=self.region,
+            settings=self.settings.cache,
+            clock=self._clock,
+            metrics=self.metrics,
+            tasks=tasks,
+        )
+        return _Parts(store, writer, cache)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # The error of the block is not shown to the task group inside, which would wrap it.
+        await self.close()
+
+    async def close(self) -> None:
+        """Give back connections; reads under way in other tasks fail. Closing again is harmless.
+
+        Leaving `async with` closes as well. It must be called from the task that opened it.
+        """
+        self._parts = None
+        await self._stack.aclose()
+
+    async def record(
+        self,
+        counter: str,
+        change: int | Decimal,
+        *,
+        note: str | None = None,
+        effective: date | None = None,
+        key: str | None = None,
+        at: datetime | None = None,
+    ) -> Entry:
+        """Add `change` to a counter; durable in this region when it returns.
+
+        Without a key each call is a change of its own, safe against lost answers while it lasts.
+        With `key` and `at` (an aware time, made once by the caller) the same call again changes
+        nothing, in any process and region, until `at` is older than `retry_horizon`. The same key
+        used in two regions at once for different changes keeps one of them.
+
+        Raises:
+            InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
+            RetryHorizonPassed: `at` is too old; nothing was written.
+            KeyConflict: the key already stands for another change.
+            OutcomeUnknown: no answer within `patience`; see `retry`.
+            StoreError: DynamoDB could not do it; nothing was written.
+        """
+        asked = Change(counter, change, note=note, effective=effective, key=key, at=at)
+        return await self._counted(self._open_parts.writer.record(asked))
+
+    async def record_many(self, changes: Iterable[ChangeLike]) -> list[Entry]:
+        """Record many changes, each on its own, in batches; all are checked before any is written.
+
+        A change is a `Change`, or a pair of counter and amount.
+
+        Raises:
+            OutcomeUnknown: some are not confirmed; its `entries` can be handed to `retry`, all
+                others are durable.
+            And as `record`; a `StoreError` means that none was written.
+        """
+        asked = _changes(changes)
+        return await self._counted(self._open_parts.writer.record_many(asked))
+
+    async def record_together(self, changes: Iterable[ChangeLike]) -> list[Entry]:
+        """Record up to 100 changes in one transaction: all or none in this region.
+
+        Other regions receive them one by one, as global tables replicate. Costs twice the write
+        units of single changes.
+
+        Raises:
+            As `record`.
+        """
+        asked = _changes(changes)
+        return await self._counted(self._open_parts.writer.record_together(asked))
+
+    async def retry(self, entries: Sequence[Entry], *, together: bool = False) -> list[Entry]:
+        """Write the entries of an `OutcomeUnknown` again, under the ids that they have.
+
+        Whatever became of them, each counts once afterwards. `together` as in the error.
+
+        Raises:
+            As `record`; RetryHorizonPassed when it is too late to be sure.
+        """
+        return await self._counted(self._open_parts.writer.retry(entries, together=together))
+
+    async def total(self, counter: str, *, max_age: float | None = None) -> Total:
+        """Return the total of a counter, from the cache if it is young enough.
+
+        `max_age` is in seconds, `cache.max_age` of the settings by default; 0 reads now, and then
+        includes every change acknowledged in this region before the call.
+
+        Raises:
+            InvalidCounter: not a counter id.
+            ReadTooSlow: the collection cannot be read within `read_max`.
+            DamagedItem: an item cannot be counted; the message names it.
+            AmountOverflow: the sum does not fit in 38 digits.
+            StoreError: DynamoDB could not do it.
+        """
+        checked = keys.checked_counter(counter)
+        if max_age is not None and not max_age >= 0:
+            raise InvalidInput(f"max_age {max_age!r} is not 0 or more seconds")
+        return await self._counted(self._open_parts.cache.total(checked, max_age))
+
+    async def history(
+        self, counter: str, *, after: Bound = None, before: Bound = None
+    ) -> AsyncIterator[Entry]:
+        """Yield a counter's entries in the order of their ids, from all shards.
+
+        `after` and `before` are aware times or entry ids; both bounds are left out. Entries that
+        were merged and deleted are no longer there one by one: `total` tells how many (`merged`).
+        Pages are read as they are needed, so it is no snapshot.
+
+        Raises:
+            InvalidCounter, InvalidEntry: a bound or the counter breaks a rule.
+            DamagedItem: an entry cannot be read.
+            StoreError: DynamoDB could not do it.
+        """
+        checked = keys.checked_counter(counter)
+        entries = history(
+            self._open_parts.store,
+            checked,
+            shards=self.settings.shards_max(checked),
+            after=after,
+            before=before,
+            consistent=self.settings.consistent_reads,
+        )
+        async for entry in entries:
+            yield entry
+
+    @property
+    def _open_parts(self) -> "_Parts":
+        if self._parts is None:
+            raise LedgerError("the ledger is not open: use it inside `async with`")
+        return self._parts
+
+    async def _counted(self, call: Awaitable[Result]) -> Result:
+        """Count the errors that the caller gets to see."""
+        try:
+            return await call
+        except LedgerError as error:
+            self.metrics.error(self.region, error)
+            raise
+
+
+class _Parts:
+    """What an open ledger is made of."""
+
+    def __init__(self, store: Store, writer: Writer, cache: TotalCache) -> None:
+        self.store = store
+        self.writer = writer
+        self.cache = cache
+
+
+def _changes(asked: Iterable[ChangeLike]) -> list[Change]:
+    return [one if isinstance(one, Change) else Change(*one) for one in asked]

@@ -1,0 +1,208 @@
+"""From what a caller asks for to an entry and the item to put: pure, apart from time and chance."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+from ledger.core import amounts, ids, keys
+from ledger.core.capacity import item_size
+from ledger.core.entry import Entry, Item, checked_size, entry_item, entry_of
+from ledger.core.errors import InvalidEntry, KeyConflict, RetryHorizonPassed
+from ledger.core.ids import EntryId
+from ledger.settings import Settings
+from ledger.store.port import Absent, Put
+
+KEY_BYTES_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change to be recorded.
+
+    `key` and `at` together make the id the same in every call and region. `note` is free text,
+    `effective` the date that the change is for, where it is not the day of writing.
+    """
+
+    counter: str
+    change: int | Decimal
+    note: str | None = None
+    effective: date | None = None
+    key: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An entry with its id taken apart and the item that stands for it."""
+
+    entry: Entry
+    id: EntryId
+    item: Item
+    keyed: bool = False
+
+    @property
+    def put(self) -> Put:
+        """The write that makes it durable, once."""
+        return Put(self.item, condition=Absent())
+
+
+def plan(change: Change, *, region: str, settings: Settings, now: datetime, suffix: int) -> Planned:
+    """Check a change and fix its id.
+
+    Raises:
+        InvalidInput: a value breaks a rule; the message names both.
+    """
+    counter = keys.checked_counter(change.counter)
+    keyed = change.key is not None
+    if keyed:
+        suffix = ids.suffix_of(counter, _checked_key(change.key))
+    if keyed != (change.at is not None):
+        raise InvalidEntry(
+            f"change of {counter!r}: key and at belong together, since both make the id"
+        )
+    entry_id = ids.entry_id(change.at or now, suffix)
+    entry = Entry(
+        counter=counter,
+        id=str(entry_id),
+        change=amounts.exact(change.change),
+        region=region,
+        note=_checked_note(change.note),
+        effective=_checked_date(change.effective),
+    )
+    return _planned(entry, entry_id, settings=settings, now=now, keyed=keyed)
+
+
+def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> Planned:
+    """Plan to write an entry again, under the id that it has.
+
+    Raises:
+        InvalidEntry: the id is not in the ledger's form.
+        RetryHorizonPassed: too late to repeat it.
+    """
+    entry_id = ids.parse(entry.id)
+    if entry_id is None:
+        raise InvalidEntry(f"entry {entry.id!r} has no id of the ledger's form: it is not ours")
+    entry = replace(entry, region=entry.region or region)
+    return _planned(entry, entry_id, settings=settings, now=now, keyed=True)
+
+
+def _planned(
+    entry: Entry, entry_id: EntryId, *, settings: Settings, now: datetime, keyed: bool
+) -> Planned:
+    check_horizon(entry_id, settings=settings, now=now)
+    shard = keys.shard_of(entry_id.suffix, settings.shards_at(entry.counter, entry_id.at))
+    item = entry_item(entry, shard=shard)
+    checked_size(entry, item_size(item))
+    return Planned(entry, entry_id, item, keyed)
+
+
+def check_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
+    """Refuse an id that is too old to repeat, or from a future that clocks cannot explain.
+
+    Raises:
+        RetryHorizonPassed: older than `retry_horizon`.
+        InvalidEntry: further ahead than `clock_skew`.
+    """
+    age = (now - entry_id.at).total_seconds()
+    if age > settings.retry_horizon:
+        raise RetryHorizonPassed(
+            f"entry {entry_id} is {age:.1f} s old, past the retry horizon of"
+            f" {settings.retry_horizon:g} s: it may have been merged, so writing it again could"
+            " count it twice"
+        )
+    if -age > settings.clock_skew:
+        raise InvalidEntry(
+            f"entry {entry_id} lies {-age:.1f} s ahead of the clock; the rule is at most"
+            f" clock_skew, {settings.clock_skew:g} s"
+        )
+
+
+def distinct(planned: Iterable[Planned]) -> list[Planned]:
+    """Keep one of each id in each counter.
+
+    Raises:
+        KeyConflict: the same id twice with different content.
+    """
+    kept: dict[tuple[str, str], Planned] = {}
+    for one in planned:
+        other = kept.setdefault((one.entry.counter, one.entry.id), one)
+        if not same_change(one.entry, other.entry):
+            raise conflict(one.entry, other.entry)
+    return list(kept.values())
+
+
+def same_change(ours: Entry, theirs: Entry) -> bool:
+    """Tell whether two entries of one id say the same; where they were written may differ."""
+    return (ours.change, ours.note, ours.effective) == (
+        theirs.change,
+        theirs.note,
+        theirs.effective,
+    )
+
+
+def confirmed(ours: Entry, found: Item) -> Entry:
+    """Return the entry that is there under our id, if it is ours.
+
+    Raises:
+        KeyConflict: it is another change.
+    """
+    theirs = entry_of(found)
+    if not same_change(ours, theirs):
+        raise conflict(ours, theirs)
+    return theirs
+
+
+def conflict(ours: Entry, theirs: Entry) -> KeyConflict:
+    """Return the error that names both changes."""
+    return KeyConflict(
+        f"counter {ours.counter!r} id {ours.id}: refused {_said(ours)},"
+        f" since the same key already stands for {_said(theirs)}",
+        ours=ours,
+        theirs=theirs,
+    )
+
+
+def latest_repeat(planned: Sequence[Planned], settings: Settings) -> datetime:
+    """Return when the first of these ids reaches the retry horizon."""
+    oldest = min(one.id for one in planned)
+    return oldest.at + timedelta(seconds=settings.retry_horizon)
+
+
+def _said(entry: Entry) -> str:
+    parts = [f"change {amounts.to_text(entry.change)}"]
+    parts += [f"note {entry.note[:40]!r}"] if entry.note is not None else []
+    parts += [f"effective {entry.effective}"] if entry.effective is not None else []
+    return " ".join(parts)
+
+
+def _checked_key(key: object) -> str:
+    if not isinstance(key, str) or not key:
+        raise InvalidEntry(f"key {key!r} is no text: a key is 1 to {KEY_BYTES_MAX} bytes of UTF-8")
+    if _utf8_bytes("key", key) > KEY_BYTES_MAX:
+        raise InvalidEntry(f"key {key[:40]!r}... is over {KEY_BYTES_MAX} bytes")
+    return key
+
+
+def _checked_note(note: object) -> str | None:
+    if note is None:
+        return None
+    if not isinstance(note, str):
+        raise InvalidEntry(f"note {note!r} is a {type(note).__name__}, not a str")
+    _utf8_bytes("note", note)
+    return note
+
+
+def _checked_date(effective: object) -> date | None:
+    if isinstance(effective, datetime):
+        raise InvalidEntry(f"effective {effective} has a time of day: give a date")
+    if effective is None or isinstance(effective, date):
+        return effective
+    raise InvalidEntry(f"effective {effective!r} is a {type(effective).__name__}, not a date")
+
+
+def _utf8_bytes(what: str, text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidEntry(f"{what} {text[:40]!r} cannot be written in UTF-8") from None

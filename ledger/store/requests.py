@@ -1,0 +1,181 @@
+"""Operations of the port as DynamoDB requests: pure, for any client of the low-level API."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ledger.core.entry import Item, Key, key_of
+from ledger.store.port import (
+    Absent,
+    Action,
+    BatchWrite,
+    Check,
+    Condition,
+    Delete,
+    Equals,
+    Put,
+    Update,
+    Write,
+)
+
+Request = dict[str, Any]
+
+
+class _Names:
+    """The placeholders of one expression: attribute names and values, each once."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.values: dict[str, Any] = {}
+
+    def name(self, attribute: str) -> str:
+        placeholder = f"#{len(self.names)}"
+        self.names[placeholder] = attribute
+        return placeholder
+
+    def value(self, value: Mapping[str, Any]) -> str:
+        placeholder = f":{len(self.values)}"
+        self.values[placeholder] = value
+        return placeholder
+
+    def into(self, request: Request) -> Request:
+        if self.names:
+            request["ExpressionAttributeNames"] = self.names
+        if self.values:
+            request["ExpressionAttributeValues"] = self.values
+        return request
+
+
+def key_attributes(key: Key) -> Item:
+    """Return a key as attribute values."""
+    return {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
+
+
+def _condition(condition: Condition, names: _Names) -> str:
+    match condition:
+        case Absent():
+            return f"attribute_not_exists({names.name('pk')})"
+        case Equals(attribute, value):
+            return f"{names.name(attribute)} = {names.value(value)}"
+
+
+def _body(action: Action, table: str) -> Request:
+    """Return what a single request and a transaction's part have in common."""
+    names = _Names()
+    request: Request = {"TableName": table}
+    if isinstance(action, Put):
+        request["Item"] = action.item
+    else:
+        request["Key"] = key_attributes(action.key)
+    if isinstance(action, Update):
+        request["UpdateExpression"] = _update_expression(action, names)
+    if action.condition is not None:
+        request["ConditionExpression"] = _condition(action.condition, names)
+        request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    return names.into(request)
+
+
+def _update_expression(update: Update, names: _Names) -> str:
+    adds = [f"{names.name(name)} {names.value(value)}" for name, value in update.add.items()]
+    sets = [f"{names.name(name)} = {names.value(value)}" for name, value in update.set.items()]
+    clauses = [("ADD", adds), ("SET", sets)]
+    return " ".join(f"{verb} {', '.join(parts)}" for verb, parts in clauses if parts)
+
+
+def write_request(write: Write, table: str) -> tuple[str, Request]:
+    """Return operation and request of one write."""
+    request = _body(write, table)
+    match write:
+        case Put():
+            return "put_item", request
+        case Delete():
+            return "delete_item", request
+        case Update():
+            return "update_item", {**request, "ReturnValues": "ALL_NEW"}
+
+
+def transaction_request(actions: Sequence[Action], table: str, token: str | None) -> Request:
+    """Return the request of a transaction."""
+    kinds = {Put: "Put", Delete: "Delete", Update: "Update", Check: "ConditionCheck"}
+    request: Request = {
+        "TransactItems": [{kinds[type(action)]: _body(action, table)} for action in actions]
+    }
+    if token is not None:
+        request["ClientRequestToken"] = token
+    return request
+
+
+def batch_request(writes: Sequence[BatchWrite], table: str) -> Request:
+    """Return the request of a batch."""
+    return {"RequestItems": {table: [_batch_part(write) for write in writes]}}
+
+
+def _batch_part(write: BatchWrite) -> Request:
+    match write:
+        case Put():
+            return {"PutRequest": {"Item": write.item}}
+        case Delete():
+            return {"DeleteRequest": {"Key": key_attributes(write.key)}}
+
+
+def unprocessed_keys(response: Mapping[str, Any], table: str) -> set[Key]:
+    """Return the keys of a batch that DynamoDB did not get to."""
+    left = response.get("UnprocessedItems", {}).get(table, [])
+    return {
+        key_of(part["PutRequest"]["Item"] if "PutRequest" in part else part["DeleteRequest"]["Key"])
+        for part in left
+    }
+
+
+def query_request(
+    partition: str,
+    table: str,
+    *,
+    consistent: bool,
+    after: Key | None,
+    first: str | None,
+    last: str | None,
+    limit: int | None,
+) -> Request:
+    """Return the request of one page of a Query."""
+    names = _Names()
+    clauses = [f"{names.name('pk')} = {names.value({'S': partition})}"]
+    match first, last:
+        case str(), str():
+            low, high = names.value({"S": first}), names.value({"S": last})
+            clauses.append(f"{names.name('sk')} BETWEEN {low} AND {high}")
+        case str(), None:
+            clauses.append(f"{names.name('sk')} >= {names.value({'S': first})}")
+        case None, str():
+            clauses.append(f"{names.name('sk')} <= {names.value({'S': last})}")
+    request: Request = {
+        "TableName": table,
+        "KeyConditionExpression": " AND ".join(clauses),
+        "ConsistentRead": consistent,
+    }
+    return names.into(_paged(request, after, limit))
+
+
+def scan_request(
+    table: str,
+    *,
+    segment: int,
+    segments: int,
+    after: Key | None,
+    attributes: Sequence[str],
+    limit: int | None,
+) -> Request:
+    """Return the request of one page of a Scan; with a projection DynamoDB counts the units."""
+    names = _Names()
+    request: Request = {"TableName": table, "Segment": segment, "TotalSegments": segments}
+    if attributes:
+        request["ProjectionExpression"] = ", ".join(names.name(name) for name in attributes)
+        request["ReturnConsumedCapacity"] = "TOTAL"
+    return names.into(_paged(request, after, limit))
+
+
+def _paged(request: Request, after: Key | None, limit: int | None) -> Request:
+    if after is not None:
+        request["ExclusiveStartKey"] = key_attributes(after)
+    if limit is not None:
+        request["Limit"] = limit
+    return request

@@ -1,0 +1,188 @@
+"""What is missing between the tables that the regions show and the global table that is wanted.
+
+Pure: from one observation of every region it gives the steps that are left, in order, or an error
+that names what cannot be mended. Nothing is remembered between observations, so a run that was
+interrupted anywhere is finished by the next one.
+
+AWS never carries point-in-time recovery and deletion protection from one replica to another: each
+region has its own, so each is a step of its own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from ledger.core.errors import RequestRefused, SettingsError
+
+KEYS = (("pk", "HASH", "S"), ("sk", "RANGE", "S"))
+"""Name, role and type of each key attribute, as the ledger writes them."""
+STREAM_VIEW: Final = "NEW_AND_OLD_IMAGES"
+"""What AWS asks for of a table with replicas."""
+PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
+"""States that end by themselves; every other but ACTIVE needs a person."""
+
+
+class Kind(Enum):
+    """What a step does."""
+
+    CREATE = "create the table"
+    STREAM = "turn on the stream"
+    REPLICA = "add the replica"
+    RECOVERY = "turn on point-in-time recovery"
+    PROTECT = "turn on deletion protection"
+    UNPROTECT = "turn off deletion protection"
+    REMOVE = "remove the replica"
+    DELETE = "delete the table"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of one region's table; done when an observation no longer asks for it."""
+
+    kind: Kind
+    region: str
+
+    def __str__(self) -> str:
+        return f"{self.region}: {self.kind.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One region's table, as DynamoDB described it."""
+
+    region: str
+    status: str
+    keys: tuple[tuple[str, str, str], ...]
+    stream: str | None = None
+    replicas: Mapping[str, str] = field(default_factory=dict)
+    consistency: str = "EVENTUAL"
+    billing: str = "PAY_PER_REQUEST"
+    recovery: bool = False
+    protected: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether the table can be used and changed now."""
+        return self.status == "ACTIVE"
+
+
+Views = Mapping[str, TableView | None]
+"""Each region of the settings, home first, with its table, or None where there is none."""
+
+
+def base_of(views: Views) -> TableView | None:
+    """Give the table through which replicas are added: home's, or the first one there is."""
+    return next((view for view in views.values() if view), None)
+
+
+def check(table: str, views: Views) -> None:
+    """Check that what is there can be, or become, the global table of the settings.
+
+    Raises:
+        RequestRefused: a table has another shape, belongs to no other, or is in a state that does
+            not pass.
+        SettingsError: the table has a replica in a region that the settings do not name.
+    """
+    base = base_of(views)
+    if base is None:
+        return
+    for view in filter(None, views.values()):
+        _check_shape(table, view)
+        _check_state(table, view.region, view.status)
+        if view is not base and view.active and view.region not in base.replicas:
+            raise RequestRefused(
+                f"{view.region}, table {table}: it is a table of its own, no replica of the one in "
+                f"{base.region}: choose another table name, or delete one of the two"
+            )
+    for region, status in base.replicas.items():
+        if region not in views:
+            raise SettingsError(
+                f"{base.region}, table {table}: it has a replica in {region}, which is not one of "
+                f"the regions in the settings ({', '.join(views)}): merging must see every replica"
+            )
+        _check_state(table, region, status)
+
+
+def _check_shape(table: str, view: TableView) -> None:
+    where = f"{view.region}, table {table}"
+    if view.keys != KEYS:
+        raise RequestRefused(
+            f"{where}: its keys are {_keys_text(view.keys)}, the ledger's are {_keys_text(KEYS)}: "
+            "choose another table name"
+        )
+    if view.stream not in {None, STREAM_VIEW}:
+        raise RequestRefused(
+            f"{where}: its stream shows {view.stream}, replicas need {STREAM_VIEW}: "
+            "turn the stream off and run this again"
+        )
+    if view.consistency != "EVENTUAL":
+        raise RequestRefused(
+            f"{where}: its replicas are {view.consistency} consistent, where AWS offers no "
+            "transactions; the ledger needs them: choose another table name"
+        )
+
+
+def _check_state(table: str, region: str, status: str) -> None:
+    if status != "ACTIVE" and status not in PASSING:
+        raise RequestRefused(
+            f"{region}, table {table}: its state is {status}, which does not pass by itself: "
+            "see the table in the AWS console, then run this again"
+        )
+
+
+def _keys_text(keys: Sequence[tuple[str, str, str]]) -> str:
+    return ", ".join(f"{name} ({kind}, {role})" for name, role, kind in keys)
+
+
+def steps_to_create(views: Views) -> tuple[Step, ...]:
+    """Give the steps that are left until every region has a protected, recoverable replica."""
+    return tuple(_steps_to_create(views))
+
+
+def _steps_to_create(views: Views) -> Iterator[Step]:
+    base = base_of(views)
+    base_region = base.region if base else next(iter(views))
+    if base is None or base.status == "CREATING":
+        yield Step(Kind.CREATE, base_region)
+    if base and base.stream is None:
+        yield Step(Kind.STREAM, base_region)
+    for region, view in views.items():
+        status = base.replicas.get(region) if base else None
+        if region != base_region and not (status == "ACTIVE" and view and view.active):
+            yield Step(Kind.REPLICA, region)
+    for region, view in views.items():
+        if not (view and view.recovery):
+            yield Step(Kind.RECOVERY, region)
+    for region, view in views.items():
+        if not (view and view.protected):
+            yield Step(Kind.PROTECT, region)
+
+
+def steps_to_delete(views: Views) -> tuple[Step, ...]:
+    """Give the steps that are left until no region has the table: the base's own comes last."""
+    return tuple(_steps_to_delete(views))
+
+
+def _steps_to_delete(views: Views) -> Iterator[Step]:
+    base = base_of(views)
+    if base is None:
+        return
+    for region, view in views.items():
+        if view and view.protected:
+            yield Step(Kind.UNPROTECT, region)
+    for region, view in views.items():
+        if region != base.region and (view or region in base.replicas):
+            yield Step(Kind.REMOVE, region)
+    yield Step(Kind.DELETE, base.region)
+
+
+def is_ready(step: Step, views: Views) -> bool:
+    """Tell whether a step can be taken now: DynamoDB changes only tables that rest."""
+    base, own = base_of(views), views[step.region]
+    if base is None:
+        return step.kind is Kind.CREATE
+    if step.kind in {Kind.REPLICA, Kind.REMOVE}:
+        under_way = {status for status in base.replicas.values() if status in PASSING}
+        return base.active and not under_way
+    return own is not None and own.active

@@ -1,0 +1,262 @@
+"""Writing changes: each an entry of its own, whose id is made once and reused by every retry.
+
+::
+
+    record --> put if absent --+-- applied ------------------------------> done
+                               |-- rejected, same content there ---------> done (an earlier try)
+                               |-- rejected, other content there --------> KeyConflict
+                               `-- unknown --> the same id again, until `patience` or the retry
+                                               horizon ends --> OutcomeUnknown, with the entry
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from random import Random
+
+from ledger.clock import Clock
+from ledger.core.capacity import item_size
+from ledger.core.entry import Entry
+from ledger.core.errors import InvalidEntry, KeyConflict, OutcomeUnknown, StoreError
+from ledger.core.ids import SUFFIX_BITS
+from ledger.planning import Change, Planned, confirmed, distinct, latest_repeat, plan, replan
+from ledger.settings import Settings
+from ledger.store.port import (
+    BATCH_WRITES_MAX,
+    TRANSACTION_ACTIONS_MAX,
+    Applied,
+    Outcome,
+    Put,
+    Rejected,
+    Store,
+    Unknown,
+)
+from ledger.store.retry import Backoff
+from ledger.tasks import run_all
+
+TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
+WRITES_AT_ONCE = 8
+
+
+class Writer:
+    """Writes changes in one region."""
+
+    def __init__(
+        self, store: Store, *, settings: Settings, clock: Clock, randomness: Random
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._random = randomness
+        self._backoff = Backoff()
+
+    async def record(self, change: Change) -> Entry:
+        """Write one change; see `Ledger.record`."""
+        return await self._put(self._plan(change))
+
+    async def record_many(self, changes: Sequence[Change]) -> list[Entry]:
+        """Write many changes, each on its own; see `Ledger.record_many`."""
+        planned = [self._plan(change) for change in changes]
+        await self._write_all(planned)
+        return [one.entry for one in planned]
+
+    async def record_together(self, changes: Sequence[Change]) -> list[Entry]:
+        """Write up to 100 changes, all or none; see `Ledger.record_together`."""
+        planned = [self._plan(change) for change in changes]
+        await self._transact(planned)
+        return [one.entry for one in planned]
+
+    async def retry(self, entries: Sequence[Entry], *, together: bool) -> list[Entry]:
+        """Write the same entries again; see `Ledger.retry`."""
+        now = self._clock.now()
+        planned = [
+            replan(entry, region=self._store.region, settings=self._settings, now=now)
+            for entry in entries
+        ]
+        await (self._transact(planned) if together else self._write_all(planned))
+        return [one.entry for one in planned]
+
+    def _plan(self, change: Change) -> Planned:
+        return plan(
+            change,
+            region=self._store.region,
+            settings=self._settings,
+            now=self._clock.now(),
+            suffix=self._random.getrandbits(SUFFIX_BITS),
+        )
+
+    async def _put(self, planned: Planned) -> Entry:
+        outcome = await self._until_known(lambda: self._store.write(planned.put), [planned])
+        if isinstance(outcome, Rejected):
+            found = outcome.found[0]
+            # Gone between the check and the answer is no case: entries are deleted only when
+            # older than `settle`, long after the last try.
+            return confirmed(planned.entry, found) if found else planned.entry
+        return planned.entry
+
+    async def _until_known(
+        self,
+        attempt: Callable[[], Awaitable[Outcome]],
+        planned: Sequence[Planned],
+        *,
+        together: bool = False,
+    ) -> Applied | Rejected:
+        """Try until the outcome is known, with the same ids."""
+        deadline = self._clock.monotonic() + self._settings.patience
+        horizon = latest_repeat(planned, self._settings)
+        tries, cause = 0, ""
+        while True:
+            tries += 1
+            outcome = await self._attempt(attempt, known_unsent=tries == 1)
+            if not isinstance(outcome, Unknown):
+                return outcome
+            cause = outcome.cause
+            wait = self._backoff.wait_seconds(tries, self._random)
+            too_late = self._clock.monotonic() + wait >= deadline
+            await self._clock.sleep(0 if too_late else wait)
+            if too_late or self._clock.now() > horizon:
+                raise _unknown(planned, cause, tries, together=together)
+
+    @staticmethod
+    async def _attempt(attempt: Callable[[], Awaitable[Outcome]], *, known_unsent: bool) -> Outcome:
+        """Make one attempt; after an unknown one a plain failure leaves the fate unknown."""
+        try:
+            return await attempt()
+        except StoreError as error:
+            if known_unsent:
+                raise
+            return Unknown(str(error))
+
+    async def _write_all(self, planned: Sequence[Planned]) -> None:
+        """Write entries on their own: batches, and conditional puts where a key may conflict."""
+        once = distinct(planned)
+        keyed = [one for one in once if one.keyed]
+        free = [one for one in once if not one.keyed]
+        chunks = [
+            free[start : start + BATCH_WRITES_MAX]
+            for start in range(0, len(free), BATCH_WRITES_MAX)
+        ]
+        progress = _Progress(total=len(once))
+        jobs = [partial(self._guarded, progress, [one], self._write_keyed) for one in keyed]
+        jobs += [partial(self._guarded, progress, chunk, self._write_chunk) for chunk in chunks]
+        await run_all(jobs, at_once=WRITES_AT_ONCE)
+        progress.finish()
+
+    async def _guarded(
+        self,
+        progress: "_Progress",
+        planned: Sequence[Planned],
+        write: Callable[[Sequence[Planned]], Awaitable[None]],
+    ) -> None:
+        """Write a part; its failure is noted and stops no other part."""
+        if progress.refused is not None:
+            progress.unwritten.extend(planned)
+            return
+        try:
+            await write(planned)
+        except OutcomeUnknown as error:
+            progress.note(error, [one for one in planned if one.entry in error.entries])
+        except KeyConflict as error:
+            progress.conflict = progress.conflict or error
+        except StoreError as error:
+            progress.refused = error
+            progress.unwritten.extend(planned)
+
+    async def _write_keyed(self, planned: Sequence[Planned]) -> None:
+        for one in planned:
+            await self._put(one)
+
+    async def _write_chunk(self, planned: Sequence[Planned]) -> None:
+        """Write up to 25 entries by batches: putting the same entry again changes nothing."""
+        left = list(planned)
+
+        async def attempt() -> Outcome:
+            nonlocal left
+            outcome = await self._store.write_batch([Put(one.item) for one in left])
+            if not outcome.unknown and not outcome.unprocessed:
+                return Applied()
+            left = [left[place] for place in (*outcome.unknown, *outcome.unprocessed)]
+            return Unknown(outcome.cause)
+
+        try:
+            await self._until_known(attempt, planned)
+        except OutcomeUnknown as error:
+            raise OutcomeUnknown(str(error), entries=[one.entry for one in left]) from None
+
+    async def _transact(self, planned: Sequence[Planned]) -> None:
+        """Write up to 100 entries in one transaction.
+
+        Entries that are there already, with the same content, were written by an earlier try,
+        perhaps in another region from which not all have arrived: the rest is written together.
+        """
+        left = distinct(planned)
+        _check_transaction(left)
+        while left:
+            puts = [one.put for one in left]
+            outcome = await self._until_known(
+                lambda puts=puts: self._store.transact(puts),  # type: ignore[misc]
+                left,
+                together=True,
+            )
+            if isinstance(outcome, Applied):
+                return
+            for place, found in outcome.found.items():
+                if found is not None:
+                    confirmed(left[place].entry, found)
+            left = [one for place, one in enumerate(left) if place not in outcome.found]
+
+
+class _Progress:
+    """What became of the parts of a large write."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.unwritten: list[Planned] = []
+        self.unknown: OutcomeUnknown | None = None
+        self.refused: StoreError | None = None
+        self.conflict: KeyConflict | None = None
+
+    def note(self, error: OutcomeUnknown, planned: Sequence[Planned]) -> None:
+        """Keep the entries whose outcome is unknown."""
+        self.unknown = error
+        self.unwritten.extend(planned)
+
+    def finish(self) -> None:
+        """Raise what went wrong, if anything did, naming what can be written again."""
+        if self.refused is not None and len(self.unwritten) == self.total:
+            raise self.refused
+        if self.unwritten:
+            cause = self.refused or self.unknown
+            entries = [one.entry for one in self.unwritten]
+            raise OutcomeUnknown(
+                f"{len(entries)} of {self.total} changes are not confirmed: {cause}",
+                entries=entries,
+            )
+        if self.conflict is not None:
+            raise self.conflict
+
+
+def _unknown(
+    planned: Sequence[Planned], cause: str, tries: int, *, together: bool
+) -> OutcomeUnknown:
+    first = planned[0].entry
+    more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
+    return OutcomeUnknown(
+        f"no answer after {tries} tries for counter {first.counter!r} id {first.id}{more}:"
+        f" the change may or may not be there ({cause}); until the retry horizon the same call"
+        " or Ledger.retry is safe",
+        entries=[one.entry for one in planned],
+        together=together,
+    )
+
+
+def _check_transaction(planned: Sequence[Planned]) -> None:
+    if len(planned) > TRANSACTION_ACTIONS_MAX:
+        raise InvalidEntry(
+            f"{len(planned)} changes together: a transaction holds up to {TRANSACTION_ACTIONS_MAX}"
+        )
+    size = sum(item_size(one.item) for one in planned)
+    if size > TRANSACTION_BYTES_MAX:
+        raise InvalidEntry(
+            f"{size:,} bytes together: a transaction holds up to {TRANSACTION_BYTES_MAX:,};"
+            " shorten the notes"
+        )
