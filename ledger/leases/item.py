@@ -1,0 +1,109 @@
+"""The item of a lease, read and written: every write conditional, every lost answer read again.
+
+A write that got no answer is neither given up nor guessed: the item is read again, strongly
+consistent, and what it shows counts. The request may still be in flight and land later; so every
+record version number (rvn) sent is remembered with the time before it was sent, and a later write
+that is rejected because of it recognizes it.
+"""
+
+import random
+from dataclasses import dataclass, replace
+
+from ledger.clock import Clock
+from ledger.leases.state import LeaseRecord, lease_key, record_item, record_of
+from ledger.store.port import (
+    Absent,
+    Applied,
+    Condition,
+    Equals,
+    Outcome,
+    Put,
+    Rejected,
+    Store,
+    Update,
+)
+
+SENT_MAX = 64
+_RVN_BITS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a write: the record that we wanted, and the one that the table shows."""
+
+    wanted: LeaseRecord
+    shown: LeaseRecord | None
+
+    @property
+    def applied(self) -> bool:
+        """Whether the table is known to show what we wanted."""
+        return self.shown == self.wanted
+
+
+class LeaseItem:
+    """The item of one lease, as one contender reads and writes it."""
+
+    def __init__(self, store: Store, name: str, *, clock: Clock, randomness: random.Random) -> None:
+        self.name = name
+        self.key = lease_key(name)
+        self.region = store.region
+        self._store = store
+        self._clock = clock
+        self._randomness = randomness
+        self._sent: dict[str, float] = {}
+
+    def sent(self, rvn: str) -> float | None:
+        """Return the monotonic time before we sent this rvn; None if we did not, or long ago."""
+        return self._sent.get(rvn)
+
+    async def read(self) -> LeaseRecord | None:
+        """Return what the table shows, None for no item.
+
+        Raises:
+            DamagedItem: the item is not a lease.
+            StoreError: the table could not be read.
+        """
+        item = await self._store.get(self.key, consistent=True)
+        return None if item is None else record_of(item)
+
+    async def take(self, seen: LeaseRecord | None, wanted: LeaseRecord) -> Written:
+        """Put a record in place of the one seen, if it is still the same; its rvn is made new.
+
+        Raises:
+            DamagedItem, StoreError: as `read`; with a StoreError of the write nothing was written.
+        """
+        wanted = replace(wanted, rvn=self._new_rvn())
+        outcome = await self._store.write(Put(record_item(wanted), _unchanged(seen)))
+        return Written(wanted, await self._shown(outcome, wanted))
+
+    async def renew(self, seen: LeaseRecord, *, owner: str) -> Written:
+        """Write a new rvn and this owner into the record seen; other attributes are left alone.
+
+        Raises:
+            DamagedItem, StoreError: as `take`.
+        """
+        wanted = replace(seen, rvn=self._new_rvn(), owner=owner)
+        values = {"rvn": {"S": wanted.rvn}, "owner": {"S": wanted.owner}}
+        outcome = await self._store.write(Update(self.key, set=values, condition=_unchanged(seen)))
+        return Written(wanted, await self._shown(outcome, wanted))
+
+    async def _shown(self, outcome: Outcome, wanted: LeaseRecord) -> LeaseRecord | None:
+        match outcome:
+            case Applied():
+                return wanted
+            case Rejected(found):
+                return None if found[0] is None else record_of(found[0])
+            case _:
+                return await self.read()
+
+    def _new_rvn(self) -> str:
+        """Return a new rvn and remember that it is sent now; the oldest of many is forgotten."""
+        rvn = f"{self._randomness.getrandbits(_RVN_BITS):0{_RVN_BITS // 4}x}"
+        self._sent[rvn] = self._clock.monotonic()
+        if len(self._sent) > SENT_MAX:
+            del self._sent[next(iter(self._sent))]
+        return rvn
+
+
+def _unchanged(seen: LeaseRecord | None) -> Condition:
+    return Absent() if seen is None else Equals("rvn", {"S": seen.rvn})

@@ -1,0 +1,211 @@
+"""A lease, judged: its record in the table, its terms, and the watch over another's record.
+
+::
+
+    holder     send at t0 ── write lands ── answer        t0 + lease - margin      t0 + lease
+               │             │                            │ lost: stops acting     │
+    contender  │             │    answer to a read        │                        │   seen + lease
+               │             │    │ seen: counts from here│                        │   │ may take it
+
+A contender counts from the answer to the read that first showed it a record version number (rvn).
+That read was served after the write of the rvn landed, which was after the holder sent it; and the
+holder counts from before it sent. Both count the same `lease_seconds`, each on its own monotonic
+clock, so the contender's count ends last. That the rvn stayed the same in between is not guessed
+from reads: taking the lease is conditional on it. The margin pays for clocks that run at slightly
+different rates; wall clocks are not used at all. A holder that stalls between its check and its
+write, or whose machine sleeps and stops its clock, is stopped by none of this, only by the fence:
+the epoch, checked in the write's transaction.
+
+Source: the judgement by an unchanged record version number and the local monotonic clock is that
+of Amazon's DynamoDB lock client.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ledger.core import amounts, keys
+from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
+from ledger.core.errors import SettingsError
+from ledger.store.port import Check, Equals
+
+LEASE_SECONDS_MAX = 86_400.0
+HEARTBEATS_PER_LEASE_MIN = 2
+MARGIN_SHARE_MAX = 0.5
+NOBODY = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """What the table shows of a lease.
+
+    `rvn` is new at each write; `epoch` grows by one at each change of owner and never falls, since
+    a released lease keeps its item. `owner` is empty when nobody holds it.
+    """
+
+    name: str
+    owner: str
+    rvn: str
+    lease_seconds: float
+    epoch: int
+    home: str
+
+    @property
+    def released(self) -> bool:
+        """Whether its last owner has given it back."""
+        return self.owner == NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """How long a lease lasts and how it is kept.
+
+    `margin_share` of the lease is given up at its end for clocks of different rates: two clocks may
+    differ by that share. While waiting, the lease is looked at `polls_per_heartbeat` times in each
+    `heartbeat_seconds`.
+
+    Raises:
+        SettingsError: the terms contradict each other.
+    """
+
+    lease_seconds: float = 30.0
+    heartbeat_seconds: float = 10.0
+    margin_share: float = 0.1
+    polls_per_heartbeat: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lease_seconds <= LEASE_SECONDS_MAX:
+            raise SettingsError(
+                f"lease_seconds {self.lease_seconds:g} must lie over 0, up to {LEASE_SECONDS_MAX:g}"
+            )
+        most = self.lease_seconds / HEARTBEATS_PER_LEASE_MIN
+        if not 0 < self.heartbeat_seconds <= most:
+            raise SettingsError(
+                f"heartbeat_seconds {self.heartbeat_seconds:g} must lie over 0, up to {most:g}"
+                f" (half of lease_seconds): one lost heartbeat must not cost the lease"
+            )
+        if not 0 <= self.margin_share < MARGIN_SHARE_MAX:
+            raise SettingsError(
+                f"margin_share {self.margin_share:g} must lie from 0 to under {MARGIN_SHARE_MAX:g}"
+            )
+        if self.polls_per_heartbeat < 1:
+            raise SettingsError(f"polls_per_heartbeat {self.polls_per_heartbeat} must be 1 or more")
+
+    @property
+    def margin_seconds(self) -> float:
+        """How long before its end the holder stops."""
+        return self.lease_seconds * self.margin_share
+
+    @property
+    def poll_seconds(self) -> float:
+        """How long a waiting contender sleeps between two looks, at most."""
+        return self.heartbeat_seconds / self.polls_per_heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The lease is ours, under this epoch."""
+
+    key: Key
+    owner: str
+    epoch: int
+
+    def fence(self) -> Check:
+        """Return the action that lets a transaction stand only while this epoch is current.
+
+        The epoch alone is enough: it changes exactly when the owner does, and grows as well when
+        a released lease is taken again by the same owner.
+        """
+        return Check(self.key, Equals("epoch", {"N": str(self.epoch)}))
+
+
+@dataclass(frozen=True, slots=True)
+class NotHeld:
+    """The lease is not ours.
+
+    `owner` held it at the last look (empty: nobody, and the attempt to take it is not known to
+    have succeeded); it can be taken in `left_seconds` unless a heartbeat comes.
+    """
+
+    key: Key
+    owner: str
+    epoch: int
+    left_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a contender has seen of a lease: the record, and since when it shows this rvn.
+
+    Times are the contender's own monotonic seconds, taken when the answer to the read came.
+    """
+
+    record: LeaseRecord | None = None
+    since: float = -math.inf
+
+    def observe(self, record: LeaseRecord | None, *, at: float) -> "Watch":
+        """Return the watch after a look at time `at`: an unchanged rvn is counted on from before.
+
+        Between two equal rvns there was no other: an rvn is never written twice.
+        """
+        if record is not None and self.record is not None and record.rvn == self.record.rvn:
+            return Watch(record, self.since)
+        return Watch(record, at)
+
+    def left_seconds(self, *, now: float) -> float:
+        """Return how long the lease must still stay unchanged before it may be taken; 0 for now.
+
+        It may be taken if it was never held, if it was released, or if its rvn has stayed the
+        same for the whole of the `lease_seconds` that its owner declared.
+        """
+        if self.record is None or self.record.released:
+            return 0.0
+        return max(0.0, self.since + self.record.lease_seconds - now)
+
+
+def lease_key(name: str) -> Key:
+    """Return the key of the lease of this name."""
+    return keys.LEASE_PARTITION, name
+
+
+def record_item(record: LeaseRecord) -> dict[str, AttributeValue]:
+    """Return the item of a lease."""
+    partition, sort_key = lease_key(record.name)
+    return {
+        "pk": {"S": partition},
+        "sk": {"S": sort_key},
+        "owner": {"S": record.owner},
+        "rvn": {"S": record.rvn},
+        "lease_seconds": {"N": amounts.to_text(Decimal(repr(record.lease_seconds)))},
+        "epoch": {"N": str(record.epoch)},
+        "home": {"S": record.home},
+    }
+
+
+def record_of(item: Item) -> LeaseRecord:
+    """Read a lease from its item; attributes that it does not know are left alone.
+
+    Raises:
+        DamagedItem: an attribute is missing or of another kind, `rvn` is empty, `lease_seconds`
+            is not over 0 and up to a day, or `epoch` is not a whole number from 1.
+    """
+    texts = {name: item.get(name, {}).get("S") for name in ("owner", "rvn", "home")}
+    wrong = [name for name, text in texts.items() if not isinstance(text, str)]
+    if wrong:
+        raise damaged(item, f"a lease needs {', '.join(wrong)} as text (S)")
+    if not texts["rvn"]:
+        raise damaged(item, "rvn is empty")
+    seconds = float(number_of(item, "lease_seconds"))
+    if not 0 < seconds <= LEASE_SECONDS_MAX:
+        raise damaged(item, f"lease_seconds {seconds:g} is not over 0, up to {LEASE_SECONDS_MAX:g}")
+    epoch = number_of(item, "epoch")
+    if epoch != epoch.to_integral_value() or epoch < 1:
+        raise damaged(item, f"epoch {epoch} is not a whole number from 1")
+    return LeaseRecord(
+        name=item["sk"]["S"],
+        owner=str(texts["owner"]),
+        rvn=str(texts["rvn"]),
+        lease_seconds=seconds,
+        epoch=int(epoch),
+        home=str(texts["home"]),
+    )
