@@ -1,0 +1,158 @@
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ledger.deploy_commands import app
+from ledger.deploying import Role, compactor_template, table_template
+from ledger.deploying.rendering import Intrinsic
+from ledger.settings import Settings
+from ledger.table_plan import KEYS, STREAM_VIEW
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+TEMPLATES = ("table", "compactor", "iam")
+CFN_LINT = shutil.which("cfn-lint") or shutil.which("cfn-lint", path=Path(sys.executable).parent)
+
+Run = Callable[..., str]
+
+
+def settings_of(*regions: str, **more: Any) -> Settings:
+    """Give settings with these regions, the first of them home."""
+    return Settings(home=regions[0], regions={name: {} for name in regions}, **more)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Give the text that `ledger deploy` writes."""
+    monkeypatch.delenv("LEDGER_CONFIG", raising=False)
+
+    def write(*arguments: str) -> str:
+        result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return write
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_shipped_templates_are_the_ones_generated_now(run: Run, name: str) -> None:
+    """A template in deploy/ is what the command writes for the shipped regions.yaml."""
+    shipped = (DEPLOY / "cloudformation" / f"{name}.yaml").read_text(encoding="utf-8")
+    assert run("template", name, "--config", str(ROOT / "regions.yaml")) == shipped
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_the_shipped_policies_are_the_ones_generated_now(run: Run, role: Role) -> None:
+    """A policy in deploy/ is what the command writes for the shipped regions.yaml."""
+    shipped = (DEPLOY / "iam" / f"{role}.json").read_text(encoding="utf-8")
+    assert run("policy", role, "--config", str(ROOT / "regions.yaml")) == shipped
+
+
+def test_no_other_file_lies_among_the_generated_ones() -> None:
+    """A template or policy that is no longer generated does not stay behind."""
+    assert {path.stem for path in (DEPLOY / "cloudformation").iterdir()} == set(TEMPLATES)
+    assert {path.stem for path in (DEPLOY / "iam").iterdir()} == set(Role)
+
+
+@pytest.mark.skipif(CFN_LINT is None, reason="cfn-lint is not installed (extra `dev`)")
+@pytest.mark.parametrize("regions", [["eu-central-1"], ["us-east-1", "eu-west-1", "sa-east-1"]])
+def test_cfn_lint_finds_nothing(run: Run, tmp_path: Path, regions: list[str]) -> None:
+    """Every template is sound CloudFormation, with one region and with several."""
+    assert CFN_LINT is not None
+    config = tmp_path / "regions.yaml"
+    lines = [f"home: {regions[0]}", "regions:", *(f"  {name}:" for name in regions)]
+    config.write_text("\n".join(lines), encoding="utf-8")
+    paths = []
+    for name in TEMPLATES:
+        path = tmp_path / f"{name}-template.yaml"
+        run("template", name, "--config", str(config), "--output", str(path))
+        paths.append(str(path))
+    result = subprocess.run(
+        [CFN_LINT, "--regions", regions[0], "--", *paths],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_each_region_is_a_protected_replica() -> None:
+    """The table has one replica per region, home first, restorable and not to be deleted."""
+    settings = settings_of("eu-west-1", "us-east-1", "ap-south-1", table="money")
+    table = table_template(settings)["Resources"]["Table"]
+    assert table["DeletionPolicy"] == table["UpdateReplacePolicy"] == "Retain"
+    assert table["Properties"]["TableName"] == "money"
+    replicas = table["Properties"]["Replicas"]
+    assert [replica["Region"] for replica in replicas] == ["eu-west-1", "us-east-1", "ap-south-1"]
+    for replica in replicas:
+        assert replica["DeletionProtectionEnabled"] is True
+        assert replica["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
+
+
+def test_the_template_makes_the_table_that_the_command_makes() -> None:
+    """CloudFormation and `ledger table create` agree on keys and stream."""
+    properties = table_template(settings_of("us-east-1"))["Resources"]["Table"]["Properties"]
+    kinds = {
+        each["AttributeName"]: each["AttributeType"] for each in properties["AttributeDefinitions"]
+    }
+    keys = tuple(
+        (each["AttributeName"], each["KeyType"], kinds[each["AttributeName"]])
+        for each in properties["KeySchema"]
+    )
+    assert keys == KEYS
+    assert properties["StreamSpecification"]["StreamViewType"] == STREAM_VIEW
+    assert properties["SSESpecification"] == {"SSEEnabled": True, "SSEType": "KMS"}
+
+
+def test_every_other_region_has_an_alarm_on_its_lag() -> None:
+    """Replication from home is watched to each other region, and to none that is not there."""
+    resources = compactor_template(settings_of("us-east-1", "eu-west-1", "sa-east-1"))["Resources"]
+    receiving = {
+        dimension["Value"]
+        for resource in resources.values()
+        for dimension in resource["Properties"].get("Dimensions", [])
+        if dimension["Name"] == "ReceivingRegion"
+    }
+    assert receiving == {"eu-west-1", "sa-east-1"}
+
+
+def test_every_alarm_tells_the_topic() -> None:
+    """No alarm is silent once a topic is given."""
+    resources = compactor_template(settings_of("us-east-1", "eu-west-1"))["Resources"]
+    alarms = [each for each in resources.values() if each["Type"] == "AWS::CloudWatch::Alarm"]
+    assert len(alarms) >= 6
+    for alarm in alarms:
+        [action] = alarm["Properties"]["AlarmActions"]
+        assert isinstance(action, Intrinsic)
+        assert action.value[1] == Intrinsic("!Ref", "AlarmTopicArn")
+
+
+def test_passes_are_neither_limited_nor_repeated_by_lambda() -> None:
+    """The lease makes two instances safe, and the next minute is the retry of a failed pass."""
+    resources = compactor_template(settings_of("us-east-1"))["Resources"]
+    assert "ReservedConcurrentExecutions" not in resources["Function"]["Properties"]
+    assert resources["Invocation"]["Properties"]["MaximumRetryAttempts"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--account", "12345"), "'12345'"),
+        (("--account", "١٢٣٤٥٦٧٨٩٠١٢"), "12 digits"),
+        (("--region", "mars-north-1"), "'mars-north-1'"),
+        (("--output", "no/such/folder/policy.json"), "no/such/folder"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(arguments: tuple[str, ...], named: str) -> None:
+    """A wrong account, region or file is named in the error, and nothing is written."""
+    config = str(ROOT / "regions.yaml")
+    result = CliRunner().invoke(app, ["policy", "writer", "--config", config, *arguments])
+    assert result.exit_code == 2
+    assert named in result.stderr.replace("\n", " ").replace("│", "")
+    assert not result.stdout
