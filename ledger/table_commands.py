@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -142,9 +143,9 @@ def _say_taken(state: TableState) -> None:
 
 
 def _as_table(state: TableState) -> Table:
-    shown = Table(title=f"table {state.table}")
-    for heading in ("region", "table", "replica", "stream", "recovery", "protection", "billing"):
-        shown.add_column(heading)
+    shown = Table(title=f"table {state.table}", box=box.SIMPLE_HEAD)
+    for heading in ("region", "state", "stream", "recovery", "protection", "billing"):
+        shown.add_column(heading, no_wrap=True)
     base = base_of(state.views)
     for region, view in state.views.items():
         name = f"{region} (home)" if region == state.home else region
@@ -156,14 +157,13 @@ def _as_table(state: TableState) -> Table:
 
 
 def _cells(view: TableView, base: TableView | None) -> tuple[str, ...]:
-    replica = view.status
-    if base and view is not base:
-        replica = base.replicas.get(view.region, "none")
+    status = view.status
+    if base and view is not base and view.active:
+        status = base.replicas.get(view.region, "no replica")
     return (
-        view.status,
-        replica,
-        view.stream or "off",
+        status,
+        "on" if view.stream else "off",
         "on" if view.recovery else "off",
         "on" if view.protected else "off",
-        view.billing,
+        "on-demand" if view.billing == "PAY_PER_REQUEST" else view.billing.lower(),
     )
