@@ -1,0 +1,7 @@
+"""Importing files of changes, each row exactly once however often the import is interrupted.
+
+source.py reads bytes and lines; form.py holds what the user said of the file; rows.py turns lines
+into rows, good or bad; batches.py turns rows into transactions, each with its marker item;
+survey.py is the first pass, which only reads; importer.py is the second, which writes;
+rejects.py keeps bad rows for mending; commands.py is `ledger import`.
+"""

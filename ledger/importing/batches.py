@@ -1,0 +1,148 @@
+"""From rows to batches, and from a batch to the transaction that writes it: pure.
+
+Batch k holds the rows k*99 to k*99+98 of the file, counted with the bad ones, which are left out.
+So the borders depend on the file alone, and a marker means the same rows in every run. Entries and
+marker stand in one transaction, each under the condition that it is not there yet::
+
+    run 1   [batch 0: 99 entries + marker] applied, the answer lost
+    run 2   [batch 0: 99 other entries + marker] rejected: the marker is there
+                                                 nothing of it is written
+
+Which is why entry ids can be new at every attempt, and why it does not matter how late a request
+arrives or how many days later the file is imported again.
+"""
+
+import hashlib
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from ledger.core import keys
+from ledger.core.capacity import item_size, write_units
+from ledger.core.entry import Entry, Item, Key, entry_item
+from ledger.core.ids import SUFFIX_BITS, EntryId, entry_id
+from ledger.importing.form import BATCH_ROWS
+from ledger.importing.rows import BadRow, Row
+from ledger.store.port import Absent, Put
+
+NUMBER_DIGITS = 8
+BATCHES_MAX = 10**NUMBER_DIGITS
+DIGEST_BYTES = 8
+_MICROSECOND = timedelta(microseconds=1)
+
+ShardsAt = Callable[[str, datetime], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The good rows of one batch; `digest` is of all its rows as they stand in the file."""
+
+    number: int
+    rows: tuple[Row, ...]
+    bad: tuple[BadRow, ...]
+    digest: bytes
+
+    @property
+    def marker_position(self) -> int:
+        """The place of the marker among the actions of the transaction: the last."""
+        return len(self.rows)
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """The lines on which the first and the last row of the batch begin."""
+        begins = [row.line for row in self.rows] + [bad.line for bad in self.bad]
+        return min(begins), max(begins)
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """What the markers of one import have in common: the file and the text of its form."""
+
+    file_hash: str
+    columns: str
+
+    def key(self, number: int) -> Key:
+        """Return the key of a batch's marker."""
+        return keys.IMPORT_PARTITION, f"{self.file_hash}#{number:0{NUMBER_DIGITS}d}"
+
+    def bounds(self) -> tuple[str, str]:
+        """Return the first and last sort key that a marker of this file can have."""
+        return self.key(0)[1], self.key(BATCHES_MAX - 1)[1]
+
+    def marker(self, batch: Batch) -> Put:
+        """Return the marker of a batch, to be put only where it is not yet."""
+        partition, sort_key = self.key(batch.number)
+        item: Item = {
+            "pk": {"S": partition},
+            "sk": {"S": sort_key},
+            "rows": {"N": str(len(batch.rows))},
+            "columns": {"S": self.columns},
+        }
+        return Put(item, Absent())
+
+
+def batches(records: Iterable[Row | BadRow]) -> Iterator[Batch]:
+    """Group rows by their position in the file."""
+    left = iter(records)
+    number = 0
+    while chunk := tuple(islice(left, BATCH_ROWS)):
+        rows = tuple(record for record in chunk if isinstance(record, Row))
+        bad = tuple(record for record in chunk if isinstance(record, BadRow))
+        yield Batch(number, rows, bad, _digest(chunk))
+        number += 1
+
+
+def fresh_ids(at: datetime, count: int, randomness: random.Random) -> tuple[EntryId, ...]:
+    """Make ids for the rows of a batch: a microsecond apart, so that they keep the file's order."""
+    return tuple(
+        entry_id(at + place * _MICROSECOND, randomness.getrandbits(SUFFIX_BITS))
+        for place in range(count)
+    )
+
+
+def transaction(
+    batch: Batch, ids: Sequence[EntryId], marking: Marking, *, region: str, shards_at: ShardsAt
+) -> tuple[Put, ...]:
+    """Return the actions that write a batch, all or none: its entries, then its marker."""
+    entries = tuple(
+        Put(_item(row, made, region, shards_at), Absent())
+        for row, made in zip(batch.rows, ids, strict=True)
+    )
+    return (*entries, marking.marker(batch))
+
+
+def units_of(actions: Sequence[Put]) -> int:
+    """Return the write units of a transaction in its own region; a rejected one costs them too."""
+    return sum(write_units(item_size(action.item), transactional=True) for action in actions)
+
+
+def batch_number(marker: Item) -> int:
+    """Return the number of the batch that a marker stands for."""
+    return int(marker["sk"]["S"].rpartition("#")[2])
+
+
+def columns_of(marker: Item) -> str:
+    """Return the text of the form under which a batch was imported; empty if it has none."""
+    return str(marker.get("columns", {}).get("S", ""))
+
+
+def _item(row: Row, made: EntryId, region: str, shards_at: ShardsAt) -> Item:
+    entry = Entry(
+        counter=row.counter,
+        id=str(made),
+        change=row.change,
+        region=region,
+        note=row.note,
+        effective=row.effective,
+    )
+    shards = shards_at(row.counter, made.at)
+    return entry_item(entry, shard=keys.shard_of(made.suffix, shards))
+
+
+def _digest(chunk: Iterable[Row | BadRow]) -> bytes:
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for record in chunk:
+        digest.update(record.raw.encode(errors="surrogatepass"))
+    return digest.digest()

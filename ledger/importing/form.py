@@ -1,0 +1,175 @@
+"""What the user says of a file: its format, its columns, how a counter id is made of a value.
+
+Nothing is guessed from the content. What decides how bytes become entries is written into every
+marker as a canonical text, so that the same bytes are never imported in two ways.
+"""
+
+import codecs
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import PurePath
+
+from ledger.core.errors import ImportRefused
+
+BATCH_ROWS = 99
+"""Rows of a batch: with the marker, the 100 actions that a transaction may hold."""
+COLUMN_CHARACTERS_MAX = 1024
+DEFAULT_ENCODING = "utf-8-sig"
+PLACE = "{}"
+_NO_DELIMITERS = '"\r\n'
+_NAMES_SHOWN_MAX = 20
+
+
+class Format(StrEnum):
+    """A format of files of changes."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+_SUFFIXES = {".csv": Format.CSV, ".jsonl": Format.JSONL, ".ndjson": Format.JSONL}
+
+
+def format_of(name: str) -> Format:
+    """Tell the format from a file's suffix.
+
+    Raises:
+        ImportRefused: the suffix is none of those known.
+    """
+    found = _SUFFIXES.get(PurePath(name).suffix.lower())
+    if found is None:
+        known = ", ".join(_SUFFIXES)
+        raise ImportRefused(f"{name}: the format cannot be told (suffixes {known}): give --format")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """The columns that the user named; None takes the column of that name if it is there.
+
+    `counter` and `change` have to be there. An empty `note` or `effective` means none.
+    """
+
+    counter: str | None = None
+    change: str | None = None
+    note: str | None = None
+    effective: str | None = None
+
+    def required(self) -> dict[str, str]:
+        """Return the columns that must be there, by role."""
+        wanted = {"counter": self.counter or "counter", "change": self.change or "change"}
+        optional = {"note": self.note, "effective": self.effective}
+        return wanted | {role: name for role, name in optional.items() if name}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which column plays which role in this file."""
+
+    counter: str
+    change: str
+    note: str | None = None
+    effective: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the bytes of a file become rows.
+
+    Raises:
+        ImportRefused: a part breaks its rule.
+    """
+
+    format: Format = Format.CSV
+    columns: ColumnChoice = field(default_factory=ColumnChoice)
+    counter_format: str = PLACE
+    delimiter: str = ","
+    encoding: str = DEFAULT_ENCODING
+
+    def __post_init__(self) -> None:
+        if self.counter_format.count(PLACE) != 1:
+            raise ImportRefused(
+                f"counter format {self.counter_format!r}: exactly one {PLACE} stands for the value"
+            )
+        if len(self.delimiter) != 1 or self.delimiter in _NO_DELIMITERS:
+            raise ImportRefused(
+                f"delimiter {self.delimiter!r}: one character, neither a quote nor a line end"
+            )
+        for role, name in self.columns.required().items():
+            if len(name) > COLUMN_CHARACTERS_MAX:
+                raise ImportRefused(
+                    f"{role} column {name[:40]!r}...: a name has up to"
+                    f" {COLUMN_CHARACTERS_MAX:,} characters"
+                )
+        self.codec_name()
+
+    def codec_name(self) -> str:
+        """Return Python's own name of the encoding.
+
+        Raises:
+            ImportRefused: there is no such encoding of text.
+        """
+        try:
+            name = codecs.lookup(self.encoding).name
+            "".encode(name)
+        except (LookupError, ValueError):
+            raise ImportRefused(f"encoding {self.encoding!r} is not known") from None
+        return name
+
+    def counter_id(self, value: str) -> str:
+        """Return the counter id that a value stands for."""
+        return self.counter_format.replace(PLACE, value)
+
+    def text(self, columns: Columns) -> str:
+        """Return the canonical text of everything that decides which entries the bytes give."""
+        parts: dict[str, object] = {
+            "format": self.format.value,
+            "encoding": self.codec_name(),
+            "counter": columns.counter,
+            "counter_format": self.counter_format,
+            "change": columns.change,
+            "note": columns.note,
+            "effective": columns.effective,
+            "batch_rows": BATCH_ROWS,
+        }
+        if self.format is Format.CSV:
+            parts["delimiter"] = self.delimiter
+        said = {name: part for name, part in parts.items() if part is not None}
+        return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def resolved(choice: ColumnChoice, names: Sequence[str]) -> Columns:
+    """Find the chosen columns among those that a file has.
+
+    Raises:
+        ImportRefused: one is missing, or there twice; the message names those there are.
+    """
+    for role, name in choice.required().items():
+        if name not in names:
+            raise ImportRefused(
+                f"the file has no column {name!r} for the {role}; it has: {listed(names)};"
+                f" name the column with --{role}"
+            )
+    columns = Columns(
+        counter=choice.counter or "counter",
+        change=choice.change or "change",
+        note=_optional(choice.note, "note", names),
+        effective=_optional(choice.effective, "effective", names),
+    )
+    for used in (columns.counter, columns.change, columns.note, columns.effective):
+        if used is not None and names.count(used) > 1:
+            raise ImportRefused(f"the file has the column {used!r} {names.count(used)} times")
+    return columns
+
+
+def _optional(chosen: str | None, default: str, names: Sequence[str]) -> str | None:
+    name = default if chosen is None else chosen
+    return name if name and name in names else None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names of a row, each quoted, for a message."""
+    listed = ", ".join(repr(name[:80]) for name in names[:_NAMES_SHOWN_MAX])
+    return listed + (", ..." if len(names) > _NAMES_SHOWN_MAX else "")

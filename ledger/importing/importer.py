@@ -1,0 +1,197 @@
+"""The second pass: writes the batches of a surveyed file, each exactly once.
+
+All goes through the home region, since a marker's condition holds in the region where it is
+evaluated. An import that was begun has to be finished through the same home region, or after its
+markers have reached the new one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+
+import anyio
+import anyio.lowlevel
+
+from ledger.clock import Clock
+from ledger.core.errors import ImportRefused, LedgerError
+from ledger.core.keys import IMPORT_PARTITION
+from ledger.importing.batches import Batch, Marking, batch_number, columns_of
+from ledger.importing.source import Source
+from ledger.importing.survey import StopSign, Survey, second_pass
+from ledger.importing.writing import BatchDone, BatchWriter, check_columns
+from ledger.settings import Settings
+from ledger.store.port import Store
+from ledger.store.retry import Backoff
+
+BATCHES_PARALLEL = 4
+MARKER_PAGES_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What one run did.
+
+    `rows` were written by this run, `rows_there` were there already, `rows_bad` left out,
+    `rows_left` not come to because the run was asked to stop. `write_units` are those of the
+    answered transactions, as the home region charges them. A batch whose answer was lost and whose
+    marker was found afterwards counts as written by this run.
+    """
+
+    region: str
+    file_hash: str
+    rows: int
+    rows_there: int
+    rows_bad: int
+    rows_left: int
+    batches: int
+    batches_there: int
+    batches_left: int
+    write_units: int
+
+    @property
+    def finished(self) -> bool:
+        """Whether every good row of the file is in the table."""
+        return self.batches_left == 0
+
+
+class Importer:
+    """Writes surveyed files through the home region's store.
+
+    Raises:
+        ImportRefused: the store is not the home region's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        clock: Clock,
+        randomness: Random,
+        backoff: Backoff | None = None,
+        stop: StopSign | None = None,
+        on_batch: Callable[[BatchDone], None] = lambda _done: None,
+    ) -> None:
+        if store.region != settings.home:
+            raise ImportRefused(
+                f"an import writes through the home region {settings.home}, not {store.region}"
+            )
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._random = randomness
+        self._backoff = backoff or Backoff()
+        self._stop = stop or StopSign()
+        self._on_batch = on_batch
+
+    async def run(self, source: Source, surveyed: Survey) -> ImportReport:
+        """Write every batch that is not there yet.
+
+        Exactly once for each row, whatever happens: a run that fails, is stopped or is killed is
+        finished by the next run over the same bytes with the same options.
+
+        Raises:
+            ImportRefused: the file was imported with other columns, or changed meanwhile.
+            OutcomeUnknown: a batch got no answer in time.
+            StoreError: the table did not do what was asked.
+        """
+        known = await self._known(surveyed.marking)
+        writer = BatchWriter(
+            self._store,
+            self._settings,
+            surveyed.marking,
+            clock=self._clock,
+            randomness=self._random,
+            backoff=self._backoff,
+            stop=self._stop,
+        )
+        run = _Run(writer, known, second_pass(source, surveyed), self._stop, self._on_batch)
+        async with anyio.create_task_group() as workers:
+            for _worker in range(BATCHES_PARALLEL):
+                workers.start_soon(run.work)
+        if run.failure is not None:
+            raise run.failure
+        return run.report(self._store.region, surveyed)
+
+    async def _known(self, marking: Marking) -> frozenset[int]:
+        """Read which batches of this file are in the table."""
+        first, last = marking.bounds()
+        numbers: set[int] = set()
+        after = None
+        for _page in range(MARKER_PAGES_MAX):
+            page = await self._store.query(
+                IMPORT_PARTITION, first=first, last=last, after=after, consistent=True
+            )
+            for marker in page.items:
+                check_columns(marking, columns_of(marker))
+                numbers.add(batch_number(marker))
+            after = page.after
+            if after is None:
+                return frozenset(numbers)
+        raise ImportRefused(f"over {MARKER_PAGES_MAX:,} pages of markers: divide the file")
+
+
+class _Run:
+    """The batches that the workers of one run share, and what came of them."""
+
+    def __init__(
+        self,
+        writer: BatchWriter,
+        known: frozenset[int],
+        batches: Iterator[Batch],
+        stop: StopSign,
+        on_batch: Callable[[BatchDone], None],
+    ) -> None:
+        self.failure: LedgerError | None = None
+        self._writer = writer
+        self._known = known
+        self._batches = batches
+        self._stop = stop
+        self._on_batch = on_batch
+        self._rows = self._rows_there = 0
+        self._count = self._count_there = 0
+        self._units = 0
+
+    async def work(self) -> None:
+        """Write batch after batch; a failure of one worker lets the others finish theirs."""
+        try:
+            while self.failure is None and not self._stop.asked:
+                batch = next(self._batches, None)
+                if batch is None:
+                    return
+                done = await self._settle(batch)
+                if done is not None:
+                    self._add(done)
+        except LedgerError as error:
+            self.failure = self.failure or error
+
+    async def _settle(self, batch: Batch) -> BatchDone | None:
+        if batch.number not in self._known:
+            return await self._writer.write(batch)
+        await anyio.lowlevel.checkpoint()
+        return BatchDone(batch.number, len(batch.rows), there=True)
+
+    def _add(self, done: BatchDone) -> None:
+        if done.there:
+            self._rows_there += done.rows
+            self._count_there += 1
+        else:
+            self._rows += done.rows
+            self._count += 1
+        self._units += done.write_units
+        self._on_batch(done)
+
+    def report(self, region: str, surveyed: Survey) -> ImportReport:
+        """Return what this run did."""
+        return ImportReport(
+            region=region,
+            file_hash=surveyed.marking.file_hash,
+            rows=self._rows,
+            rows_there=self._rows_there,
+            rows_bad=surveyed.bad,
+            rows_left=surveyed.rows - self._rows - self._rows_there,
+            batches=self._count,
+            batches_there=self._count_there,
+            batches_left=surveyed.batches - self._count - self._count_there,
+            write_units=self._units,
+        )

@@ -1,0 +1,148 @@
+"""The first pass over a file: reads and judges every row, and writes nothing.
+
+The hash is taken of the very bytes that were judged. A digest of each batch is kept, so that the
+second pass notices if the file is not what was judged any more: nothing of a batch that changed in
+between is written.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import anyio.lowlevel
+
+from ledger.core.errors import ImportRefused
+from ledger.importing.batches import BATCHES_MAX, DIGEST_BYTES, Batch, Marking, batches
+from ledger.importing.form import BATCH_ROWS, Form
+from ledger.importing.rows import BadRow, Rows, read_rows
+from ledger.importing.source import Source, naming
+
+BAD_SHOWN_MAX = 20
+
+
+class StopSign:
+    """Whether the user has asked to stop; looked at between batches."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def ask(self) -> None:
+        """Ask to stop."""
+        self.asked = True
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the first pass found.
+
+    `bad` counts every bad row, `shown` has the first of them. `digests` are those of the batches.
+    """
+
+    form: Form
+    marking: Marking
+    size_bytes: int
+    rows: int
+    bad: int
+    shown: tuple[BadRow, ...]
+    batches: int
+    digests: bytes
+
+    def digest(self, number: int) -> bytes:
+        """Return what the digest of a batch was."""
+        return self.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+
+
+class _Tally:
+    """What has been counted so far."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bad = 0
+        self.batches = 0
+        self.shown: list[BadRow] = []
+        self.digests = bytearray()
+
+    def add(self, batch: Batch) -> None:
+        self.rows += len(batch.rows)
+        self.bad += len(batch.bad)
+        self.shown += batch.bad[: BAD_SHOWN_MAX - len(self.shown)]
+        self.digests += batch.digest
+        self.batches += 1
+        if self.batches > BATCHES_MAX:
+            raise ImportRefused(f"over {BATCHES_MAX * BATCH_ROWS:,} rows: divide the file")
+
+
+async def survey(
+    source: Source,
+    form: Form,
+    *,
+    stop: StopSign,
+    on_header: Callable[[str], None] = lambda _header: None,
+    on_bad: Callable[[BadRow], None] = lambda _bad: None,
+    on_bytes: Callable[[int], None] = lambda _bytes: None,
+) -> Survey | None:
+    """Read the whole file once and judge every row; None if asked to stop meanwhile.
+
+    Raises:
+        ImportRefused: the file is empty, a column is missing, or no row is good.
+    """
+    content = source.hashed()
+    tally = _Tally()
+    with naming(source):
+        rows = read_rows(source.lines(content, encoding=form.encoding), form)
+        on_header(rows.header)
+        for batch in batches(rows):
+            tally.add(batch)
+            for bad in batch.bad:
+                on_bad(bad)
+            on_bytes(content.bytes_read)
+            await anyio.lowlevel.checkpoint()
+            if stop.asked:
+                return None
+        _check_usable(rows, tally)
+    return Survey(
+        form=form,
+        marking=Marking(content.hexdigest(), form.text(rows.columns)),
+        size_bytes=content.bytes_read,
+        rows=tally.rows,
+        bad=tally.bad,
+        shown=tuple(tally.shown),
+        batches=tally.batches,
+        digests=bytes(tally.digests),
+    )
+
+
+def second_pass(source: Source, surveyed: Survey) -> Iterator[Batch]:
+    """Yield the batches of a file that was surveyed; bytes appended since are left out.
+
+    Raises:
+        ImportRefused: the file has changed since; nothing of the batch named was written.
+    """
+    content = source.hashed(bytes_max=surveyed.size_bytes)
+    form = surveyed.form
+    number = 0
+    with naming(source):
+        rows = read_rows(source.lines(content, encoding=form.encoding), form)
+        if form.text(rows.columns) == surveyed.marking.columns:
+            for batch in batches(rows):
+                if batch.digest != surveyed.digest(batch.number):
+                    break
+                yield batch
+                number += 1
+        if number != surveyed.batches:
+            raise ImportRefused(
+                "the file has changed since it was checked: this run wrote nothing from row"
+                f" {number * BATCH_ROWS + 1:,} on; put the file back as it was and run the same"
+                " command again"
+            )
+
+
+def _check_usable(rows: Rows, tally: _Tally) -> None:
+    """Refuse a file that gives nothing: its markers would only block a better try."""
+    if not tally.batches:
+        raise ImportRefused("the file has no rows")
+    if not tally.rows:
+        first = tally.shown[0]
+        raise ImportRefused(f"none of {tally.bad:,} rows is good; line {first.line}: {first.rule}")
+    missing = rows.missing()
+    if missing is not None:
+        raise ImportRefused(f"no row has the column {missing!r}")

@@ -1,0 +1,170 @@
+"""Writes one batch until its fate is known.
+
+Every attempt is a new transaction with new entry ids; the marker's condition lets one of them
+through. So an attempt whose answer was lost is simply followed by another::
+
+    attempt 1  -------------- lost on the way --------------> lands: the marker is there, rejected
+    attempt 2        applied: entries and marker
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from ledger.clock import Clock
+from ledger.core.entry import Item
+from ledger.core.errors import (
+    ImportRefused,
+    LedgerError,
+    OutcomeUnknown,
+    StoreError,
+    Throttled,
+    Unreachable,
+)
+from ledger.importing.batches import (
+    Batch,
+    Marking,
+    columns_of,
+    fresh_ids,
+    transaction,
+    units_of,
+)
+from ledger.importing.survey import StopSign
+from ledger.settings import Settings
+from ledger.store.port import Applied, Outcome, Put, Rejected, Store, Unknown
+from ledger.store.retry import Backoff
+
+PATIENCES = 4
+"""A batch is tried for this many times the setting `patience`: an import can wait longer."""
+TRIES_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """One batch that is in the table; `there` if another run or an earlier one put it there."""
+
+    number: int
+    rows: int
+    there: bool
+    write_units: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """An attempt that settled nothing; `error` is there where it failed for certain."""
+
+    cause: str
+    units: int = 0
+    unknown: bool = False
+    collision: bool = False
+    error: StoreError | None = None
+
+
+class BatchWriter:
+    """Writes the batches of one import through the home region's store."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        marking: Marking,
+        *,
+        clock: Clock,
+        randomness: Random,
+        backoff: Backoff,
+        stop: StopSign,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._marking = marking
+        self._clock = clock
+        self._random = randomness
+        self._backoff = backoff
+        self._stop = stop
+
+    async def write(self, batch: Batch) -> BatchDone | None:
+        """Write one batch, trying until its fate is known; None if asked to stop before that.
+
+        Raises:
+            ImportRefused: the batch was imported with other columns.
+            OutcomeUnknown: no answer within the bound.
+            StoreError: the table did not do what was asked.
+        """
+        begun = self._clock.monotonic()
+        patience_seconds = self._settings.patience * PATIENCES
+        unknown = False
+        units = 0
+        for tries in range(1, TRIES_MAX + 1):
+            verdict = await self._attempt(batch)
+            if isinstance(verdict, BatchDone):
+                there = verdict.there and not unknown
+                return BatchDone(batch.number, verdict.rows, there, units + verdict.write_units)
+            unknown = unknown or verdict.unknown
+            units += verdict.units
+            if self._stop.asked:
+                return None
+            if tries == TRIES_MAX or self._clock.monotonic() - begun >= patience_seconds:
+                raise _given_up(batch, verdict, unknown=unknown)
+            if not verdict.collision:
+                await self._clock.sleep(self._backoff.wait_seconds(tries, self._random))
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _attempt(self, batch: Batch) -> BatchDone | _Again:
+        ids = fresh_ids(self._clock.now(), len(batch.rows), self._random)
+        actions = transaction(
+            batch, ids, self._marking, region=self._store.region, shards_at=self._settings.shards_at
+        )
+        try:
+            outcome = await self._store.transact(actions)
+        except (Throttled, Unreachable) as error:
+            return _Again(str(error), error=error)
+        return await self._judge(batch, actions, outcome)
+
+    async def _judge(
+        self, batch: Batch, actions: tuple[Put, ...], outcome: Outcome
+    ) -> BatchDone | _Again:
+        rows, units = len(batch.rows), units_of(actions)
+        match outcome:
+            case Applied():
+                return BatchDone(batch.number, rows, there=False, write_units=units)
+            case Unknown(cause):
+                return _Again(cause, unknown=True)
+            case Rejected(found) if batch.marker_position in found:
+                # Not every engine hands back the item that was in the way.
+                marker = found[batch.marker_position] or await self._marker(batch)
+                if marker is None:
+                    return _Again("the marker was there and is gone", units=units)
+                check_columns(self._marking, columns_of(marker))
+                return BatchDone(batch.number, rows, there=True, write_units=units)
+            case Rejected():
+                return _Again("an entry id was taken", units=units, collision=True)
+
+    async def _marker(self, batch: Batch) -> Item | None:
+        return await self._store.get(self._marking.key(batch.number), consistent=True)
+
+
+def check_columns(marking: Marking, found: str) -> None:
+    """Refuse to go on with an import that was begun with another form of the same bytes.
+
+    Raises:
+        ImportRefused: the texts differ.
+    """
+    if found != marking.columns:
+        raise ImportRefused(
+            f"this file was imported before as {found or 'something unknown'}, now it is to be"
+            f" imported as {marking.columns}: its rows would be counted twice; use the same"
+            " options again"
+        )
+
+
+def _given_up(batch: Batch, verdict: _Again, *, unknown: bool) -> LedgerError:
+    name = "the batch of lines {} to {}".format(*batch.lines)
+    if unknown:
+        return OutcomeUnknown(
+            f"{name} got no answer: {verdict.cause}; run the same command again: nothing is"
+            " counted twice",
+            # The import alone can repeat them: written one by one they would be counted twice.
+            entries=(),
+        )
+    if verdict.error is not None:
+        return verdict.error
+    return ImportRefused(f"{name}: {verdict.cause} in every one of {TRIES_MAX:,} tries")
