@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 600.0
 """AWS makes an empty replica in minutes; a longer run can simply be repeated."""
 POLL_SECONDS = 2.0
-ATTEMPTS_MAX = 4
+ATTEMPTS_MAX = 3
 """Tries of one request by boto3 itself: each request here is harmless if repeated."""
 
 BUSY_CODES = frozenset({"ResourceInUseException", "ContinuousBackupsUnavailableException"})

@@ -139,7 +139,10 @@ def test_what_is_no_duration_is_refused(value: object) -> None:
         ({"compactor": {"parallel": True}}, "must be a whole number"),
         ({"compactor": {"heartbeat": 0}}, "greater than 0"),
         ({"regions": {"us-east-1": {"endpoint": "localhost:8000"}}}, "an endpoint is a URL"),
+        ({"regions": {"us-east-1": {"endpoint": "http://[::1"}}}, "an endpoint is a URL"),
         ({"regions": {"us-east-1": {"profil": "x"}}}, "profil is no setting"),
+        ({"shards": {"": 2}}, "an empty pattern matches no counter"),
+        ({"table": "a" * 300}, "a{50}.*[.]{3}: a table name"),
         ({"setle": 5}, "setle is no setting; did you mean settle"),
     ],
 )
@@ -222,6 +225,7 @@ def test_a_missing_file_and_a_directory_are_named() -> None:
         ("LEDGER_CACHE__SIZE", "5", "cache.size is no setting"),
         ("LEDGER_SHARDS", "{", "must be JSON"),
         ("LEDGER_SHARDS", '{"a": 101}', "shards.a.0.count"),
+        ("LEDGER_SHARDS", '{"a": [{"count": 1}, {"count": 0}]}', "shards.a.1.count"),
     ],
 )
 def test_a_wrong_variable_is_named(
@@ -234,6 +238,18 @@ def test_a_wrong_variable_is_named(
         Settings.load()
     assert str(raised.value).startswith(f"{name}: ")
     assert named in str(raised.value)
+
+
+def test_an_argument_of_load_is_not_blamed_on_the_file() -> None:
+    """A value handed in by the caller has no line, whatever the file says."""
+    written(SMALL + "settle: 20m\n")
+    with pytest.raises(SettingsError, match="^settle is -1"):
+        Settings.load(settle=-1)
+
+
+def test_a_region_may_be_given_without_anything_special() -> None:
+    """None, as YAML gives it for an empty value, is a region with the SDK's defaults."""
+    assert settings(regions={"us-east-1": None}).region("us-east-1") == Region()
 
 
 def test_several_problems_are_counted_and_all_kept() -> None:
