@@ -243,7 +243,7 @@ def test_a_wrong_variable_is_named(
 def test_an_argument_of_load_is_not_blamed_on_the_file() -> None:
     """A value handed in by the caller has no line, whatever the file says."""
     written(SMALL + "settle: 20m\n")
-    with pytest.raises(SettingsError, match="^settle is -1"):
+    with pytest.raises(SettingsError, match=r"^settle is -1"):
         Settings.load(settle=-1)
 
 
