@@ -6,15 +6,18 @@ mend: the next one goes on. A failed pass raises, so Lambda counts it as an erro
 """
 
 import asyncio
+import dataclasses
 import json
 import sys
-import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Protocol
 
 import anyio
 
-from compactor.job import Compactor, Report
+from compactor.job import Compactor
+from compactor.report import Report
+from ledger.clock import SystemClock
 from ledger.deploying.alarms import LEADING_METRIC, METRIC_NAMESPACE
 from ledger.settings import Settings
 
@@ -40,9 +43,9 @@ def handler(_event: object, context: Context) -> dict[str, object]:
     settings = Settings.load()
     seconds = context.get_remaining_time_in_millis() / 1000 - STOP_MARGIN_SECONDS
     report = anyio.run(run_bounded, Compactor(settings), max(0.0, seconds))
-    line = metric_line(report, function_name=context.function_name, milliseconds=_now())
-    sys.stdout.write(line + "\n")
-    return as_mapping(report)
+    now = SystemClock().now()
+    sys.stdout.write(metric_line(report, function_name=context.function_name, now=now) + "\n")
+    return dataclasses.asdict(report)
 
 
 async def run_bounded(compactor: Compactor, seconds: float) -> Report:
@@ -55,36 +58,20 @@ async def run_bounded(compactor: Compactor, seconds: float) -> Report:
         timer.cancel()
 
 
-def _now() -> int:
-    # CloudWatch stamps metrics by the wall clock; nothing else here reads it.
-    return time.time_ns() // 1_000_000
-
-
-def as_mapping(report: Report) -> dict[str, object]:
-    """Give the report as Lambda returns it."""
-    return {
-        "led": report.led,
-        "collections": report.collections,
-        "folds": report.folds,
-        "merged": report.merged,
-        "deleted": report.deleted,
-        "seconds": report.seconds,
-    }
-
-
-def metric_line(report: Report, *, function_name: str, milliseconds: int) -> str:
+def metric_line(report: Report, *, function_name: str, now: datetime) -> str:
     """Give the log line from which CloudWatch makes the metrics that the alarms watch.
 
     It is in CloudWatch's embedded metric format, so the function needs no permission for it.
     """
     values: Mapping[str, float] = {
-        LEADING_METRIC: int(report.led),
+        LEADING_METRIC: int(report.led and report.is_success),
         "Folds": report.folds,
         "EntriesMerged": report.merged,
         "EntriesDeleted": report.deleted,
+        "Backlog": report.backlog,
     }
     description = {
-        "Timestamp": milliseconds,
+        "Timestamp": int(now.timestamp() * 1000),
         "CloudWatchMetrics": [
             {
                 "Namespace": METRIC_NAMESPACE,

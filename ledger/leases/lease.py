@@ -19,7 +19,7 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -110,6 +110,7 @@ class Lease:
         Returns the same `Held` again while it is held.
 
         Raises:
+            LeaseLost: the lease belongs to another region.
             DamagedItem: the item in the table is not a lease.
             StoreError: the table could not be read or written; nothing is held.
         """
@@ -117,7 +118,7 @@ class Lease:
             return self._holding.held
         give_up = math.inf if wait_seconds is None else self._clock.monotonic() + wait_seconds
         while True:  # bounded by `give_up`; without it, by the wish of the caller
-            self._observe(await self._item.read())
+            self._observe(self._checked_home(await self._item.read()))
             if self._wait_seconds() <= 0 and (held := await self._take()) is not None:
                 return held
             now = self._clock.monotonic()
@@ -125,6 +126,28 @@ class Lease:
                 return self._not_held()
             pause = min(self._wait_seconds() or math.inf, self.terms.poll_seconds, give_up - now)
             await self._clock.sleep(max(pause, TICK_SECONDS))
+
+    async def hand_over(self, home: str) -> bool:
+        """Give the lease up for good to contenders of another region, under the next epoch.
+
+        Returns whether that is known to be applied; if not, look again and repeat. From then on
+        no contender of this region can take it, and no fence of an earlier epoch holds here.
+
+        Raises:
+            LeaseLost: the lease is not surely ours.
+            StoreError: the table could not be read or written.
+        """
+        holding = self._checked()
+        record = holding.record
+        wanted = replace(record, owner=NOBODY, epoch=record.epoch + 1, home=home)
+        written = await self._item.take(record, wanted)
+        if written.applied:
+            self._holding = None
+            self._why = f"it was handed over to {home}"
+        elif not self._is_ours(written.shown, holding):
+            self._holding = None
+            raise self._lose(f"{_holder(written.shown)} has it")
+        return written.applied
 
     async def heartbeat(self) -> bool:
         """Hold the lease for another `lease_seconds` from now.
@@ -258,6 +281,15 @@ class Lease:
     def _observe(self, record: LeaseRecord | None) -> None:
         """Take in what an answer that has just come showed."""
         self._watch = self._watch.observe(record, at=self._clock.monotonic())
+
+    def _checked_home(self, record: LeaseRecord | None) -> LeaseRecord | None:
+        """Refuse a lease that lives in another region: it is decided there alone."""
+        if record is not None and record.home != self._item.region:
+            raise LeaseLost(
+                f"lease {self.name!r} belongs to {record.home}, not to {self._item.region}:"
+                " its home is moved by `compactor move-home`, and then changed in the settings"
+            )
+        return record
 
     def _wait_seconds(self) -> float:
         """Return how long we must still wait: not at all for a record that we wrote ourselves.

@@ -1,0 +1,75 @@
+"""Acting on a plan, through the home region only.
+
+Deleting a merged entry of a committed net is harmless whoever repeats it, so the deletes are plain
+batches. The fold is one transaction: the lease's epoch is still ours, and the net is still at the
+version observed. A lost race or an unknown outcome is the next pass's business.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compactor.plan import Plan
+from ledger.core.entry import NetChange, net_item
+from ledger.store.port import (
+    BATCH_WRITES_MAX,
+    Absent,
+    Applied,
+    Check,
+    Condition,
+    Delete,
+    Equals,
+    Outcome,
+    Put,
+    Store,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a plan: entries deleted, and the outcome of its fold, None without one."""
+
+    deleted: int = 0
+    fold: Outcome | None = None
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether the fold is known to be durable."""
+        return isinstance(self.fold, Applied)
+
+
+async def apply(
+    store: Store,
+    partition: str,
+    net: NetChange | None,
+    plan: Plan,
+    *,
+    fence: Check,
+    sizes: Mapping[str, int],
+) -> Done:
+    """Do what a plan says, `net` being the net that it was made from.
+
+    Raises:
+        StoreError: DynamoDB could not do it; what was deleted stays so, and that is harmless.
+    """
+    deleted = await _delete(store, partition, plan.deletes, sizes)
+    if plan.fold is None:
+        return Done(deleted)
+    put = Put(net_item(plan.fold, partition), condition=_still(net))
+    return Done(deleted, await store.transact([fence, put]))
+
+
+def _still(net: NetChange | None) -> Condition:
+    return Absent() if net is None else Equals("version", {"S": net.version})
+
+
+async def _delete(
+    store: Store, partition: str, sort_keys: Sequence[str], sizes: Mapping[str, int]
+) -> int:
+    deleted = 0
+    for start in range(0, len(sort_keys), BATCH_WRITES_MAX):
+        chunk = sort_keys[start : start + BATCH_WRITES_MAX]
+        outcome = await store.write_batch(
+            [Delete((partition, key), size_bytes=sizes.get(key, 0)) for key in chunk]
+        )
+        deleted += len(chunk) - len(outcome.unprocessed) - len(outcome.unknown)
+    return deleted

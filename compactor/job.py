@@ -1,0 +1,262 @@
+"""The compactor as a job: elect a leader, run a pass, or one after the other.
+
+Of any number of instances one leads; the others wait, and take over within one lease when the
+leader dies. A stop (SIGTERM) is obeyed between steps; a kill at any moment leaves nothing to mend.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from random import Random
+
+import anyio
+from prometheus_client import CollectorRegistry
+
+from compactor.lag import watch_lag
+from compactor.metrics import CompactorMetrics
+from compactor.passes import Pass, not_led, rules_of
+from compactor.plan import Rules
+from compactor.report import Report
+from compactor.waiting import sleep_or_stop
+from ledger.clock import Clock, SystemClock, system_random
+from ledger.core.errors import LeaseLost, SettingsError, StoreError
+from ledger.leases.lease import Lease
+from ledger.leases.state import Held, LeaseTerms, NotHeld
+from ledger.metrics import Metrics
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+from ledger.store.port import Store
+
+__all__ = ["Compactor", "Report"]
+
+_OWNER_BITS = 48
+
+
+class Compactor:
+    """Merges the entries of the whole table, from its home region.
+
+    `registry` takes its metrics. `stores`, `clock`, `randomness` and `owner` stand in for the
+    real ones in simulations; `owner` must be unique to this object.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        registry: CollectorRegistry | None = None,
+        stores: Mapping[str, Store] | None = None,
+        clock: Clock | None = None,
+        randomness: Random | None = None,
+        owner: str | None = None,
+    ) -> None:
+        self.settings = settings
+        self.metrics = CompactorMetrics.of(registry)
+        self._ledger_metrics = Metrics.of(registry)
+        self._given_stores = stores
+        self._clock = clock or SystemClock()
+        self._random = randomness or system_random()
+        self.owner = owner or f"{socket.gethostname()}-{self._random.getrandbits(_OWNER_BITS):012x}"
+
+    async def run_once(
+        self, *, stop: anyio.Event | None = None, wait_seconds: float | None = None
+    ) -> Report:
+        """Do one whole pass: lease, observe, hold, act.
+
+        While another instance leads it waits up to `wait_seconds`, by default one lease and a
+        heartbeat, long enough to replace a leader that was killed.
+
+        Raises:
+            LeaseLost: the lease was lost on the way; what was done stands.
+            StoreError: the home region failed.
+        """
+        stop = stop or anyio.Event()
+        terms = self.settings.compactor
+        wait = terms.lease + terms.heartbeat if wait_seconds is None else wait_seconds
+        async with self._open_stores() as stores:
+            lease = self._lease(stores)
+            outcome = await self._acquire(lease, wait, stop)
+            if isinstance(outcome, NotHeld):
+                return not_led(outcome.owner, outcome.epoch)
+            return await self._lead(stores, lease, stop, rules_of(self.settings))
+
+    async def run_every(
+        self,
+        every_seconds: float,
+        *,
+        stop: anyio.Event | None = None,
+        on_report: Callable[[Report], None] = lambda _report: None,
+        on_error: Callable[[Exception], None] = lambda _error: None,
+    ) -> None:
+        """Lead whenever it can and do a pass every so many seconds, until told to stop.
+
+        Errors that may pass (a region down, a lost lease, throttling) are handed to `on_error`
+        and counted; it goes on.
+        """
+        stop = stop or anyio.Event()
+        async with self._open_stores() as stores:
+            while not stop.is_set():
+                lease = self._lease(stores)
+                try:
+                    outcome = await self._acquire(lease, None, stop)
+                    if isinstance(outcome, Held):
+                        await self._lead_on(stores, lease, every_seconds, stop, on_report)
+                except (LeaseLost, StoreError) as error:
+                    self.metrics.error(error)
+                    on_error(error)
+                    await sleep_or_stop(self._clock, every_seconds, stop)
+
+    async def move_home(self, target: str, *, stop: anyio.Event | None = None) -> Report:
+        """Hand every collection over to another home region, while this one still works.
+
+        With its net committed each collection gets one last fold that names the new home. It runs
+        until all are handed over and every region shows so; then the lease itself is, and no
+        compactor of this home leads again. Readers and writers notice nothing. Afterwards change
+        `home` in the settings of every compactor. Interrupted, it is run again.
+
+        Raises:
+            SettingsError: `target` is not another region of the settings.
+            LeaseLost: another instance leads.
+            StoreError: a region cannot be read or written; run it again.
+        """
+        self.settings.region(target)
+        if target == self.settings.home:
+            raise SettingsError(f"{target} is the home region already")
+        stop = stop or anyio.Event()
+        rules = rules_of(self.settings, move_to=target)
+        async with self._open_stores() as stores:
+            lease = self._lease(stores)
+            outcome = await self._acquire(lease, None, stop)
+            if isinstance(outcome, NotHeld):
+                return not_led(outcome.owner, outcome.epoch)
+            return await self._move(stores, lease, stop, rules)
+
+    async def _move(
+        self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
+    ) -> Report:
+        """Fold everything over to the new home, then hand over the lease itself."""
+        async with self._leading(stores, lease) as held:
+            while True:  # until done or told to stop; each pass moves every committed collection
+                report = await self._pass(stores, lease, stop, rules)
+                report.epoch = held.epoch
+                if stop.is_set() or not report.is_success:
+                    return report
+                if report.is_whole and not report.folds and not report.unmoved:
+                    break
+            while not await lease.hand_over(rules.move_to or ""):
+                await self._clock.sleep(lease.terms.poll_seconds)
+            return report
+
+    def _lease(self, stores: Mapping[str, Store]) -> Lease:
+        compactor = self.settings.compactor
+        return Lease(
+            stores[self.settings.home],
+            compactor.name,
+            owner=self.owner,
+            terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
+            clock=self._clock,
+            randomness=self._random,
+        )
+
+    async def _acquire(
+        self, lease: Lease, wait_seconds: float | None, stop: anyio.Event
+    ) -> Held | NotHeld:
+        """Wait for the lease in short turns, so that a stop is obeyed."""
+        home, turn = self.settings.home, lease.terms.poll_seconds
+        started = self._clock.monotonic()
+        while True:
+            outcome = await lease.acquire(wait_seconds=0)
+            leads = isinstance(outcome, Held)
+            self.metrics.leads(home, leading=leads, epoch=outcome.epoch)
+            if leads or stop.is_set():
+                return outcome
+            left = turn
+            if wait_seconds is not None:
+                left = min(turn, started + wait_seconds - self._clock.monotonic())
+            if left <= 0 or await sleep_or_stop(self._clock, left, stop):
+                return outcome
+
+    async def _lead(
+        self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
+    ) -> Report:
+        async with self._leading(stores, lease) as held:
+            report = await self._pass(stores, lease, stop, rules)
+            report.epoch = held.epoch
+            return report
+
+    async def _lead_on(
+        self,
+        stores: Mapping[str, Store],
+        lease: Lease,
+        every_seconds: float,
+        stop: anyio.Event,
+        on_report: Callable[[Report], None],
+    ) -> None:
+        """Do pass after pass while the lease is held."""
+        async with self._leading(stores, lease) as held:
+            while not stop.is_set():
+                started = self._clock.monotonic()
+                report = await self._pass(stores, lease, stop, rules_of(self.settings))
+                report.epoch = held.epoch
+                on_report(report)
+                left = started + every_seconds - self._clock.monotonic()
+                await sleep_or_stop(self._clock, left, stop)
+
+    @asynccontextmanager
+    async def _leading(self, stores: Mapping[str, Store], lease: Lease) -> AsyncIterator[Held]:
+        """Hold the lease by heartbeats, and measure the replication lag on them."""
+        home = self.settings.home
+        failure: Exception | None = None
+        async with lease.held(wait_seconds=0) as held:
+            if isinstance(held, NotHeld):
+                raise LeaseLost(f"lease {lease.name!r} was lost before the pass began")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch_lag, stores, lease)
+                try:
+                    yield held
+                except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
+                    failure = error
+                tasks.cancel_scope.cancel()
+            self.metrics.leads(home, leading=False)
+        if failure is not None:
+            raise failure
+
+    async def _watch_lag(self, stores: Mapping[str, Store], lease: Lease) -> None:
+        await watch_lag(
+            stores, lease, clock=self._clock, metrics=self.metrics, home=self.settings.home
+        )
+
+    async def _pass(
+        self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
+    ) -> Report:
+        one = Pass(
+            stores,
+            lease,
+            settings=self.settings,
+            rules=rules,
+            clock=self._clock,
+            randomness=self._random,
+            metrics=self.metrics,
+            stop=stop,
+        )
+        return await one.run()
+
+    @asynccontextmanager
+    async def _open_stores(self) -> AsyncIterator[Mapping[str, Store]]:
+        """Open every region's table, unless they were given."""
+        if self._given_stores is not None:
+            yield self._given_stores
+            return
+        async with AsyncExitStack() as stack:
+            stores = {
+                region: await stack.enter_async_context(
+                    open_store(
+                        self.settings,
+                        region,
+                        metrics=self._ledger_metrics,
+                        clock=self._clock,
+                        randomness=self._random,
+                    )
+                )
+                for region in self.settings.regions
+            }
+            yield stores

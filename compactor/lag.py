@@ -1,0 +1,73 @@
+"""Replication lag, measured on the lease's heartbeats: no clocks of other machines are needed.
+
+A heartbeat gets its answer at home at a known time; each other region is read until it shows that
+heartbeat's record version number, or a later one. The time in between is the lag, to the interval
+of the reads. While a heartbeat is not yet seen, the lag shown grows with the time waited.
+"""
+
+from collections.abc import Mapping
+
+import anyio
+
+from compactor.metrics import CompactorMetrics
+from ledger.clock import Clock
+from ledger.core.errors import StoreError
+from ledger.leases.lease import Beat, Lease
+from ledger.leases.state import lease_key
+from ledger.store.port import Store
+
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 1.0
+
+
+async def watch_lag(
+    stores: Mapping[str, Store],
+    lease: Lease,
+    *,
+    clock: Clock,
+    metrics: CompactorMetrics,
+    home: str,
+) -> None:
+    """Measure the lag of every other region until cancelled."""
+    metrics.lag({home: 0.0})
+    async with anyio.create_task_group() as tasks:
+        for region, store in stores.items():
+            if region != home:
+                tasks.start_soon(_watch_region, region, store, lease, clock, metrics)
+
+
+async def _watch_region(
+    region: str, store: Store, lease: Lease, clock: Clock, metrics: CompactorMetrics
+) -> None:
+    seen: Beat | None = None
+    wait = FIRST_WAIT_SECONDS
+    while True:  # until cancelled with the pass
+        target = _next_beat(lease, seen)
+        if target is None:
+            await clock.sleep(wait)
+            continue
+        shown = await _shown(store, lease, seen)
+        now = clock.monotonic()
+        if shown is not None and shown.answered >= target.answered:
+            metrics.lag({region: max(0.0, now - shown.answered)})
+            seen, wait = shown, FIRST_WAIT_SECONDS
+        else:
+            metrics.lag({region: now - target.answered})
+            await clock.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+
+
+def _next_beat(lease: Lease, seen: Beat | None) -> Beat | None:
+    """Return the earliest heartbeat that the region has not shown yet."""
+    later = [beat for beat in lease.beats if seen is None or beat.answered > seen.answered]
+    return later[0] if later else None
+
+
+async def _shown(store: Store, lease: Lease, seen: Beat | None) -> Beat | None:
+    """Return the heartbeat that a region shows, None if it is none of ours, or unreadable."""
+    try:
+        item = await store.get(lease_key(lease.name), consistent=True)
+    except StoreError:
+        return seen
+    rvn = item.get("rvn", {}).get("S") if item else None
+    return next((beat for beat in lease.beats if beat.rvn == rvn), None)

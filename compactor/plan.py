@@ -1,0 +1,175 @@
+"""What to do with one collection, decided from what every region showed: pure.
+
+The rules, and what breaks without each (design: "Merging"):
+
+- *committed*: every region shows the net at the version that was read first. One uncommitted
+  version at a time; deleted earlier, an entry vanishes where the net has not arrived.
+- *candidates* are visible in all regions with the same change: an entry that reaches a region
+  after its net's list of ids was dropped is counted twice.
+- *gone* is what no region shows any more: an id dropped while one region still shows the entry
+  is counted twice there.
+- *settled*: older than `settle`, when no retry of it can arrive any more.
+
+Nothing here changes what any reader sees: the net grows by exactly the entries that it names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from ledger.core import amounts, ids
+from ledger.core.entry import NetChange
+from ledger.core.fold import Collection
+from ledger.core.ids import EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a plan keeps to; durations in seconds, see `ledger.settings`.
+
+    `move_to` names the region that the net is to belong to from now on: a last fold hands over.
+    """
+
+    home: str
+    settle: float
+    fold_max: int
+    fold_min: int
+    fold_age: float
+    clean_min: int
+    move_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One collection as seen: the net of the home region first, then every region's whole view.
+
+    `net` must have been read, strongly consistent, before any of the `views`: read after the
+    entries, a stalled leader would add entries that another's fold already counts.
+    """
+
+    partition: str
+    net: NetChange | None
+    views: Mapping[str, Collection]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do: sort keys to delete, and a net to put in place of the one observed.
+
+    `folded` entries are new in the net; `waits` says in a word why nothing more is done.
+    """
+
+    deletes: tuple[str, ...] = ()
+    fold: NetChange | None = None
+    folded: int = 0
+    waits: str = ""
+
+
+def decide(observation: Observation, rules: Rules, *, now: datetime, version: str) -> Plan:
+    """Return what may be done on the strength of an observation that is `hold` seconds old.
+
+    `version` is the new net's, random, used for nothing else.
+
+    Raises:
+        AmountOverflow: the sum of the entries does not fit in 38 digits; nothing can be merged.
+    """
+    net = observation.net
+    if net is not None and net.home != rules.home:
+        return Plan(waits="another home")
+    if not is_committed(observation):
+        return Plan(waits="not committed")
+    home = observation.views[rules.home]
+    merged = net.merged if net else ()
+    deletes = tuple(key for key in map(str, merged) if key in home.entries)
+    gone = _gone(merged, observation.views)
+    candidates = _candidates(observation, rules, now=now, room=rules.fold_max - len(merged) + gone)
+    if not is_worthwhile(
+        settled=len(candidates), oldest=candidates[0] if candidates else None, rules=rules, now=now
+    ):
+        candidates = ()
+    if not candidates and gone < rules.clean_min and not _moves(net, rules):
+        return Plan(deletes=deletes, waits="too few entries")
+    kept = tuple(one for one in merged if _visible_somewhere(str(one), observation.views))
+    fold = _folded(net, kept, candidates, home, rules=rules, version=version)
+    return Plan(deletes=deletes, fold=fold, folded=len(candidates))
+
+
+def is_committed(observation: Observation) -> bool:
+    """Tell whether every region shows the net that was read first, or none shows any."""
+    expected = _stamp(observation.net)
+    return all(_stamp(view.net) == expected for view in observation.views.values())
+
+
+def is_moved(observation: Observation, target: str) -> bool:
+    """Tell whether every region shows the net as another home's, or no net at all."""
+    net = observation.net
+    return is_committed(observation) and (net is None or net.home == target)
+
+
+def is_worthwhile(*, settled: int, oldest: EntryId | None, rules: Rules, now: datetime) -> bool:
+    """Tell whether enough entries are settled, or one has waited long enough, for a fold."""
+    if oldest is None:
+        return False
+    return settled >= rules.fold_min or is_older(oldest, rules.fold_age, now=now)
+
+
+def is_older(entry: EntryId, seconds: float, *, now: datetime) -> bool:
+    """Tell whether an id lies more than this many seconds back."""
+    return now - entry.at > timedelta(seconds=seconds)
+
+
+def _moves(net: NetChange | None, rules: Rules) -> bool:
+    return net is not None and rules.move_to is not None
+
+
+def _stamp(net: NetChange | None) -> tuple[int, str] | None:
+    return None if net is None else (net.generation, net.version)
+
+
+def _visible_somewhere(key: str, views: Mapping[str, Collection]) -> bool:
+    return any(key in view.entries for view in views.values())
+
+
+def _gone(merged: tuple[EntryId, ...], views: Mapping[str, Collection]) -> int:
+    return sum(not _visible_somewhere(str(one), views) for one in merged)
+
+
+def _candidates(
+    observation: Observation, rules: Rules, *, now: datetime, room: int
+) -> tuple[EntryId, ...]:
+    """Return the settled entries that every region shows alike, oldest first, up to `room`."""
+    home = observation.views[rules.home].entries
+    others = [view.entries for view in observation.views.values()]
+    merged = set(observation.net.merged) if observation.net else set()
+    found = []
+    for key, change in home.items():
+        entry = ids.parse(key)
+        if entry is None or entry in merged or not is_older(entry, rules.settle, now=now):
+            continue
+        if all(other.get(key) == change for other in others):
+            found.append(entry)
+    return tuple(sorted(found)[: max(0, room)])
+
+
+def _folded(
+    net: NetChange | None,
+    kept: tuple[EntryId, ...],
+    candidates: tuple[EntryId, ...],
+    home: Collection,
+    *,
+    rules: Rules,
+    version: str,
+) -> NetChange:
+    before = net.change if net else Decimal(0)
+    changes = [home.entries[str(one)] for one in candidates]
+    newest = str(candidates[-1]) if candidates else ""
+    return NetChange(
+        change=amounts.total([before, *changes]),
+        count=(net.count if net else 0) + len(candidates),
+        merged=tuple(sorted((*kept, *candidates))),
+        version=version,
+        until=max(net.until if net else "", newest),
+        home=rules.move_to or rules.home,
+        generation=net.generation if net else 1,
+    )

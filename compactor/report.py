@@ -1,0 +1,63 @@
+"""What a pass did, as a value for callers, logs and the command line."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Report:
+    """One pass of the compactor.
+
+    `led` is false when another instance holds the lease (`leader` names it) and nothing was done.
+    `collections` were observed, `folds` nets written, which count `merged` more entries; `deleted`
+    entries that a committed net counts were deleted; `lost_races` folds were rejected, or their
+    outcome is unknown. `backlog` entries were settled and not merged when the pass began, in `due`
+    collections, found in `pages` of the search. `problems` are errors of single collections,
+    which were left as they are; `unreadable` is a region that could not be read, so that merging
+    waits; `unmoved` collections are not handed over yet in a move of home. `is_whole` is false if
+    the pass was stopped, or its search was cut at `scan_pages_max`: the next one goes on.
+    """
+
+    led: bool = True
+    leader: str = ""
+    epoch: int = 0
+    collections: int = 0
+    folds: int = 0
+    merged: int = 0
+    deleted: int = 0
+    lost_races: int = 0
+    backlog: int = 0
+    due: int = 0
+    pages: int = 0
+    unmoved: int = 0
+    unreadable: str = ""
+    problems: list[str] = field(default_factory=list)
+    is_whole: bool = True
+    seconds: float = 0.0
+
+    @property
+    def is_success(self) -> bool:
+        """Whether nothing stood in the way of merging, or another instance leads."""
+        return not self.unreadable and not self.problems
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to write."""
+        return self.led and not self.folds and not self.deleted
+
+    def sentence(self) -> str:
+        """Return the report in one line."""
+        if not self.led:
+            return f"another instance leads ({self.leader or 'just released'}); nothing was done"
+        done = (
+            f"{self.collections:,} collections visited, {self.folds:,} folds,"
+            f" {self.merged:,} entries merged, {self.deleted:,} deleted,"
+            f" {self.backlog:,} were waiting; {self.seconds:.1f} s"
+        )
+        parts = [done]
+        if self.unreadable:
+            parts.append(f"region {self.unreadable} cannot be read, so merging waits")
+        if self.problems:
+            parts.append(f"{len(self.problems)} collections left alone: {self.problems[0]}")
+        if not self.is_whole:
+            parts.append("stopped early; the next pass goes on from here")
+        return "; ".join(parts)
