@@ -3,6 +3,9 @@
 from collections import deque
 from typing import Literal
 
+from anyio.lowlevel import checkpoint
+
+from ledger.core.entry import Item, Key
 from ledger.core.errors import Unreachable
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Outcome, Unknown, Write
@@ -21,8 +24,19 @@ class FaultyStore(MemoryStore):
         self.faults: deque[Fault | None] = deque()
         self.flying: deque[Write] = deque()
 
+    def plan(self, *faults: Fault | None) -> None:
+        """Set what becomes of the next writes, in place of what was planned."""
+        self.faults = deque(faults)
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Read one item; others act before the answer arrives."""
+        item = await super().get(key, consistent=consistent)
+        await checkpoint()
+        return item
+
     async def write(self, write: Write) -> Outcome:
-        """Do one conditional write, or go wrong."""
+        """Do one conditional write, or go wrong; others act before it arrives."""
+        await checkpoint()
         fault = self.faults.popleft() if self.faults else None
         if fault is None:
             return await super().write(write)

@@ -1,0 +1,180 @@
+"""What tests of the importer share: files in memory, a store whose transactions go wrong, sums."""
+
+import io
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Literal
+
+from anyio.lowlevel import checkpoint
+
+from ledger.core.entry import Item, entry_of
+from ledger.core.errors import Throttled
+from ledger.core.keys import IMPORT_PARTITION
+from ledger.importing.form import Form
+from ledger.importing.importer import Importer, ImportReport
+from ledger.importing.source import Source
+from ledger.importing.survey import StopSign, Survey, survey
+from ledger.importing.writing import BatchDone
+from ledger.settings import Settings
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Action, Outcome, Put, Unknown
+
+HOME = "us-east-1"
+SETTINGS = Settings(home=HOME, regions={HOME: {}, "eu-west-1": {}})
+
+Fate = Literal[
+    "applied",
+    "applied, no answer",
+    "lost, no answer",
+    "lands later",
+    "throttled",
+    "killed before",
+    "killed after",
+]
+
+
+class Killed(Exception):
+    """Stands for a process that is killed: nothing after it runs."""
+
+
+class LeapingClock:
+    """Time that leaps over every wait."""
+
+    def __init__(self) -> None:
+        self.elapsed = 0.0
+        self.start = datetime(2026, 11, 21, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """Return the start and what was waited."""
+        return self.start + timedelta(seconds=self.elapsed)
+
+    def monotonic(self) -> float:
+        """Return what was waited."""
+        return self.elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        """Leap this far."""
+        self.elapsed += seconds
+        await checkpoint()
+
+
+class FateStore(MemoryStore):
+    """A store in memory whose transactions end as `fates` says, then as they should.
+
+    A transaction that lands later reaches the table when the next one is sent, or by `land`.
+    """
+
+    def __init__(self, table: Table, fates: Sequence[Fate] = ()) -> None:
+        super().__init__(HOME, table, page_items_max=3)
+        self.fates = deque(fates)
+        self.sent: list[Sequence[Action]] = []
+        self._flying: deque[Sequence[Action]] = deque()
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction as its fate has it."""
+        self.sent.append(actions)
+        await checkpoint()
+        fate = self.fates.popleft() if self.fates else "applied"
+        if fate == "lands later":
+            self._flying.append(actions)
+            return Unknown(fate)
+        outcome = await self._done(actions, fate, token)
+        await self.land()
+        return outcome
+
+    async def _done(self, actions: Sequence[Action], fate: Fate, token: str | None) -> Outcome:
+        if fate == "killed before":
+            raise Killed
+        if fate == "throttled":
+            raise Throttled("too many requests")
+        if fate == "lost, no answer":
+            return Unknown(fate)
+        outcome = await super().transact(actions, token=token)
+        if fate == "killed after":
+            raise Killed
+        return Unknown(fate) if fate == "applied, no answer" else outcome
+
+    async def land(self) -> None:
+        """Let every request that is in flight reach the table."""
+        while self._flying:
+            await super().transact(self._flying.popleft())
+
+
+class MarkerlessStore(FateStore):
+    """The negative twin: the same store, to which no marker is ever written."""
+
+    async def _done(self, actions: Sequence[Action], fate: Fate, token: str | None) -> Outcome:
+        entries = [
+            action
+            for action in actions
+            if not (isinstance(action, Put) and action.key[0] == IMPORT_PARTITION)
+        ]
+        return await super()._done(entries, fate, token)
+
+
+def source_of(content: bytes | str, name: str = "made.csv") -> Source:
+    """Return a file of this content."""
+    return Source(name, io.BytesIO(content.encode() if isinstance(content, str) else content))
+
+
+async def surveyed(content: bytes | str, form: Form | None = None) -> Survey:
+    """Survey a file of this content."""
+    found = await survey(source_of(content), form or Form(), stop=StopSign())
+    assert found is not None
+    return found
+
+
+async def imported(
+    content: bytes | str,
+    store: MemoryStore,
+    *,
+    form: Form | None = None,
+    stop: StopSign | None = None,
+    on_batch: Callable[[BatchDone], None] = lambda _done: None,
+    settings: Settings = SETTINGS,
+    seed: int | None = None,
+) -> ImportReport:
+    """Import a file of this content, both passes."""
+    importer = Importer(
+        store,
+        settings,
+        clock=LeapingClock(),
+        randomness=random.Random(seed),
+        stop=stop,
+        on_batch=on_batch,
+    )
+    return await importer.run(source_of(content), await surveyed(content, form))
+
+
+def entries_of(table: Table) -> list[Item]:
+    """Return every item but the markers."""
+    return [item for item in table.items() if item["pk"]["S"] != IMPORT_PARTITION]
+
+
+def markers_of(table: Table) -> list[Item]:
+    """Return the markers, in order."""
+    return [item for item in table.items() if item["pk"]["S"] == IMPORT_PARTITION]
+
+
+def sums_of(table: Table) -> dict[str, Decimal]:
+    """Return the sum of the entries of each counter."""
+    sums: dict[str, Decimal] = {}
+    for item in entries_of(table):
+        entry = entry_of(item)
+        sums[entry.counter] = sums.get(entry.counter, Decimal(0)) + entry.change
+    return sums
+
+
+def csv_of(count: int) -> str:
+    """Return a file of `count` rows over five counters: row i changes counter i % 5 by i."""
+    return "counter,change\n" + "".join(f"c{row % 5},{row}\n" for row in range(count))
+
+
+def sums_of_csv(count: int) -> dict[str, Decimal]:
+    """Return the sums of `csv_of(count)`."""
+    return {
+        f"c{counter}": Decimal(sum(range(counter, count, 5))) for counter in range(min(5, count))
+    }
