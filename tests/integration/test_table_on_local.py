@@ -1,0 +1,139 @@
+"""The global table made and deleted through boto3 on the local global table."""
+
+import socket
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+from typer.testing import CliRunner
+
+from ledger import table_commands
+from ledger.core.errors import AccessDenied, RequestRefused, Unreachable
+from ledger.local import LocalGlobalTable
+from ledger.settings import Region, Settings
+from ledger.table import connect, create_table, delete_table, table_state
+from ledger.table_plan import Kind
+
+REGIONS = ["us-east-1", "eu-west-1", "ap-southeast-1"]
+
+
+async def created(settings: Settings) -> list[Kind]:
+    """Create the table, away from the event loop that serves it, and give the steps taken."""
+    state = await anyio.to_thread.run_sync(lambda: create_table(settings, poll=0.02))
+    assert state.left == ()
+    return [step.kind for step in state.taken]
+
+
+async def test_the_table_is_made_once_and_replicates() -> None:
+    """A first run makes table, replicas and protections, a second nothing; items replicate."""
+    async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
+        settings = world.settings()
+        assert await created(settings) == [
+            Kind.CREATE, *[Kind.REPLICA] * 2, *[Kind.RECOVERY] * 3, *[Kind.PROTECT] * 3,
+        ]  # fmt: skip
+        assert await created(settings) == []
+        item = {"pk": {"S": "a"}, "sk": {"S": "b"}}
+        clients = connect(settings)
+
+        def put() -> None:
+            clients["eu-west-1"].put_item(TableName=settings.table, Item=item)
+
+        await anyio.to_thread.run_sync(put)
+        await world.settled()
+        for client in clients.values():
+            got = await anyio.to_thread.run_sync(
+                lambda client=client: client.get_item(TableName=settings.table, Key=item)
+            )
+            assert got["Item"] == item
+
+
+async def test_what_is_missing_is_finished() -> None:
+    """A table and one replica made by hand get the rest, and nothing twice."""
+    async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
+        settings = world.settings()
+        await created(
+            settings.with_(regions={name: settings.regions[name] for name in REGIONS[:2]})
+        )
+        assert await created(settings) == [Kind.REPLICA, Kind.RECOVERY, Kind.PROTECT]
+
+
+async def test_a_table_with_other_keys_is_named() -> None:
+    """A table of another application with the same name is left alone."""
+    async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
+        settings = world.settings()
+        client = connect(settings)["us-east-1"]
+
+        def create() -> None:
+            client.create_table(
+                TableName=settings.table,
+                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "N"}],
+                BillingMode="PAY_PER_REQUEST",
+            )
+
+        await anyio.to_thread.run_sync(create)
+        with pytest.raises(RequestRefused, match=r"its keys are id \(N, HASH\)"):
+            await created(settings)
+
+
+async def test_a_deleted_table_is_gone_everywhere_and_can_be_made_again() -> None:
+    """Deleting takes off the protections, and leaves no replica behind."""
+    async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
+        settings = world.settings()
+        await created(settings)
+        await anyio.to_thread.run_sync(lambda: delete_table(settings, poll=0.02))
+        state = await anyio.to_thread.run_sync(lambda: table_state(settings))
+        assert set(state.views.values()) == {None}
+        assert len(await created(settings)) == 9
+
+
+async def test_the_commands_work_on_the_local_table(tmp_path: Path) -> None:
+    """Create, status and delete as a user runs them, with one settings file."""
+    async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
+        settings = world.settings()
+        lines = [f"home: {settings.home}", f"table: {settings.table}", "regions:"]
+        lines += [
+            f"  {name}: {{endpoint: '{at.endpoint}'}}" for name, at in settings.regions.items()
+        ]
+        config = tmp_path / "regions.yaml"
+        config.write_text("\n".join(lines))
+
+        async def run(*arguments: str) -> str:
+            command = [*arguments, "--config", str(config)]
+            result = await anyio.to_thread.run_sync(
+                lambda: CliRunner().invoke(table_commands.app, command, catch_exceptions=False)
+            )
+            assert result.exit_code == 0, result.output
+            return result.stdout
+
+        assert "done: eu-west-1: add the replica" in await run("create")
+        assert "nothing to do" in await run("create")
+        assert "us-east-1 (home)" in await run("status")
+        assert "delete the table" in await run("delete", "--confirm", settings.table)
+
+
+def closed_port() -> int:
+    """Give a port of this machine on which nothing listens."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+def test_an_endpoint_that_does_not_answer_is_named() -> None:
+    """A wrong port is one clear error that names region and table."""
+    region = Region(endpoint=f"http://127.0.0.1:{closed_port()}")
+    settings = Settings(home="us-east-1", regions={"us-east-1": region})
+    with pytest.raises(Unreachable, match="us-east-1, table ledger: no answer") as raised:
+        create_table(settings)
+    assert str(region.endpoint) in str(raised.value)
+
+
+def test_a_profile_that_does_not_exist_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistyped profile is one clear error, before any request."""
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    settings = Settings(home="us-east-1", regions={"us-east-1": Region(profile="nobody")})
+    with pytest.raises(AccessDenied, match=r"us-east-1, table ledger: .*nobody"):
+        create_table(settings)
