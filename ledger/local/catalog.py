@@ -1,0 +1,316 @@
+"""The tables of every region and their settings: the control plane of global tables. Pure.
+
+Both engines hold items only; what DescribeTable and its like tell is kept here, so both behave
+alike. Version 2019.11.21 of global tables: replicas are added and removed by UpdateTable; a new
+replica is CREATING for a while, and the table UPDATING; deletion protection, point-in-time
+recovery and tags belong to one replica, time to live and streams to the whole table.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ledger.local.engine import ApiError, TableKey, invalid
+
+ACCOUNT = "000000000000"
+VERSION = "2019.11.21"
+FULL_STREAM = "NEW_AND_OLD_IMAGES"
+TAGS_MAX = 50
+_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
+_KEY_KINDS = ("S", "N", "B")
+
+
+@dataclass(slots=True)
+class Table:
+    """One table in one region: alone, or a replica of the global table numbered `group`.
+
+    `active_at` is when a new replica becomes ACTIVE, in the seconds of the caller's clock;
+    `created_at` is the time of day.
+    """
+
+    name: str
+    region: str
+    key: TableKey
+    billing: str
+    throughput: Mapping[str, int]
+    stream: str | None
+    protected: bool
+    created_at: float
+    active_at: float
+    group: int = 0
+    encryption: Mapping[str, Any] | None = None
+    recovery_since: float | None = None
+    recovery_days: int = 35
+    tags: dict[str, str] = field(default_factory=dict)
+    time_to_live: str | None = None
+
+    @property
+    def arn(self) -> str:
+        """The table's Amazon Resource Name."""
+        return f"arn:aws:dynamodb:{self.region}:{ACCOUNT}:table/{self.name}"
+
+
+def table_name(given: Any) -> str:
+    """Return the name of a table, given by name or ARN."""
+    if not isinstance(given, str) or not given:
+        raise invalid("TableName must not be empty")
+    return given.rpartition(":table/")[2]
+
+
+def from_request(body: Mapping[str, Any], region: str, *, now: float, created_at: float) -> Table:
+    """Check a CreateTable request and return the table.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    name = table_name(body.get("TableName"))
+    if not _NAME.fullmatch(name):
+        raise invalid(
+            f"1 validation error detected: Value '{name}' at 'tableName' failed to satisfy "
+            "constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+, and "
+            "have length between 3 and 255"
+        )
+    for unsupported in ("GlobalSecondaryIndexes", "LocalSecondaryIndexes"):
+        if body.get(unsupported):
+            raise invalid(f"{unsupported} are not supported by the local global table")
+    billing = body.get("BillingMode", "PROVISIONED")
+    throughput = body.get("ProvisionedThroughput")
+    _check_billing(billing, throughput)
+    encryption = body.get("SSESpecification") or {}
+    return Table(
+        name=name,
+        region=region,
+        key=_key(body),
+        billing=billing,
+        throughput=throughput or {"ReadCapacityUnits": 0, "WriteCapacityUnits": 0},
+        stream=_stream(body.get("StreamSpecification")),
+        protected=bool(body.get("DeletionProtectionEnabled", False)),
+        created_at=created_at,
+        active_at=now,
+        encryption=encryption if encryption.get("Enabled") else None,
+        tags={tag["Key"]: tag["Value"] for tag in body.get("Tags", ())},
+    )
+
+
+def _check_billing(billing: str, throughput: Mapping[str, int] | None) -> None:
+    if billing not in ("PROVISIONED", "PAY_PER_REQUEST"):
+        raise invalid(f"BillingMode {billing} is not one of PROVISIONED, PAY_PER_REQUEST")
+    if billing == "PROVISIONED" and not throughput:
+        raise invalid(
+            "One or more parameter values were invalid: ReadCapacityUnits and WriteCapacityUnits "
+            "must both be specified when BillingMode is PROVISIONED"
+        )
+    if billing == "PAY_PER_REQUEST" and throughput:
+        raise invalid(
+            "One or more parameter values were invalid: Neither ReadCapacityUnits nor "
+            "WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"
+        )
+
+
+def _key(body: Mapping[str, Any]) -> TableKey:
+    schema: Sequence[Mapping[str, str]] = body.get("KeySchema") or ()
+    roles = tuple(element.get("KeyType") for element in schema)
+    if roles not in (("HASH",), ("HASH", "RANGE")):
+        raise invalid(
+            "Invalid KeySchema: the first element must be of KeyType HASH, a second of RANGE"
+        )
+    kinds = {
+        definition["AttributeName"]: definition["AttributeType"]
+        for definition in body.get("AttributeDefinitions") or ()
+    }
+    names = tuple(element["AttributeName"] for element in schema)
+    if set(kinds) != set(names):
+        raise invalid(
+            "One or more parameter values were invalid: Number of attributes in KeySchema does "
+            "not exactly match number of attributes defined in AttributeDefinitions"
+        )
+    if not set(kinds.values()) <= set(_KEY_KINDS):
+        raise invalid("Member must satisfy enum value set: [B, N, S]")
+    return TableKey(names, tuple(kinds[name] for name in names))
+
+
+def _stream(specification: Mapping[str, Any] | None) -> str | None:
+    if not specification or not specification.get("StreamEnabled"):
+        return None
+    return str(specification.get("StreamViewType", FULL_STREAM))
+
+
+class Catalog:
+    """Which tables there are, where their replicas are, and what state those are in."""
+
+    def __init__(self, regions: Sequence[str]) -> None:
+        self.regions = tuple(regions)
+        self._tables: dict[str, dict[str, Table]] = {region: {} for region in regions}
+        self._groups = 0
+
+    def find(self, region: str, name: str) -> Table:
+        """Return a table in whatever state.
+
+        Raises:
+            ApiError: ResourceNotFoundException.
+        """
+        table = self._tables[region].get(name)
+        if table is None:
+            raise ApiError(
+                "ResourceNotFoundException",
+                f"Requested resource not found: Table: {name} not found in {region}",
+            )
+        return table
+
+    def usable(self, region: str, name: str, *, now: float) -> Table:
+        """Return a table that items can be read from and written to.
+
+        Raises:
+            ApiError: ResourceNotFoundException, also while a replica is CREATING.
+        """
+        table = self._tables[region].get(name)
+        if table is None or now < table.active_at:
+            raise ApiError("ResourceNotFoundException", "Requested resource not found")
+        return table
+
+    def replicas(self, region: str, name: str) -> tuple[str, ...]:
+        """Return the regions that hold replicas of this region's table, itself among them."""
+        table = self._tables[region].get(name)
+        if table is None:
+            return ()
+        return tuple(
+            other
+            for other in self.regions
+            if name in self._tables[other] and self._tables[other][name].group == table.group
+        )
+
+    def names(self, region: str) -> Sequence[str]:
+        """Return the tables of a region in the order of their names."""
+        return sorted(self._tables[region])
+
+    def add(self, table: Table, *, replica_of: Table | None = None) -> None:
+        """Add a table of its own, or a replica of another region's.
+
+        Raises:
+            ApiError: ResourceInUseException: there is one of this name.
+        """
+        if table.name in self._tables[table.region]:
+            raise ApiError("ResourceInUseException", f"Table already exists: {table.name}")
+        self._groups += 1
+        table.group = replica_of.group if replica_of else self._groups
+        self._tables[table.region][table.name] = table
+
+    def shared(self, table: Table) -> bool:
+        """Tell whether a table has replicas in several regions."""
+        return len(self.replicas(table.region, table.name)) > 1
+
+    def remove(self, region: str, name: str) -> Table:
+        """Remove a table, or one replica of it."""
+        return self._tables[region].pop(name)
+
+    def status(self, table: Table, *, now: float) -> str:
+        """Return TableStatus: UPDATING while another replica is being made."""
+        if now < table.active_at:
+            return "CREATING"
+        others = (
+            self._tables[region][table.name] for region in self.replicas(table.region, table.name)
+        )
+        return "UPDATING" if any(now < other.active_at for other in others) else "ACTIVE"
+
+    def describe(self, table: Table, *, now: float, items: int) -> dict[str, Any]:
+        """Return a table's description as DescribeTable gives it."""
+        roles = ("HASH", "RANGE")
+        described: dict[str, Any] = {
+            "TableName": table.name,
+            "TableArn": table.arn,
+            "TableStatus": self.status(table, now=now),
+            "CreationDateTime": table.created_at,
+            "KeySchema": [
+                {"AttributeName": name, "KeyType": role}
+                for name, role in zip(table.key.names, roles, strict=False)
+            ],
+            "AttributeDefinitions": [
+                {"AttributeName": name, "AttributeType": kind}
+                for name, kind in zip(table.key.names, table.key.kinds, strict=True)
+            ],
+            "ProvisionedThroughput": {"NumberOfDecreasesToday": 0, **table.throughput},
+            "BillingModeSummary": {"BillingMode": table.billing},
+            "ItemCount": items,
+            "TableSizeBytes": 0,
+            "DeletionProtectionEnabled": table.protected,
+        }
+        if table.stream is not None:
+            label = f"{table.created_at:.3f}"
+            described |= {
+                "StreamSpecification": {"StreamEnabled": True, "StreamViewType": table.stream},
+                "LatestStreamLabel": label,
+                "LatestStreamArn": f"{table.arn}/stream/{label}",
+            }
+        if table.encryption is not None:
+            described["SSEDescription"] = {"Status": "ENABLED", "SSEType": "KMS"}
+        if self.shared(table):
+            described |= {"GlobalTableVersion": VERSION, "Replicas": self._others(table, now)}
+        return described
+
+    def _others(self, table: Table, now: float) -> list[dict[str, Any]]:
+        """Describe the replicas in the other regions, as DescribeTable does."""
+        return [
+            {
+                "RegionName": region,
+                "ReplicaStatus": "CREATING"
+                if now < self._tables[region][table.name].active_at
+                else "ACTIVE",
+            }
+            for region in self.replicas(table.region, table.name)
+            if region != table.region
+        ]
+
+    def synchronize(self, table: Table) -> None:
+        """Give all replicas the settings that global tables keep alike."""
+        for region in self.replicas(table.region, table.name):
+            other = self._tables[region][table.name]
+            other.billing, other.throughput = table.billing, table.throughput
+            other.stream, other.time_to_live = table.stream, table.time_to_live
+            other.encryption = table.encryption
+
+
+def check_update(body: Mapping[str, Any]) -> None:
+    """Refuse what UpdateTable cannot do here.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    if body.get("GlobalSecondaryIndexUpdates"):
+        raise invalid("GlobalSecondaryIndexUpdates are not supported by the local global table")
+    known = (
+        *("BillingMode", "ProvisionedThroughput", "StreamSpecification", "SSESpecification"),
+        *("DeletionProtectionEnabled", "ReplicaUpdates", "AttributeDefinitions"),
+        *("TableClass", "OnDemandThroughput", "WarmThroughput", "MultiRegionConsistency"),
+    )
+    if not any(body.get(name) is not None for name in known):
+        raise invalid(
+            "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "
+            "GlobalSecondaryIndexUpdates or SSESpecification or ReplicaUpdates is required"
+        )
+    if body.get("MultiRegionConsistency", "EVENTUAL") != "EVENTUAL":
+        raise invalid("MultiRegionConsistency STRONG is not offered by the local global table")
+
+
+def update(table: Table, body: Mapping[str, Any]) -> None:
+    """Take over what an UpdateTable request says, apart from replicas.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    billing = body.get("BillingMode", table.billing)
+    throughput = body.get("ProvisionedThroughput")
+    if billing != table.billing or throughput:
+        _check_billing(billing, throughput)
+    specification = body.get("StreamSpecification")
+    if specification and specification.get("StreamEnabled") and table.stream is not None:
+        raise invalid("Table already has an enabled stream: TableName: " + table.name)
+    table.billing = billing
+    if throughput:
+        table.throughput = throughput
+    if specification is not None:
+        table.stream = _stream(specification)
+    if body.get("SSESpecification") is not None:
+        encryption = body["SSESpecification"]
+        table.encryption = encryption if encryption.get("Enabled") else None
+    table.protected = bool(body.get("DeletionProtectionEnabled", table.protected))

@@ -1,0 +1,99 @@
+"""The local global table in a process of its own, which dies with its parent.
+
+The parent holds the child's standard input: its end, however the parent dies, is the sign to stop.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+import ledger
+from ledger.core.errors import LedgerError, LocalTableError
+
+STOP_SECONDS_MAX = 20.0
+ORPHAN_CHECK_SECONDS = 1.0
+READ_BYTES = 4096
+
+
+def start_child(options: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+    """Start the process and wait until it is ready; return it with its first status.
+
+    Raises:
+        LocalTableError: it did not start; the message is its own.
+    """
+    package_parent = str(Path(ledger.__file__).parent.parent)
+    search = os.pathsep.join(filter(None, (package_parent, os.environ.get("PYTHONPATH"))))
+    process = subprocess.Popen(  # noqa: S603 (our own module)
+        [sys.executable, "-m", "ledger.local", json.dumps(dict(options))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": search},
+    )
+    assert process.stdout is not None, "it was asked for as a pipe"  # noqa: S101 (narrowing)
+    line = process.stdout.readline()
+    try:
+        status: dict[str, Any] = json.loads(line or b'{"error": "it ended at once"}')
+    except ValueError:
+        status = {"error": line.decode(errors="replace").strip()}
+    if "error" in status:
+        stop_child(process)
+        raise LocalTableError(f"the local global table did not start: {status['error']}")
+    return process, status
+
+
+def stop_child(process: subprocess.Popen[bytes]) -> None:
+    """Tell the process to stop, and wait for it; kill it if it does not."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def child_main(arguments: list[str], run: Callable[..., Any]) -> int:
+    """Run the child: `run` opens the table with the options given as JSON, until input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    try:
+        anyio.run(_serve, json.loads(arguments[0]), run)
+    except LedgerError as error:
+        with suppress(OSError):
+            print(json.dumps({"error": str(error)}), flush=True)
+        return 1
+    return 0
+
+
+async def _serve(options: Mapping[str, Any], run: Callable[..., Any]) -> None:
+    parent = os.getppid()
+    async with run(**options) as table, anyio.create_task_group() as group:
+        group.start_soon(_until_input_ends, group.cancel_scope)
+        group.start_soon(_until_terminated, group.cancel_scope)
+        print(json.dumps(table.status()), flush=True)
+        while os.getppid() == parent:  # noqa: ASYNC110 (the kernel sends no event)
+            await anyio.sleep(ORPHAN_CHECK_SECONDS)
+        group.cancel_scope.cancel()
+
+
+async def _until_input_ends(scope: anyio.CancelScope) -> None:
+    while True:
+        await anyio.wait_readable(sys.stdin)
+        if not os.read(sys.stdin.fileno(), READ_BYTES):
+            scope.cancel()
+            return
+
+
+async def _until_terminated(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+        async for _ in signals:
+            scope.cancel()
+            return

@@ -1,0 +1,251 @@
+"""CreateTable, UpdateTable and their like: the catalog decides, the engine and the links follow."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ledger.local import catalog
+from ledger.local.catalog import Catalog, Table, table_name
+from ledger.local.engine import ApiError, Engine, invalid
+from ledger.local.replicator import Replicator
+
+LIST_MAX = 100
+REPLICA_UPDATES_MAX = 10
+
+
+class ControlPlane:
+    """The table operations of DynamoDB for all regions.
+
+    Changes are made one at a time, each under the lock of every region that it concerns.
+    """
+
+    def __init__(
+        self,
+        tables: Catalog,
+        engine: Engine,
+        replicator: Replicator,
+        *,
+        replica_seconds: float,
+    ) -> None:
+        self._tables = tables
+        self._engine = engine
+        self._replicator = replicator
+        self._replica_seconds = replica_seconds
+        self._changing = asyncio.Lock()
+        self._operations: Mapping[
+            str, Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+        ] = {
+            "CreateTable": self._create_table,
+            "DeleteTable": self._delete_table,
+            "UpdateTable": self._update_table,
+            "DescribeTable": self._describe_table,
+            "ListTables": self._list_tables,
+            "DescribeContinuousBackups": self._describe_backups,
+            "UpdateContinuousBackups": self._update_backups,
+            "DescribeTimeToLive": self._describe_time_to_live,
+            "UpdateTimeToLive": self._update_time_to_live,
+            "TagResource": self._tag,
+            "UntagResource": self._untag,
+            "ListTagsOfResource": self._list_tags,
+            "DescribeLimits": self._describe_limits,
+        }
+
+    def offers(self, operation: str) -> bool:
+        """Tell whether this is one of the table operations."""
+        return operation in self._operations
+
+    async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Carry out a table operation.
+
+        Raises:
+            ApiError: refused.
+        """
+        return await self._operations[operation](region, body)
+
+    def _find(self, region: str, body: Mapping[str, Any]) -> Table:
+        return self._tables.find(region, table_name(body.get("TableName")))
+
+    async def _describe(self, table: Table) -> dict[str, Any]:
+        items = await self._engine.count(table.region, table.name)
+        return self._tables.describe(table, now=time.monotonic(), items=items)
+
+    async def _create_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        table = catalog.from_request(body, region, now=time.monotonic(), created_at=time.time())
+        async with self._changing, self._replicator.locks[region]:
+            self._tables.add(table)
+            await self._engine.create(region, table.name, table.key)
+        return {"TableDescription": {**await self._describe(table), "TableStatus": "CREATING"}}
+
+    async def _delete_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        async with self._changing:
+            table = self._find(region, body)
+            described = await self._describe(table)
+            await self._drop(table)
+        return {"TableDescription": {**described, "TableStatus": "DELETING"}}
+
+    async def _drop(self, table: Table) -> None:
+        if table.protected:
+            raise invalid(
+                "Resource cannot be deleted as it is currently protected against deletion. "
+                "Disable deletion protection first."
+            )
+        self._check_at_rest(table)
+        async with self._replicator.locks[table.region]:
+            self._tables.remove(table.region, table.name)
+            await self._engine.drop(table.region, table.name)
+            self._replicator.forget(table.region, table.name)
+
+    def _check_at_rest(self, table: Table) -> None:
+        status = self._tables.status(table, now=time.monotonic())
+        if status != "ACTIVE":
+            raise ApiError(
+                "ResourceInUseException",
+                f"Attempt to change a resource which is still in use: Table is {status.lower()}: "
+                f"{table.name}",
+            )
+
+    async def _update_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        catalog.check_update(body)
+        async with self._changing:
+            table = self._find(region, body)
+            self._check_at_rest(table)
+            replicas = body.get("ReplicaUpdates") or ()
+            if len(replicas) > REPLICA_UPDATES_MAX:
+                raise invalid(f"ReplicaUpdates: at most {REPLICA_UPDATES_MAX} at a time")
+            catalog.update(table, body)
+            self._tables.synchronize(table)
+            for change in replicas:
+                await self._change_replica(table, change)
+            return {"TableDescription": await self._describe(table)}
+
+    async def _change_replica(self, table: Table, change: Mapping[str, Any]) -> None:
+        if set(change) not in ({"Create"}, {"Delete"}, {"Update"}):
+            raise invalid("A replica update is one of Create, Update and Delete")
+        ((kind, content),) = change.items()
+        region = content.get("RegionName")
+        if region not in self._tables.regions:
+            raise invalid(
+                f"The replica region {region} is not one of {', '.join(self._tables.regions)}"
+            )
+        if kind == "Create":
+            await self._add_replica(table, region)
+            return
+        if region == table.region or region not in self._tables.replicas(table.region, table.name):
+            raise invalid(f"The table {table.name} has no other replica in {region}")
+        if kind == "Delete":
+            await self._drop(self._tables.find(region, table.name))
+
+    async def _add_replica(self, table: Table, region: str) -> None:
+        if table.stream != catalog.FULL_STREAM:
+            raise invalid(
+                "One or more parameter values were invalid: a global table needs a stream with "
+                f"StreamViewType {catalog.FULL_STREAM}"
+            )
+        now = time.monotonic()
+        sources = self._tables.replicas(table.region, table.name)
+        replica = replace(
+            table,
+            region=region,
+            protected=False,
+            recovery_since=None,
+            tags={},
+            created_at=time.time(),
+            active_at=now + self._replica_seconds,
+        )
+        async with self._replicator.locks[region]:
+            self._tables.add(replica, replica_of=table)
+            await self._engine.create(region, table.name, table.key)
+        await self._replicator.fill(region, table.name, sources)
+
+    async def _describe_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {"Table": await self._describe(self._find(region, body))}
+
+    async def _list_tables(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        names = self._tables.names(region)
+        after = body.get("ExclusiveStartTableName")
+        left = [name for name in names if after is None or name > after]
+        limit = min(body.get("Limit", LIST_MAX), LIST_MAX)
+        answer: dict[str, Any] = {"TableNames": left[:limit]}
+        if len(left) > limit:
+            answer["LastEvaluatedTableName"] = left[limit - 1]
+        return answer
+
+    async def _describe_backups(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        return _backups(self._find(region, body))
+
+    async def _update_backups(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        table = self._find(region, body)
+        specification = body["PointInTimeRecoverySpecification"]
+        if not specification["PointInTimeRecoveryEnabled"]:
+            table.recovery_since = None
+        elif table.recovery_since is None:
+            table.recovery_since = time.time()
+        table.recovery_days = specification.get("RecoveryPeriodInDays", table.recovery_days)
+        return _backups(table)
+
+    async def _describe_time_to_live(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        attribute = self._find(region, body).time_to_live
+        described = {"TimeToLiveStatus": "DISABLED"}
+        if attribute is not None:
+            described = {"TimeToLiveStatus": "ENABLED", "AttributeName": attribute}
+        return {"TimeToLiveDescription": described}
+
+    async def _update_time_to_live(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        table = self._find(region, body)
+        wanted = body["TimeToLiveSpecification"]
+        if wanted["Enabled"] == (table.time_to_live is not None):
+            state = "enabled" if wanted["Enabled"] else "disabled"
+            raise invalid(f"TimeToLive is already {state}")
+        table.time_to_live = wanted["AttributeName"] if wanted["Enabled"] else None
+        self._tables.synchronize(table)
+        return {"TimeToLiveSpecification": wanted}
+
+    async def _tag(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        table = self._resource(region, body)
+        tags = {**table.tags, **{tag["Key"]: tag["Value"] for tag in body["Tags"]}}
+        if len(tags) > catalog.TAGS_MAX:
+            raise invalid(f"{len(tags)} tags: a resource has at most {catalog.TAGS_MAX}")
+        table.tags = tags
+        return {}
+
+    async def _untag(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        table = self._resource(region, body)
+        gone = set(body["TagKeys"])
+        table.tags = {key: value for key, value in table.tags.items() if key not in gone}
+        return {}
+
+    async def _list_tags(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        tags = self._resource(region, body).tags
+        return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+
+    def _resource(self, region: str, body: Mapping[str, Any]) -> Table:
+        return self._tables.find(region, table_name(body.get("ResourceArn")))
+
+    async def _describe_limits(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
+        del region, body
+        most = 40_000
+        return {
+            "AccountMaxReadCapacityUnits": 2 * most,
+            "AccountMaxWriteCapacityUnits": 2 * most,
+            "TableMaxReadCapacityUnits": most,
+            "TableMaxWriteCapacityUnits": most,
+        }
+
+
+def _backups(table: Table) -> dict[str, Any]:
+    recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
+    if table.recovery_since is not None:
+        recovery = {
+            "PointInTimeRecoveryStatus": "ENABLED",
+            "RecoveryPeriodInDays": table.recovery_days,
+            "EarliestRestorableDateTime": table.recovery_since,
+            "LatestRestorableDateTime": time.time(),
+        }
+    return {
+        "ContinuousBackupsDescription": {
+            "ContinuousBackupsStatus": "ENABLED",
+            "PointInTimeRecoveryDescription": recovery,
+        }
+    }

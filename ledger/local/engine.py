@@ -1,0 +1,120 @@
+"""The port between the front and what holds the items.
+
+The front (`front.py`) speaks HTTP, keeps the control plane, injects faults and replicates. An
+engine holds the tables of every region and carries out DynamoDB's item operations in one of them.
+It reports what each call changed, so that replication needs neither streams nor hidden attributes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Image = dict[str, Any]
+"""A whole item as attribute values; how binary values are held is the engine's own business."""
+
+KeyToken = tuple[Any, ...]
+"""The values of an item's key in the order of the schema: what tells items of a table apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """The key schema of a table: attribute names with their types, partition key first."""
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+    def token(self, item: Mapping[str, Any]) -> KeyToken:
+        """Return what tells this item, or bare key, apart from all others of its table."""
+        return tuple(next(iter(value.values())) for value in (item[name] for name in self.names))
+
+    def of(self, item: Mapping[str, Any]) -> Image:
+        """Return the key attributes alone."""
+        return {name: item[name] for name in self.names}
+
+    def rebuild(self, token: KeyToken) -> Image:
+        """Return the key attributes that a token stands for."""
+        parts = zip(self.names, self.kinds, token, strict=True)
+        return {name: {kind: content} for name, kind, content in parts}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a committed write did to one item: its whole new image, or None for a delete.
+
+    Writes that changed nothing make no `Change`: DynamoDB Streams carry no record of them.
+    """
+
+    table: str
+    key: Image
+    image: Image | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The body of a successful call and what it changed, in no particular order."""
+
+    body: dict[str, Any]
+    changes: tuple[Change, ...] = ()
+
+
+class ApiError(Exception):
+    """An error answer of DynamoDB on its way to the client: protocol, not an error of ours.
+
+    `extra` holds fields of the body beside type and message (`Item`, `CancellationReasons`).
+    """
+
+    def __init__(
+        self, kind: str, message: str, *, status: int = 400, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.status = status
+        self.extra = dict(extra or {})
+
+
+def invalid(message: str) -> ApiError:
+    """Return DynamoDB's ValidationException with this message."""
+    return ApiError("ValidationException", message)
+
+
+class Engine(Protocol):
+    """Tables of several regions, each region on its own.
+
+    The front calls `call` with a write, `apply`, `create` and `drop` for one region one at a time;
+    reads may come at any moment and must each see whole transactions.
+    """
+
+    name: str
+
+    async def start(self, regions: Sequence[str]) -> None:
+        """Get ready to serve these regions.
+
+        Raises:
+            LocalTableError: the engine cannot run here.
+        """
+
+    async def close(self) -> None:
+        """Release everything; harmless if repeated."""
+
+    async def create(self, region: str, table: str, key: TableKey) -> None:
+        """Make an empty table."""
+
+    async def drop(self, region: str, table: str) -> None:
+        """Remove a table with its items."""
+
+    async def count(self, region: str, table: str) -> int:
+        """Return how many items the table holds."""
+
+    async def call(self, region: str, operation: str, body: dict[str, Any]) -> Answer:
+        """Carry out one item operation.
+
+        Raises:
+            ApiError: refused; nothing was changed.
+        """
+
+    async def apply(self, region: str, changes: Sequence[Change]) -> None:
+        """Write replicated changes as they are, all of different keys, without conditions."""
+
+    async def dump(self, region: str, table: str) -> Sequence[Change]:
+        """Return every item of a table, to fill a new replica."""

@@ -1,0 +1,162 @@
+"""The front of the local global table: one request in, one answer out, on either engine.
+
+::
+
+    HTTP (server.py) -> Front -> ControlPlane -> Catalog          tables
+                           |
+                           +-> limits, tokens, faults
+                           +-> Engine -> changes -> Replicator    items
+
+Writes to a region take its lock from before the engine is asked until the changes are stamped and
+sent off, so their stamps are in the order of the commits. Reads take no lock.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ledger.local import limits
+from ledger.local.catalog import Catalog, table_name
+from ledger.local.control_plane import ControlPlane
+from ledger.local.engine import Answer, ApiError, Engine, TableKey, invalid
+from ledger.local.faults import Fault, Faults, halve, refusal
+from ledger.local.replicator import Replicator
+
+_LOG = logging.getLogger(__name__)
+
+READS = frozenset({"GetItem", "BatchGetItem", "TransactGetItems", "Query", "Scan"})
+WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
+_REFUSED = frozenset({"ExecuteStatement", "BatchExecuteStatement", "ExecuteTransaction"})
+
+
+class NoAnswer(Exception):
+    """The connection is to be closed without an answer, or held until the client gives up."""
+
+    def __init__(self, *, hold: bool) -> None:
+        super().__init__("no answer")
+        self.hold = hold
+
+
+class Front:
+    """Answers the DynamoDB requests of all regions."""
+
+    def __init__(
+        self,
+        tables: Catalog,
+        engine: Engine,
+        replicator: Replicator,
+        control_plane: ControlPlane,
+        faults: Faults,
+    ) -> None:
+        self._tables = tables
+        self._engine = engine
+        self._replicator = replicator
+        self._control_plane = control_plane
+        self._faults = faults
+        self._tokens = {region: limits.Tokens() for region in tables.regions}
+
+    async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one request.
+
+        Raises:
+            ApiError: the answer is this error.
+            NoAnswer: there is to be no answer.
+        """
+        try:
+            return await self._call(region, operation, body)
+        except (ApiError, NoAnswer):
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            _LOG.debug("%s was malformed", operation, exc_info=True)
+            raise ApiError(
+                "SerializationException", f"{operation}: the request is malformed: {error!r}"
+            ) from None
+
+    async def _call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        fault = self._faults.choose(region, operation, body)
+        if fault is not None:
+            return await self._faulty(fault, region, operation, body)
+        return await self._carry_out(region, operation, body)
+
+    async def _faulty(
+        self, fault: Fault, region: str, operation: str, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        error = refusal(fault, operation, body)
+        if error is not None:
+            raise error
+        if fault is Fault.HANG:
+            raise NoAnswer(hold=True)
+        if fault is Fault.LOST_ANSWER:
+            with contextlib.suppress(ApiError):
+                await self._carry_out(region, operation, body)
+            raise NoAnswer(hold=False)
+        halves = halve(operation, body) if fault is Fault.UNPROCESSED else None
+        if halves is not None:
+            first, field, rest = halves
+            answer = await self._carry_out(region, operation, first)
+            return {**answer, field: {**answer.get(field, {}), **rest}}
+        return await self._carry_out(region, operation, body)
+
+    async def _carry_out(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        if self._control_plane.offers(operation):
+            return await self._control_plane.call(region, operation, body)
+        if operation in _REFUSED:
+            raise invalid(
+                f"{operation}: PartiQL is not supported by the local global table: use the item "
+                "operations instead"
+            )
+        if operation not in READS and operation not in WRITES:
+            raise ApiError(
+                "UnknownOperationException",
+                f"{operation} is not offered by the local global table",
+            )
+        body = self._checked(region, operation, body)
+        if operation in READS:
+            return (await self._engine.call(region, operation, body)).body
+        return await self._write(region, operation, body)
+
+    async def _write(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        async with self._replicator.locks[region]:
+            if operation != "TransactWriteItems":
+                return self._committed(region, await self._engine.call(region, operation, body))
+            tokens = self._tokens[region]
+            if tokens.seen(body, now=time.monotonic()):
+                return {}
+            tokenless = {name: body[name] for name in body if name != "ClientRequestToken"}
+            answer = await self._engine.call(region, operation, tokenless)
+            tokens.remember(body, now=time.monotonic())
+            return self._committed(region, answer)
+
+    def _committed(self, region: str, answer: Answer) -> dict[str, Any]:
+        self._replicator.committed(region, answer.changes)
+        return answer.body
+
+    def _checked(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the request with plain table names, its tables and limits checked."""
+        if operation in ("BatchWriteItem", "BatchGetItem"):
+            requests = {table_name(name): part for name, part in body["RequestItems"].items()}
+            limits.check_batch(operation, body, self._keys(region, body["RequestItems"]))
+            return {**body, "RequestItems": requests}
+        if operation in ("TransactWriteItems", "TransactGetItems"):
+            actions = [
+                {
+                    kind: {**part, "TableName": table_name(part.get("TableName"))}
+                    for kind, part in action.items()
+                }
+                for action in body["TransactItems"]
+            ]
+            names = {part["TableName"]: None for action in actions for part in action.values()}
+            limits.check_transaction(operation, body, self._keys(region, names))
+            return {**body, "TransactItems": actions}
+        name = table_name(body.get("TableName"))
+        self._tables.usable(region, name, now=time.monotonic())
+        return {**body, "TableName": name}
+
+    def _keys(self, region: str, names: Mapping[str, Any]) -> dict[str, TableKey]:
+        now = time.monotonic()
+        plain = {given: table_name(given) for given in names}
+        return {
+            given: self._tables.usable(region, name, now=now).key for given, name in plain.items()
+        }

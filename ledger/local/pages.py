@@ -1,0 +1,160 @@
+"""Query and Scan: one page at a time, by DynamoDB's rules of Limit and of 1 MB. Pure.
+
+Source: Amazon DynamoDB Developer Guide, "Paginating table query results" and "Limiting the number
+of items in the result set": a page ends when `Limit` items were evaluated or before 1 MB would be
+passed, and then always carries LastEvaluatedKey; filters come after that.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.core.capacity import read_units
+from ledger.local import expressions
+from ledger.local.engine import Image, invalid
+from ledger.local.expressions import Placeholders
+from ledger.local.items import Stored, TableItems
+from ledger.local.writes import checked_key
+
+PAGE_BYTES_MAX = 1024 * 1024
+SEGMENTS_MAX = 1_000_000
+_LEGACY = ("KeyConditions", "QueryFilter", "ScanFilter", "ConditionalOperator", "AttributesToGet")
+_SELECTS = ("ALL_ATTRIBUTES", "COUNT", "SPECIFIC_ATTRIBUTES")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one page holds, and what reading it costs."""
+
+    body: dict[str, Any]
+    units: float
+
+
+def query(items: TableItems, body: Mapping[str, Any]) -> Page:
+    """Read one page of a collection.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    _check(body)
+    placeholders = Placeholders.of(body)
+    condition = expressions.key_condition(
+        body.get("KeyConditionExpression"), placeholders, items.key
+    )
+    reading = _Reading.of(items, body, placeholders)
+    forward = bool(body.get("ScanIndexForward", True))
+    start = _start(items, body)
+    if start is not None and start[0] != condition.partition:
+        raise invalid(
+            "The provided starting key is outside query boundaries based on provided conditions"
+        )
+    walk = items.query(condition.partition, sort=condition.sort, after=start, forward=forward)
+    return reading.page(walk)
+
+
+def scan(items: TableItems, body: Mapping[str, Any]) -> Page:
+    """Read one page of a table, or of one segment of it.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    _check(body)
+    placeholders = Placeholders.of(body)
+    reading = _Reading.of(items, body, placeholders)
+    segment, segments = _segment(body)
+    walk = items.scan(segment=segment, segments=segments, after=_start(items, body))
+    return reading.page(walk)
+
+
+def _check(body: Mapping[str, Any]) -> None:
+    expressions.refuse_legacy(body, _LEGACY)
+    if "IndexName" in body:
+        raise invalid(f"The table does not have the specified index: {body['IndexName']}")
+    limit = body.get("Limit")
+    if limit is not None and limit < 1:
+        raise invalid(
+            f"1 validation error detected: Value '{limit}' at 'limit' failed to satisfy "
+            "constraint: Member must have value greater than or equal to 1"
+        )
+    select = body.get("Select", "ALL_ATTRIBUTES")
+    if select not in _SELECTS:
+        raise invalid(f"Select {select} is not one of {', '.join(_SELECTS)}")
+    if "ProjectionExpression" in body and body.get("Select", _SELECTS[2]) != _SELECTS[2]:
+        raise invalid(f"Cannot specify the ProjectionExpression when choosing to get {select}")
+
+
+def _start(items: TableItems, body: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    key = body.get("ExclusiveStartKey")
+    return None if key is None else items.place(checked_key(items, key))
+
+
+def _segment(body: Mapping[str, Any]) -> tuple[int, int]:
+    segment, segments = body.get("Segment"), body.get("TotalSegments")
+    if segment is None and segments is None:
+        return 0, 1
+    if segment is None or segments is None:
+        missing = "Segment" if segment is None else "TotalSegments"
+        raise invalid(
+            f"The {missing} parameter is required but was not present in the request when "
+            "the other parameter of a parallel Scan is present"
+        )
+    if not 1 <= segments <= SEGMENTS_MAX or segment < 0:
+        raise invalid(f"TotalSegments {segments} and Segment {segment} are out of range")
+    if segment >= segments:
+        raise invalid(
+            "The Segment parameter is zero-based and must be less than parameter TotalSegments: "
+            f"Segment: {segment} is not less than TotalSegments: {segments}"
+        )
+    return segment, segments
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What Query and Scan share: filter, projection, limit, cost."""
+
+    items: TableItems
+    filter: expressions.Condition | None
+    projection: expressions.Projection | None
+    limit: int | None
+    count_only: bool
+    consistent: bool
+
+    @classmethod
+    def of(
+        cls, items: TableItems, body: Mapping[str, Any], placeholders: Placeholders
+    ) -> "_Reading":
+        reading = cls(
+            items=items,
+            filter=expressions.condition(
+                "FilterExpression", body.get("FilterExpression"), placeholders
+            ),
+            projection=expressions.projection(body.get("ProjectionExpression"), placeholders),
+            limit=body.get("Limit"),
+            count_only=body.get("Select") == "COUNT",
+            consistent=bool(body.get("ConsistentRead", False)),
+        )
+        placeholders.check_all_used()
+        return reading
+
+    def page(self, walk: Iterator[Stored]) -> Page:
+        evaluated, size, last = self._evaluate(walk)
+        kept = [image for image in evaluated if self.filter is None or self.filter.holds(image)]
+        body: dict[str, Any] = {"Count": len(kept), "ScannedCount": len(evaluated)}
+        if not self.count_only:
+            show = self.projection
+            body["Items"] = kept if show is None else [show.of(image) for image in kept]
+        if last is not None:
+            body["LastEvaluatedKey"] = self.items.key.of(last)
+        return Page(body, read_units(size, consistent=self.consistent))
+
+    def _evaluate(self, walk: Iterator[Stored]) -> tuple[list[Image], int, Image | None]:
+        evaluated: list[Image] = []
+        size = 0
+        for stored in walk:
+            if evaluated and size + stored.size > PAGE_BYTES_MAX:
+                return evaluated, size, evaluated[-1]
+            evaluated.append(stored.image)
+            size += stored.size
+            if len(evaluated) == self.limit:
+                return evaluated, size, evaluated[-1]
+        return evaluated, size, None

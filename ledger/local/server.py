@@ -1,0 +1,277 @@
+"""The local global table at work: all its parts in an event loop of their own, in one thread.
+
+The thread keeps the table's work apart from the caller's loop, so that a busy caller does not
+hold up replication, and plain synchronous clients can be used beside it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ledger.core.errors import LocalTableError
+from ledger.local.catalog import Catalog
+from ledger.local.control_plane import ControlPlane
+from ledger.local.dynoxide_engine import DynoxideEngine
+from ledger.local.endpoints import Listeners, control_handler, region_handler
+from ledger.local.engine import Engine
+from ledger.local.faults import Fault, FaultHook, FaultRule, Faults
+from ledger.local.front import Front
+from ledger.local.links import Link
+from ledger.local.moto_engine import MotoEngine
+from ledger.local.replicator import Replicator
+
+START_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 15.0
+SETTLE_SECONDS_MAX = 600.0
+ENGINES: Mapping[str, type[MotoEngine] | type[DynoxideEngine]] = {
+    "moto": MotoEngine,
+    "dynoxide": DynoxideEngine,
+}
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a local global table is started with. Times in seconds.
+
+    `ports` are those of the regions, in their order; 0 means a free one.
+    """
+
+    regions: Sequence[str]
+    lag: float = 0.05
+    jitter: float = 0.2
+    seed: int = 7
+    engine: str = "moto"
+    table: str = "ledger"
+    ports: Sequence[int] = ()
+    control_port: int = 0
+    replica_seconds: float = 0.2
+    fault: FaultHook | None = field(default=None, compare=False)
+
+    def check(self) -> None:
+        """Check every value.
+
+        Raises:
+            LocalTableError: one breaks a rule.
+        """
+        if not self.regions or len(set(self.regions)) != len(self.regions):
+            raise LocalTableError(
+                f"regions {list(self.regions)}: at least one is needed, and each only once"
+            )
+        if self.engine not in ENGINES:
+            raise LocalTableError(f"engine {self.engine!r} is not one of {', '.join(ENGINES)}")
+        if self.ports and len(self.ports) != len(self.regions):
+            raise LocalTableError(
+                f"{len(self.ports)} ports for {len(self.regions)} regions: give one for each"
+            )
+        check_delay(self.lag, self.jitter)
+
+
+def check_delay(lag: float, jitter: float) -> None:
+    """Refuse delays that are negative or no numbers.
+
+    Raises:
+        LocalTableError: one breaks the rule.
+    """
+    for name, value in (("lag", lag), ("jitter", jitter)):
+        if not isinstance(value, (int, float)) or not 0 <= value <= SETTLE_SECONDS_MAX:
+            raise LocalTableError(
+                f"{name} {value!r} is not between 0 and {SETTLE_SECONDS_MAX:g} seconds"
+            )
+
+
+class Server:
+    """A running local global table; every method may be called from any thread."""
+
+    def __init__(self, options: Options) -> None:
+        options.check()
+        self.options = options
+        self.endpoints: dict[str, str] = {}
+        self.control_url = ""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="local-global-table", daemon=True)
+        self._main: asyncio.Future[None] | None = None
+        self._listeners = Listeners()
+        self._tables = Catalog(options.regions)
+        self._engine: Engine = ENGINES[options.engine]()
+        self._faults = Faults(seed=options.seed, hook=options.fault)
+        self._replicator: Replicator
+
+    def start(self) -> None:
+        """Open the ports.
+
+        Raises:
+            LocalTableError: a port is taken, or the engine does not run here.
+        """
+        self._thread.start()
+        try:
+            self.run(self._open(), timeout_seconds=START_SECONDS_MAX)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Close everything, and wait until all is closed; harmless if repeated."""
+        if not self._thread.is_alive():
+            return
+        try:
+            self.run(self._close(), timeout_seconds=STOP_SECONDS_MAX)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(STOP_SECONDS_MAX)
+
+    def run(
+        self, work: Coroutine[Any, Any, _Result], *, timeout_seconds: float | None = None
+    ) -> _Result:
+        """Run a coroutine in the server's loop and wait for it, blocking this thread.
+
+        Raises:
+            LocalTableError: the table is not running, or did not answer in time.
+        """
+        if not self._thread.is_alive():
+            work.close()
+            raise LocalTableError("the local global table is not running")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_seconds)
+        except TimeoutError:
+            future.cancel()
+            raise LocalTableError(
+                f"the local global table did not answer within {timeout_seconds} s"
+            ) from None
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    async def _open(self) -> None:
+        options = self.options
+        await self._engine.start(options.regions)
+        self._replicator = Replicator(
+            options.regions,
+            self._engine,
+            members=self._tables.replicas,
+            key_of=lambda region, name: self._tables.find(region, name).key,
+            lag=options.lag,
+            jitter=options.jitter,
+            seed=options.seed,
+        )
+        control_plane = ControlPlane(
+            self._tables, self._engine, self._replicator, replica_seconds=options.replica_seconds
+        )
+        front = Front(self._tables, self._engine, self._replicator, control_plane, self._faults)
+        ports = options.ports or [0] * len(options.regions)
+        for region, port in zip(options.regions, ports, strict=True):
+            self.endpoints[region] = await self._listeners.listen(
+                port, region_handler(front, region)
+            )
+        self.control_url = await self._listeners.listen(
+            options.control_port, control_handler(self.control)
+        )
+        self._main = asyncio.ensure_future(self._replicator.run())
+
+    async def _close(self) -> None:
+        await self._listeners.close()
+        if self._main is not None:
+            self._main.cancel()
+            await asyncio.gather(self._main, return_exceptions=True)
+        await self._engine.close()
+
+    async def control(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out a control request; see `Table` for what each means. Runs in the loop.
+
+        Raises:
+            LocalTableError: the request is not known, or breaks a rule.
+        """
+        match name:
+            case "status":
+                pass
+            case "pause":
+                for link in self._links(body):
+                    await link.pause()
+            case "heal":
+                for link in self._links(body):
+                    link.heal()
+            case "lag":
+                lag = body.get("lag", self._replicator.lag)
+                jitter = body.get("jitter", self._replicator.jitter)
+                check_delay(lag, jitter)
+                self._replicator.lag, self._replicator.jitter = lag, jitter
+            case "settled":
+                await self._settled(body.get("timeout_seconds", SETTLE_SECONDS_MAX))
+            case "fault":
+                self._faults.rules = [_rule(rule) for rule in body.get("rules", ())]
+            case _:
+                raise LocalTableError(f"the control port offers no {name!r}")
+        return self._status()
+
+    def _links(self, body: Mapping[str, Any]) -> list[Link]:
+        """Return the link that a request names, or all if it names none."""
+        source, target = body.get("source"), body.get("target")
+        if source is None and target is None:
+            return list(self._replicator.links)
+        for region in (source, target):
+            if region not in self.options.regions:
+                raise LocalTableError(
+                    f"{region!r} is not one of the regions {', '.join(self.options.regions)}"
+                )
+        if source == target:
+            raise LocalTableError(f"{source} does not replicate to itself: name two regions")
+        return [self._replicator.link(str(source), str(target))]
+
+    async def _settled(self, timeout_seconds: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._replicator.settled()
+        except TimeoutError:
+            held = [
+                f"{link.source} -> {link.target}"
+                for link in self._replicator.links
+                if not link.idle
+            ]
+            raise LocalTableError(
+                f"not settled within {timeout_seconds:g} s: items wait on {', '.join(held)}"
+                f"{'' if all(link.up for link in self._replicator.links) else ' (some paused)'}"
+            ) from None
+
+    def _status(self) -> dict[str, Any]:
+        links = self._replicator.links
+        return {
+            "regions": list(self.options.regions),
+            "engine": self.options.engine,
+            "table": self.options.table,
+            "endpoints": self.endpoints,
+            "control_url": self.control_url,
+            "lag": self._replicator.lag,
+            "jitter": self._replicator.jitter,
+            "seed": self.options.seed,
+            "queued": {f"{link.source} {link.target}": link.waiting for link in links},
+            "paused": [[link.source, link.target] for link in links if not link.up],
+            "applied": self._replicator.applied,
+            "dropped": self._replicator.dropped,
+            "faults": self._faults.injected,
+        }
+
+
+def _rule(content: Mapping[str, Any]) -> FaultRule:
+    probability = content.get("probability", 1.0)
+    if not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
+        raise LocalTableError(f"probability {probability!r} is not between 0 and 1")
+    try:
+        kind = Fault(content.get("kind", ""))
+    except ValueError:
+        raise LocalTableError(
+            f"fault {content.get('kind')!r} is not one of {', '.join(Fault)}"
+        ) from None
+    return FaultRule(
+        kind=kind,
+        probability=probability,
+        operations=frozenset(content.get("operations", ())),
+        regions=frozenset(content.get("regions", ())),
+    )

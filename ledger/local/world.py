@@ -1,0 +1,240 @@
+"""The local global table as its users hold it: start it, spoil its replication, wait for it."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+from pydantic import TypeAdapter, ValidationError
+
+from ledger.core.errors import LocalTableError
+from ledger.local.child import start_child, stop_child
+from ledger.local.control import Control, control_by_http
+from ledger.local.faults import Fault, FaultHook
+from ledger.local.server import SETTLE_SECONDS_MAX, Options, Server
+from ledger.settings import Seconds, Settings
+from ledger.table import create_table
+
+CREATE_POLL_SECONDS = 0.05
+_SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
+
+
+class LocalGlobalTable:
+    """DynamoDB endpoints for several regions on 127.0.0.1, with replication as AWS documents it.
+
+    Each item replicates on its own, asynchronously, in any order; the last writer wins; conditions
+    and transactions see the local replica only. `start` runs it in a thread of this process,
+    `spawn` in a child process, `connect` finds one that runs already: all give this same object.
+    """
+
+    def __init__(self, control: Control, status: Mapping[str, Any]) -> None:
+        self._control = control
+        self.regions: tuple[str, ...] = tuple(status["regions"])
+        self.endpoints: dict[str, str] = dict(status["endpoints"])
+        self.control_url: str = status["control_url"]
+        self.table: str = status["table"]
+
+    @classmethod
+    @asynccontextmanager
+    async def start(
+        cls,
+        *,
+        regions: Sequence[str],
+        lag: float = 0.05,
+        jitter: float = 0.2,
+        seed: int = 7,
+        engine: str = "moto",
+        table: str = "ledger",
+        ports: Sequence[int] | None = None,
+        control_port: int = 0,
+        create: bool = True,
+        replica_seconds: float = 0.2,
+        fault: FaultHook | None = None,
+    ) -> AsyncIterator["LocalGlobalTable"]:
+        """Run a local global table in a thread of this process.
+
+        An item arrives in another region `lag` plus up to `jitter` seconds after its write, drawn
+        from `seed`. `create` makes the table, with a replica in every region; each takes
+        `replica_seconds` to become active. `fault` chooses what goes wrong with each request.
+
+        Raises:
+            LocalTableError: an option is wrong, a port is taken, or the engine is not there.
+        """
+        options = Options(
+            regions=tuple(regions),
+            lag=lag,
+            jitter=jitter,
+            seed=seed,
+            engine=engine,
+            table=table,
+            ports=tuple(ports or ()),
+            control_port=control_port,
+            replica_seconds=replica_seconds,
+            fault=fault,
+        )
+        server = Server(options)
+        try:
+            await anyio.to_thread.run_sync(server.start)
+            world = cls(_control_in_process(server), server.run(server.control("status", {})))
+            if create:
+                await world._create()
+            yield world
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(server.stop)
+
+    @classmethod
+    @asynccontextmanager
+    async def spawn(
+        cls, *, regions: Sequence[str], **options: Any
+    ) -> AsyncIterator["LocalGlobalTable"]:
+        """Run a local global table in a child process; options as for `start`, but no `fault`.
+
+        The child ends with the block, and with this process, however it ends.
+
+        Raises:
+            LocalTableError: it did not start.
+        """
+        if options.get("fault") is not None:
+            raise LocalTableError("a fault function cannot be handed to a child: use `faults`")
+        wanted = {"regions": list(regions), **options}
+        process, status = await anyio.to_thread.run_sync(start_child, wanted)
+        try:
+            yield cls(control_by_http(status["control_url"]), status)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(stop_child, process)
+
+    @classmethod
+    def connect(cls, control_url: str) -> "LocalGlobalTable":
+        """Return a local global table that runs already.
+
+        Raises:
+            LocalTableError: none answers there.
+        """
+        control = control_by_http(control_url)
+        return cls(control, control("status", {}))
+
+    def settings(self, **overrides: Any) -> Settings:
+        """Return settings for this table, its first region home; `overrides` are any fields.
+
+        Durations that are not given follow the given ones as far as the rules between them ask.
+
+        Raises:
+            SettingsError: an override breaks a rule.
+        """
+        given = {
+            "table": self.table,
+            "home": self.regions[0],
+            "regions": {
+                region: {"endpoint": endpoint} for region, endpoint in self.endpoints.items()
+            },
+            **overrides,
+        }
+        return Settings(**{**_fitting_durations(overrides), **given})
+
+    def pause(self, source: str, target: str) -> None:
+        """Hold what goes from `source` to `target`; nothing arrives once this returns.
+
+        Raises:
+            LocalTableError: no such pair of regions.
+        """
+        self._control("pause", {"source": source, "target": target})
+
+    def heal(self, source: str, target: str) -> None:
+        """Let what was held from `source` to `target` through.
+
+        Raises:
+            LocalTableError: no such pair of regions.
+        """
+        self._control("heal", {"source": source, "target": target})
+
+    def heal_all(self) -> None:
+        """Let everything through, between all regions."""
+        self._control("heal", {})
+
+    def set_lag(self, lag: float, jitter: float | None = None) -> None:
+        """Change the delay of everything written from now on; `jitter` stays if not given.
+
+        Raises:
+            LocalTableError: a value is out of range.
+        """
+        body = {"lag": lag} if jitter is None else {"lag": lag, "jitter": jitter}
+        self._control("lag", body)
+
+    def faults(
+        self,
+        kind: Fault | None,
+        *,
+        probability: float = 1.0,
+        operations: Iterable[str] = (),
+        regions: Iterable[str] = (),
+    ) -> None:
+        """Let a fault befall this share of requests from now on; None ends all such faults.
+
+        Raises:
+            LocalTableError: the probability is out of range.
+        """
+        rule = {
+            "kind": kind,
+            "probability": probability,
+            "operations": list(operations),
+            "regions": list(regions),
+        }
+        self._control("fault", {"rules": [] if kind is None else [rule]})
+
+    async def settled(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109 (no cancelling)
+        """Wait until every replicated change has been applied, or dropped for a later one.
+
+        Raises:
+            LocalTableError: `timeout` seconds have passed, or a paused pair holds items that long.
+        """
+        seconds = min(timeout, SETTLE_SECONDS_MAX)
+        await anyio.to_thread.run_sync(self._control, "settled", {"timeout_seconds": seconds})
+
+    def status(self) -> dict[str, Any]:
+        """Return endpoints, delays, items queued per pair, pairs paused, and counts so far."""
+        return self._control("status", {})
+
+    async def _create(self) -> None:
+        make = partial(create_table, self.settings(), poll=CREATE_POLL_SECONDS)
+        await anyio.to_thread.run_sync(make)
+
+
+def _control_in_process(server: Server) -> Control:
+    def control(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return server.run(server.control(name, body))
+
+    return control
+
+
+def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
+    """Return durations that fit the given ones; only what would break a rule is made shorter.
+
+    Rules: settle > retry_horizon + request_life + clock_skew, hold > read_max,
+    request_timeout <= request_life, patience <= retry_horizon. All regions of a local table share
+    one clock, so little of the room is left to its skew.
+    """
+    fitted: dict[str, float] = {}
+
+    def value(name: str, most: float) -> float:
+        default = float(Settings.model_fields[name].default)
+        try:
+            chosen = _SECONDS.validate_python(given[name]) if name in given else None
+        except ValidationError:  # `Settings` will say what is wrong with it
+            chosen = default
+        if chosen is None:
+            chosen = fitted[name] = min(default, most)
+        return chosen
+
+    settle = value("settle", float("inf"))
+    horizon = value("retry_horizon", settle / 2)
+    room = max(settle - horizon, 0.0)
+    skew = value("clock_skew", room / 100)
+    life = value("request_life", max(room - skew, 0.0) * 0.95)
+    value("request_timeout", life)
+    value("patience", horizon)
+    hold = value("hold", float("inf"))
+    value("read_max", hold * 0.75)
+    return fitted

@@ -1,0 +1,180 @@
+"""Writes to single items, decided before anything is written. Pure.
+
+Every write, alone or inside a transaction, is first turned into an `Intent`: the item before, the
+item after, and whether its condition held. Whoever asked then commits all intents or none, so
+there is nothing to undo.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.core.capacity import item_size, write_units
+from ledger.local import expressions, values
+from ledger.local.engine import Change, Image, invalid
+from ledger.local.expressions import Placeholders
+from ledger.local.items import Place, Stored, TableItems
+
+_LEGACY = ("Expected", "ConditionalOperator", "AttributeUpdates")
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What one write would do to one item.
+
+    `after` is None for an item that will not be there; `size` its size in bytes; `touched` are the
+    attributes that an update names. A condition check alone has `writes` False.
+    """
+
+    table: str
+    items: TableItems
+    key: Image
+    place: Place
+    before: Stored | None
+    after: Image | None
+    size: int
+    holds: bool
+    writes: bool
+    touched: frozenset[str]
+
+    @property
+    def old(self) -> Image | None:
+        """The item before the write."""
+        return self.before.image if self.before else None
+
+    def units(self, *, transactional: bool = False) -> int:
+        """Return the write units: the larger of the item before and after counts."""
+        old_size = self.before.size if self.before else 0
+        return write_units(max(old_size, self.size), transactional=transactional)
+
+    def commit(self) -> tuple[Change, ...]:
+        """Write it, and return the change; none if everything stays as it was."""
+        if not self.writes or self.old == self.after:
+            return ()
+        if self.after is None:
+            self.items.delete(self.place)
+        else:
+            self.items.put(self.place, self.after, self.size)
+        return (Change(self.table, self.key, self.after),)
+
+
+def _intent(
+    table: str,
+    items: TableItems,
+    key: Image,
+    *,
+    after: Image | None,
+    condition: expressions.Condition | None,
+    before: Stored | None,
+    writes: bool = True,
+    touched: frozenset[str] = frozenset(),
+) -> Intent:
+    place = items.place(key)
+    size = item_size(after) if after is not None else 0
+    old = before.image if before else None
+    holds = condition is None or condition.holds(old)
+    return Intent(table, items, key, place, before, after, size, holds, writes, touched)
+
+
+def _condition(body: Mapping[str, Any], placeholders: Placeholders) -> expressions.Condition | None:
+    return expressions.condition(
+        "ConditionExpression", body.get("ConditionExpression"), placeholders
+    )
+
+
+def put(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
+    """Plan a Put of a whole item.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    expressions.refuse_legacy(body, _LEGACY)
+    placeholders = Placeholders.of(body)
+    condition = _condition(body, placeholders)
+    placeholders.check_all_used()
+    after = values.item(body["Item"])
+    values.check_key(items.key, after, whole_item=True)
+    key = items.key.of(after)
+    intent = _intent(
+        table, items, key, after=after, condition=condition, before=items.get(items.place(key))
+    )
+    values.check_size(intent.size)
+    return intent
+
+
+def delete(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
+    """Plan a Delete.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    expressions.refuse_legacy(body, _LEGACY)
+    placeholders = Placeholders.of(body)
+    condition = _condition(body, placeholders)
+    placeholders.check_all_used()
+    key = checked_key(items, body["Key"])
+    return _intent(
+        table, items, key, after=None, condition=condition, before=items.get(items.place(key))
+    )
+
+
+def check(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
+    """Plan a ConditionCheck, which writes nothing.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    placeholders = Placeholders.of(body)
+    condition = _condition(body, placeholders)
+    if condition is None:
+        raise invalid("A ConditionCheck needs a ConditionExpression")
+    placeholders.check_all_used()
+    key = checked_key(items, body["Key"])
+    before = items.get(items.place(key))
+    old = before.image if before else None
+    return _intent(table, items, key, after=old, condition=condition, before=before, writes=False)
+
+
+def update(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
+    """Plan an Update: the new item is worked out only if the condition holds.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    expressions.refuse_legacy(body, _LEGACY)
+    placeholders = Placeholders.of(body)
+    condition = _condition(body, placeholders)
+    expression = body.get("UpdateExpression")
+    changes = None
+    if expression is not None:
+        changes = expressions.update(expression, placeholders, items.key)
+    placeholders.check_all_used()
+    key = checked_key(items, body["Key"])
+    before = items.get(items.place(key))
+    after: Image = dict(before.image) if before else dict(key)
+    if condition is not None and not condition.holds(before.image if before else None):
+        changes = None
+    if changes is not None:
+        after = changes.apply(after)
+    intent = _intent(
+        table,
+        items,
+        key,
+        after=after,
+        condition=condition,
+        before=before,
+        touched=changes.touched if changes else frozenset(),
+    )
+    values.check_size(intent.size, update=True)
+    return intent
+
+
+def checked_key(items: TableItems, wire: Mapping[str, Any]) -> Image:
+    """Return a bare key in its checked form.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    key = values.item(wire)
+    values.check_key(items.key, key, whole_item=False)
+    return key
