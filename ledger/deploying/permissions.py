@@ -1,10 +1,11 @@
 """Who may do what to the table: one least-privilege policy per role.
 
 Three things narrow a role. **Actions**: only those that its code calls; a test records the calls
-and compares. **Regions**: the compactor writes through the home region only, so elsewhere it holds
-no write at all. **Partition keys**: the lease and the markers of imports have partition keys of
-their own (`~lease`, `~import`), so no writer can touch them. The net change shares its partition
-key with its entries, so IAM cannot tell the two apart: its version condition guards it.
+and compares. **Regions**: compactor and importer write through the home region only, so elsewhere
+they hold no write at all. **Partition keys**: the lease, the markers of imports and the cursor of
+the compactor's search have partition keys of their own (`~lease`, `~import`, `~scan`), so no writer
+can touch them. The net change shares its partition key with its entries, so IAM cannot tell the
+two apart: its version condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys).
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ledger.core.keys import IMPORT_PARTITION, LEASE_PARTITION, SCAN_PARTITION
 from ledger.deploying.rendering import FORMAT_VERSION, ref, sub
 from ledger.deploying.table import home_first
 from ledger.settings import Settings
@@ -22,8 +24,6 @@ from ledger.settings import Settings
 ACCOUNT_EXAMPLE = "111122223333"
 """AWS's documentation account: a policy copied without a change grants nothing."""
 POLICY_VERSION = "2012-10-17"
-LEASE = "~lease"
-IMPORT = "~import"
 
 IAM_COMMENT = (
     "One managed policy per role of the ledger, on the replicas of regions.yaml.",
@@ -61,26 +61,31 @@ class Grant:
     never_keys: tuple[str, ...] = ()
 
 
+_RESERVED = (LEASE_PARTITION, IMPORT_PARTITION, SCAN_PARTITION)
+
 _GRANTS: dict[Role, tuple[Grant, ...]] = {
-    Role.WRITER: (
-        Grant("WriteEntries", ("PutItem", "BatchWriteItem"), never_keys=(LEASE, IMPORT)),
-    ),
-    Role.READER: (Grant("ReadCollections", ("GetItem", "Query")),),
+    Role.WRITER: (Grant("WriteEntries", ("PutItem", "BatchWriteItem"), never_keys=_RESERVED),),
+    Role.READER: (Grant("ReadCollections", ("Query",)),),
     Role.COMPACTOR: (
         Grant("ObserveEveryRegion", ("GetItem", "Query")),
         Grant("FindCollections", ("Scan",), Where.HOME),
-        Grant("HoldTheLease", ("PutItem", "UpdateItem"), Where.HOME, only_keys=(LEASE,)),
-        Grant("FenceByTheLease", ("ConditionCheckItem",), Where.HOME, only_keys=(LEASE,)),
         Grant(
-            "MergeAndDelete",
-            ("PutItem", "BatchWriteItem"),
+            "HoldTheLease",
+            ("PutItem", "UpdateItem", "ConditionCheckItem"),
             Where.HOME,
-            never_keys=(LEASE, IMPORT),
+            only_keys=(LEASE_PARTITION,),
         ),
+        Grant("KeepThePlace", ("PutItem",), Where.HOME, only_keys=(SCAN_PARTITION,)),
+        Grant("MergeAndDelete", ("PutItem", "BatchWriteItem"), Where.HOME, never_keys=_RESERVED),
     ),
     Role.IMPORTER: (
-        Grant("WriteEntriesAndMarkers", ("PutItem",), never_keys=(LEASE,)),
-        Grant("ReadMarkers", ("GetItem",), only_keys=(IMPORT,)),
+        Grant(
+            "WriteEntriesAndMarkers",
+            ("PutItem",),
+            Where.HOME,
+            never_keys=(LEASE_PARTITION, SCAN_PARTITION),
+        ),
+        Grant("ReadMarkers", ("GetItem", "Query"), Where.HOME, only_keys=(IMPORT_PARTITION,)),
     ),
     Role.ADMINISTRATOR: (
         Grant(

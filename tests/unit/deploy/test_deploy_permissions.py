@@ -1,0 +1,388 @@
+import ast
+import dataclasses
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+
+from compactor.job import Compactor
+from ledger import table
+from ledger.clock import SystemClock, system_random
+from ledger.core.entry import Item, Key
+from ledger.deploying import Role, policy
+from ledger.importing.form import Form
+from ledger.importing.importer import Importer
+from ledger.importing.source import open_source
+from ledger.importing.survey import StopSign, survey
+from ledger.ledger import Ledger
+from ledger.settings import Settings
+from ledger.store.dynamodb import DynamoStore
+from ledger.store.memory import MemoryStore
+from ledger.store.memory import Table as MemoryTable
+from ledger.store.port import (
+    Absent,
+    Action,
+    BatchOutcome,
+    BatchWrite,
+    Check,
+    Delete,
+    Outcome,
+    Page,
+    Put,
+    Rejected,
+    Update,
+    Write,
+)
+from ledger.store.retry import Backoff
+
+HOME, OTHER = "us-east-1", "eu-west-1"
+SETTINGS = Settings(
+    table="money",
+    home=HOME,
+    regions={HOME: {}, OTHER: {}},
+    retry_horizon=0.01,
+    request_life=0.01,
+    clock_skew=0.0,
+    patience=0.01,
+    request_timeout=0.01,
+    settle=0.03,
+    read_max=0.01,
+    hold=0.02,
+    # One page per pass, so that the search goes on over several and keeps its place.
+    compactor={"fold_min": 1, "clean_min": 1, "lease": 5, "heartbeat": 0.01, "scan_pages_max": 1},
+)
+ACTIONS: Mapping[type[Action], str] = {
+    Put: "PutItem",
+    Delete: "DeleteItem",
+    Update: "UpdateItem",
+    Check: "ConditionCheckItem",
+}
+"""The permission that DynamoDB asks for each action, alone or in a transaction."""
+ADDED_FOR_REPLICAS = {"CreateTableReplica"}
+"""Asked of whoever adds a replica, beside the request itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What DynamoDB asks IAM before it does one request, or one action of a transaction."""
+
+    action: str
+    region: str
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The action and its region."""
+        return self.action, self.region
+
+    def is_allowed(self, document: Mapping[str, Any]) -> bool:
+        """Tell whether a policy allows it, by the rules of IAM that our policies use."""
+        return any(self._is_allowed_by(statement) for statement in document["Statement"])
+
+    def _is_allowed_by(self, statement: Mapping[str, Any]) -> bool:
+        resource = f"arn:aws:dynamodb:{self.region}:111122223333:table/money"
+        return (
+            f"dynamodb:{self.action}" in statement["Action"]
+            and resource in statement["Resource"]
+            and all(
+                self._meets(operator, tested)
+                for operator, tested in statement.get("Condition", {}).items()
+            )
+        )
+
+    def _meets(self, operator: str, tested: Mapping[str, Any]) -> bool:
+        [(key, values)] = tested.items()
+        assert key == "dynamodb:LeadingKeys"
+        match operator:
+            case "Null":
+                return bool(values == "true") == (not self.partitions)
+            case "ForAllValues:StringEquals":
+                return all(partition in values for partition in self.partitions)
+            case "ForAllValues:StringNotEquals":
+                return all(partition not in values for partition in self.partitions)
+        raise AssertionError(operator)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Stores of every region that note what each call asks of IAM."""
+
+    calls: list[Call] = field(default_factory=list)
+    table: MemoryTable = field(default_factory=MemoryTable)
+
+    def store(self, region: str, *, forgetful: bool = False) -> "_RecordingStore":
+        """Give the store of one region; all regions show one table, as if replicated at once."""
+        kind = _ForgetfulStore if forgetful else _RecordingStore
+        return kind(MemoryStore(region, self.table), self.calls)
+
+
+class _RecordingStore:
+    """A `Store` that notes the permission behind each call."""
+
+    def __init__(self, inner: MemoryStore, calls: list[Call]) -> None:
+        self.region = inner.region
+        self._inner = inner
+        self._calls = calls
+
+    def _note(self, action: str, *partitions: str) -> None:
+        self._calls.append(Call(action, self.region, partitions))
+
+    async def write(self, write: Write) -> Outcome:
+        self._note(ACTIONS[type(write)], write.key[0])
+        return await self._inner.write(write)
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        self._note("BatchWriteItem", *(write.key[0] for write in writes))
+        return await self._inner.write_batch(writes)
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        for action in actions:
+            self._note(ACTIONS[type(action)], action.key[0])
+        return await self._inner.transact(actions, token=token)
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        self._note("GetItem", key[0])
+        return await self._inner.get(key, consistent=consistent)
+
+    async def query(self, partition: str, **options: Any) -> Page:
+        self._note("Query", partition)
+        return await self._inner.query(partition, **options)
+
+    async def scan(self, **options: Any) -> Page:
+        self._note("Scan")
+        return await self._inner.scan(**options)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _ForgetfulStore(_RecordingStore):
+    """A store that shows no marker until it is asked for that very one.
+
+    So does a region whose marker arrives while the import runs, on an engine that does not hand
+    back the item that was in the way.
+    """
+
+    async def query(self, partition: str, **options: Any) -> Page:
+        return dataclasses.replace(await super().query(partition, **options), items=())
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        outcome = await super().transact(actions, token=token)
+        if isinstance(outcome, Rejected):
+            return Rejected(dict.fromkeys(outcome.found))
+        return outcome
+
+
+def granted(role: Role, region: str) -> set[str]:
+    """Give the actions that a role holds in a region, whatever the keys."""
+    return {
+        action.removeprefix("dynamodb:")
+        for statement in policy(SETTINGS, role)["Statement"]
+        for action in statement["Action"]
+        if any(f":{region}:" in resource for resource in statement["Resource"])
+    }
+
+
+def assert_just_enough(role: Role, calls: Sequence[Call], regions: Sequence[str]) -> None:
+    """Every call is allowed, and each statement's every action was called in each region."""
+    document = policy(SETTINGS, role)
+    assert [call for call in calls if not call.is_allowed(document)] == []
+    for statement in document["Statement"]:
+        allowed = {call.place for call in calls if call.is_allowed({"Statement": [statement]})}
+        actions = [action.removeprefix("dynamodb:") for action in statement["Action"]]
+        places = [
+            (action, region)
+            for action in actions
+            for region in regions
+            if any(f":{region}:" in resource for resource in statement["Resource"])
+        ]
+        assert allowed == set(places), statement["Sid"]
+
+
+async def until(condition: Callable[[], Awaitable[bool]], *, tries_max: int = 50) -> None:
+    """Try again and again until a condition holds."""
+    for _ in range(tries_max):
+        if await condition():
+            return
+    raise AssertionError(f"not reached in {tries_max} tries")
+
+
+async def write_all(store: _RecordingStore) -> None:
+    """Write in every way that a caller has."""
+    async with Ledger(SETTINGS, region=store.region, store=store) as ledger:
+        await ledger.record("customer1-balance", 3, note="refund")
+        await ledger.record("customer2-balance", Decimal("-1.50"))
+        await ledger.record_many([(f"counter-{number}", number) for number in range(1, 60)])
+        await ledger.record_together([("customer1-balance", -5), ("customer2-balance", 5)])
+
+
+async def read_all(store: _RecordingStore) -> None:
+    """Read in every way that a caller has."""
+    async with Ledger(SETTINGS, region=store.region, store=store) as ledger:
+        await ledger.total("customer1-balance", max_age=0)
+        _ = [entry async for entry in ledger.history("customer1-balance")]
+
+
+async def test_the_writer_has_just_enough() -> None:
+    """Every call of writing is allowed, in any region, and nothing beyond them is."""
+    recorder = Recorder()
+    for region in (HOME, OTHER):
+        await write_all(recorder.store(region))
+    assert_just_enough(Role.WRITER, recorder.calls, [HOME, OTHER])
+
+
+async def test_the_reader_has_just_enough() -> None:
+    """Every call of reading is allowed, in any region, and nothing beyond them is."""
+    recorder = Recorder()
+    await write_all(recorder.store(HOME))
+    recorder.calls.clear()
+    for region in (HOME, OTHER):
+        await read_all(recorder.store(region))
+    assert_just_enough(Role.READER, recorder.calls, [HOME, OTHER])
+
+
+async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
+    """Every call of an import that is repeated is allowed, and nothing beyond them is."""
+    path = tmp_path / "changes.csv"
+    path.write_text("counter,change\n" + "a,1\nb,2\n" * 120, encoding="utf-8")
+    recorder = Recorder()
+    for forgetful in (False, True):
+        store = recorder.store(HOME, forgetful=forgetful)
+        with open_source(str(path)) as source:
+            surveyed = await survey(source, Form(), stop=StopSign())
+            assert surveyed is not None
+            importer = Importer(store, SETTINGS, clock=SystemClock(), randomness=system_random())
+            report = await importer.run(source, surveyed)
+    assert report.rows_there == 240
+    assert_just_enough(Role.IMPORTER, recorder.calls, [HOME])
+    assert granted(Role.IMPORTER, OTHER) == set()
+
+
+async def test_the_compactor_has_just_enough() -> None:
+    """Every call of merging is allowed, at home and elsewhere, and nothing beyond them is."""
+    recorder = Recorder()
+    await write_all(recorder.store(HOME))
+    recorder.calls.clear()
+    stores = {region: recorder.store(region) for region in (HOME, OTHER)}
+    deleted = 0
+
+    async def has_deleted_all() -> bool:
+        nonlocal deleted
+        deleted += (await Compactor(SETTINGS, stores=stores).run_once()).deleted
+        return deleted == 63
+
+    await until(has_deleted_all)
+    assert_just_enough(Role.COMPACTOR, recorder.calls, [HOME, OTHER])
+
+
+@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan"])
+@pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem"])
+def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> None:
+    """Neither alone nor beside an entry can a writer write the lease, a marker or a cursor."""
+    document = policy(SETTINGS, Role.WRITER)
+    assert Call(action, OTHER, ("customer1-balance",)).is_allowed(document)
+    assert Call(action, OTHER, ("~3~customer1-balance",)).is_allowed(document)
+    assert not Call(action, OTHER, (partition,)).is_allowed(document)
+    assert not Call(action, OTHER, ("customer1-balance", partition)).is_allowed(document)
+
+
+def test_a_request_that_names_no_key_passes_no_condition_on_keys() -> None:
+    """`ForAllValues` is true of no keys at all; `Null` closes that gap."""
+    document = policy(SETTINGS, Role.WRITER)
+    assert not Call("PutItem", HOME).is_allowed(document)
+
+
+def test_the_compactor_writes_nowhere_but_at_home() -> None:
+    """Outside the home region the compactor only reads."""
+    assert granted(Role.COMPACTOR, OTHER) == {"GetItem", "Query"}
+
+
+def test_a_policy_for_one_region_names_no_other() -> None:
+    """A writer that runs in one region gets its replica only."""
+    document = policy(SETTINGS, Role.WRITER, region=OTHER)
+    resources = [each for statement in document["Statement"] for each in statement["Resource"]]
+    assert resources == ["arn:aws:dynamodb:eu-west-1:111122223333:table/money"]
+
+
+def test_the_administrator_may_call_what_making_the_table_calls() -> None:
+    """The administrator holds each call of `ledger table create`, but not deletion."""
+    tree = ast.parse(inspect.getsource(table))
+    named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    called = {name for name in operations() if snake(name) in named}
+    assert {"CreateTable", "DescribeTable", "UpdateContinuousBackups"} <= called
+    document = policy(SETTINGS, Role.ADMINISTRATOR)
+    [making] = [each for each in document["Statement"] if each["Sid"] == "MakeTheTable"]
+    held = {action.removeprefix("dynamodb:") for action in making["Action"]}
+    assert held == (called - {"DeleteTable"}) | ADDED_FOR_REPLICAS
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_every_action_is_one_of_dynamodb(role: Role) -> None:
+    """No policy names an action that does not exist."""
+    known = {*operations(), *ADDED_FOR_REPLICAS, "ConditionCheckItem"}
+    assert granted(role, HOME) <= known
+
+
+@pytest.mark.parametrize(
+    ("use", "operation"),
+    [
+        (lambda store: store.write(Put(item())), "put_item"),
+        (lambda store: store.write(Delete(("a", "b"))), "delete_item"),
+        (lambda store: store.write(Update(("a", "b"), set={"c": {"S": "d"}})), "update_item"),
+        (lambda store: store.write_batch([Put(item())]), "batch_write_item"),
+        (lambda store: store.transact([Check(("a", "b"), Absent())]), "transact_write_items"),
+        (lambda store: store.get(("a", "b")), "get_item"),
+        (lambda store: store.query("a"), "query"),
+        (lambda store: store.scan(), "scan"),
+    ],
+)
+async def test_the_port_calls_what_the_recorder_notes(
+    use: Callable[[DynamoStore], Any], operation: str
+) -> None:
+    """The DynamoDB store sends the one request that the recorder above takes it for."""
+    client = Client()
+    store = DynamoStore(
+        client,
+        region=HOME,
+        table="money",
+        backoff=Backoff(),
+        clock=SystemClock(),
+        randomness=system_random(),
+    )
+    await use(store)
+    assert client.called == [operation]
+
+
+class Client:
+    """A client that answers every operation emptily and notes its name."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        async def call(**_request: object) -> dict[str, Any]:
+            self.called.append(operation)
+            return {"Items": []}
+
+        return call
+
+
+def item() -> Item:
+    """Give the smallest item."""
+    return {"pk": {"S": "a"}, "sk": {"S": "b"}}
+
+
+def operations() -> set[str]:
+    """Give the names of DynamoDB's operations."""
+    model = botocore.session.get_session().get_service_model("dynamodb")
+    return set(model.operation_names)
+
+
+def snake(operation: str) -> str:
+    """Give an operation as boto3 names its method."""
+    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in operation)[1:]
