@@ -1,0 +1,170 @@
+"""The `compactor` command: run it once or as a service, look at it, move its home."""
+
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import Annotated, TypeVar
+
+import anyio
+import typer
+from prometheus_client import CollectorRegistry
+from pydantic import TypeAdapter, ValidationError
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from compactor.job import Compactor
+from compactor.report import Report
+from compactor.status import Status, status_of
+from ledger.command_line import FAILED, Config, run
+from ledger.core.errors import InvalidInput, StoreError
+from ledger.metrics import serve
+from ledger.settings import Seconds, Settings
+
+app = typer.Typer(
+    name="compactor",
+    help="Merge entries into net changes, invisibly to every reader.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+Result = TypeVar("Result")
+_SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
+log = logging.getLogger(__name__)
+
+
+@app.command("run")
+def run_compactor(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="One pass, for a scheduler.")] = False,
+    every: Annotated[
+        str | None, typer.Option(help="A pass every so often, such as 60s, until SIGTERM.")
+    ] = None,
+    wait: Annotated[
+        str | None,
+        typer.Option(help="--once: how long to wait for another leader. [default: one lease]"),
+    ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve Prometheus metrics on this port.")
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(help="The address to serve them on; 0.0.0.0 for every one.")
+    ] = "127.0.0.1",
+    config: Config = None,
+) -> None:
+    """Run the compactor: elected by a lease, it merges what has settled in every region.
+
+    SIGTERM and SIGINT stop it between two steps. It exits with 1 if something stood in the way.
+    """
+    if once == (every is not None):
+        raise InvalidInput("say either --once or --every, such as --every 60s")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    settings = Settings.load(config)
+    registry = CollectorRegistry()
+    compactor = Compactor(settings, registry=registry)
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            server = stack.enter_context(serve(metrics_port, registry, host=metrics_host))
+            typer.echo(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
+        if every is not None:
+            seconds = _seconds("--every", every)
+            anyio.run(_stoppable, lambda stop: _service(compactor, seconds, stop))
+            return
+        wait_seconds = None if wait is None else _seconds("--wait", wait)
+        report = anyio.run(
+            _stoppable, lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds)
+        )
+    _conclude(report)
+
+
+@app.command()
+def status(config: Config = None) -> None:
+    """Show who leads, where the home is, and whether every region can be read."""
+    settings = Settings.load(config)
+    shown = anyio.run(status_of, settings)
+    Console().print(_status_table(shown))
+    if any(isinstance(view, StoreError) for view in shown.regions.values()):
+        raise typer.Exit(FAILED)
+
+
+@app.command("move-home")
+def move_home(
+    target: Annotated[str, typer.Argument(help="The region that is to be the home.")],
+    config: Config = None,
+) -> None:
+    """Hand every collection over to another home region, while this one still works.
+
+    Afterwards change `home` in the settings of every compactor. Interrupted, run it again.
+    """
+    compactor = Compactor(Settings.load(config))
+    report = anyio.run(_stoppable, lambda stop: compactor.move_home(target, stop=stop))
+    if not report.led or report.unmoved or not (report.is_success and report.is_whole):
+        typer.echo(f"not moved yet: {report.sentence()}", err=True)
+        raise typer.Exit(FAILED)
+    typer.echo(f"the home is {target} now: change `home` in the settings of every compactor")
+
+
+async def _service(compactor: Compactor, seconds: float, stop: anyio.Event) -> None:
+    await compactor.run_every(
+        seconds,
+        stop=stop,
+        on_report=lambda report: log.info("%s", report.sentence()),
+        on_error=lambda error: log.warning("%s", error),
+    )
+
+
+async def _stoppable(work: Callable[[anyio.Event], Awaitable[Result]]) -> Result:
+    """Run work that is handed an event, set by SIGTERM or SIGINT."""
+    stop = anyio.Event()
+    results: list[Result] = []
+    failures: list[Exception] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch_signals, stop)
+        try:
+            results.append(await work(stop))
+        except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
+            failures.append(error)
+        tasks.cancel_scope.cancel()
+    if failures:
+        raise failures[0]
+    return results[0]
+
+
+async def _watch_signals(stop: anyio.Event) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for received in signals:
+            log.info("%s: stopping after this step", received.name)
+            stop.set()
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return _SECONDS.validate_python(float(text) if text.replace(".", "", 1).isdigit() else text)
+    except ValidationError as error:
+        raise InvalidInput(f"{option} {text!r}: {error.errors()[0]['msg']}") from None
+
+
+def _status_table(shown: Status) -> Table:
+    table = Table(box=box.SIMPLE, title=f"table {shown.table}, lease {shown.lease}")
+    for name in ("region", "shows as leader", "epoch", "home"):
+        table.add_column(name, overflow="fold")
+    for region, view in shown.regions.items():
+        if isinstance(view, StoreError):
+            table.add_row(region, f"cannot be read: {view}", "", "")
+        elif view is None:
+            table.add_row(region, "no compactor has run yet", "", "")
+        else:
+            owner = view.owner or "nobody just now"
+            table.add_row(region, owner, str(view.epoch), view.home)
+    return table
+
+
+def _conclude(report: Report) -> None:
+    typer.echo(report.sentence())
+    if not report.is_success:
+        raise typer.Exit(FAILED)
+
+
+def main() -> None:
+    """Run the command."""
+    run(app)

@@ -1,0 +1,39 @@
+"""What every region shows of the compactor's lease."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from ledger.core.errors import StoreError
+from ledger.leases.state import LeaseRecord, lease_key, record_of
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+from ledger.store.port import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The lease as each region shows it: None for no lease yet, an error if it cannot be read."""
+
+    table: str
+    lease: str
+    regions: Mapping[str, LeaseRecord | StoreError | None]
+
+
+async def status_of(settings: Settings) -> Status:
+    """Read the lease in every region."""
+    name = settings.compactor.name
+    regions: dict[str, LeaseRecord | StoreError | None] = {}
+    async with AsyncExitStack() as stack:
+        for region in settings.regions:
+            store = await stack.enter_async_context(open_store(settings, region))
+            regions[region] = await _lease(store, name)
+    return Status(settings.table, name, regions)
+
+
+async def _lease(store: Store, name: str) -> LeaseRecord | StoreError | None:
+    try:
+        item = await store.get(lease_key(name))
+    except StoreError as error:
+        return error
+    return None if item is None else record_of(item)
