@@ -26,6 +26,7 @@ from ledger.table_plan import (
     Step,
     TableView,
     Views,
+    at_rest,
     base_of,
     check,
     is_ready,
@@ -186,7 +187,7 @@ class _Work:
     monotonic: Callable[[], float]
 
     def run(self, steps_of: Callable[[Views], tuple[Step, ...]]) -> TableState:
-        """Take step after step until none is left, within the timeout."""
+        """Take step after step until none is left and the tables rest, within the timeout."""
         began, table = self.monotonic(), self.settings.table
         taken: dict[Step, None] = {}
         total = 0
@@ -195,21 +196,26 @@ class _Work:
             check(table, views)
             left = steps_of(views)
             total = max(total, len(taken.keys() | set(left)))
-            if not left:
+            if not left and (at_rest(views) or not taken):
                 return TableState(table, self.settings.home, views, tuple(taken))
+            step = left[0] if left else list(taken)[-1]
             elapsed = self.monotonic() - began
-            if elapsed >= self.timeout:
-                raise Unreachable(
-                    f"table {table}: not done within {self.timeout:g} s, still to do: {left[0]}"
-                    f"{f' and {len(left) - 1} more' if len(left) > 1 else ''}: run this again"
-                )
+            self._check_time(elapsed, left or (step,))
             # A description can lag behind the step just taken, so no step is taken twice.
-            act = left[0] not in taken and is_ready(left[0], views)
-            self.report(Progress(left[0], total - len(left), total, not act, elapsed))
-            if act and self._take(left[0], views):
-                taken[left[0]] = None
+            act = step not in taken and is_ready(step, views)
+            self.report(Progress(step, total - len(left), total, not act, elapsed))
+            if act and self._take(step, views):
+                taken[step] = None
             else:
                 self.sleep(self.poll)
+
+    def _check_time(self, elapsed_seconds: float, left: tuple[Step, ...]) -> None:
+        if elapsed_seconds >= self.timeout:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            raise Unreachable(
+                f"table {self.settings.table}: not done within {self.timeout:g} s, "
+                f"still to do: {left[0]}{more}: run this again"
+            )
 
     def _observe_all(self) -> Views:
         table = self.settings.table

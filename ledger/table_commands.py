@@ -23,7 +23,7 @@ from ledger.table import (
     delete_table,
     table_state,
 )
-from ledger.table_plan import TableView, base_of, check
+from ledger.table_plan import Step, TableView, base_of, check
 
 app = typer.Typer(
     help="Make, inspect and delete the global table.", no_args_is_help=True, add_completion=False
@@ -118,7 +118,7 @@ def _bar() -> ProgressBar:
 
 def _shown(bar: ProgressBar) -> Report:
     task = bar.add_task("looking at every region", total=None)
-    last: list[str] = []
+    said: set[Step] = set()
 
     def report(progress: Progress) -> None:
         bar.update(
@@ -128,8 +128,8 @@ def _shown(bar: ProgressBar) -> Report:
             total=progress.total,
         )
         # Where nobody watches a bar (a pipeline's log), each step is one line.
-        if not bar.console.is_terminal and str(progress.step) not in last:
-            last[:] = [str(progress.step)]
+        if not bar.console.is_terminal and progress.step not in said:
+            said.add(progress.step)
             typer.echo(str(progress.step), err=True)
 
     return report

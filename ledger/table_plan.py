@@ -22,6 +22,9 @@ STREAM_VIEW: Final = "NEW_AND_OLD_IMAGES"
 PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
 """States that end by themselves; every other but ACTIVE needs a person."""
 
+USABLE = frozenset({"ACTIVE", "UPDATING"})
+"""States of a replica that is there; all show UPDATING while another one is being added."""
+
 
 class Kind(Enum):
     """What a step does."""
@@ -148,8 +151,8 @@ def _steps_to_create(views: Views) -> Iterator[Step]:
     if base and base.stream is None:
         yield Step(Kind.STREAM, base_region)
     for region, view in views.items():
-        status = base.replicas.get(region) if base else None
-        if region != base_region and not (status == "ACTIVE" and view and view.active):
+        replica = base.replicas.get(region) if base else None
+        if region != base_region and not (replica in USABLE and view and view.status in USABLE):
             yield Step(Kind.REPLICA, region)
     for region, view in views.items():
         if not (view and view.recovery):
@@ -175,6 +178,11 @@ def _steps_to_delete(views: Views) -> Iterator[Step]:
         if region != base.region and (view or region in base.replicas):
             yield Step(Kind.REMOVE, region)
     yield Step(Kind.DELETE, base.region)
+
+
+def at_rest(views: Views) -> bool:
+    """Tell whether no region's table is changing."""
+    return all(view is None or view.active for view in views.values())
 
 
 def is_ready(step: Step, views: Views) -> bool:

@@ -1,6 +1,7 @@
 """The global table made and deleted through boto3 on the local global table."""
 
 import socket
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -41,9 +42,8 @@ async def test_the_table_is_made_once_and_replicates() -> None:
         await anyio.to_thread.run_sync(put)
         await world.settled()
         for client in clients.values():
-            got = await anyio.to_thread.run_sync(
-                lambda client=client: client.get_item(TableName=settings.table, Key=item)
-            )
+            get = partial(client.get_item, TableName=settings.table, Key=item)
+            got = await anyio.to_thread.run_sync(get)
             assert got["Item"] == item
 
 

@@ -108,7 +108,9 @@ class FakeClient:
         for update in request.pop("ReplicaUpdates", []):
             self.replica(table, update)
         table.update({key: value for key, value in request.items() if key != "TableName"})
-        self.begin(self.region, "UPDATING")
+        for peer in table["peers"]:
+            if self.aws.tables[peer]["TableStatus"] == "ACTIVE":
+                self.begin(peer, "UPDATING")
 
     def replica(self, table: dict[str, Any], update: dict[str, dict[str, str]]) -> None:
         """Add or remove a replica; protection and recovery are not carried over."""
