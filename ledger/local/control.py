@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ledger.core.errors import LocalTableError
-from ledger.local.server import SETTLE_SECONDS_MAX
+from ledger.local.options import SETTLE_SECONDS_MAX
 
 ANSWER_SECONDS_MAX = SETTLE_SECONDS_MAX + 30.0
 

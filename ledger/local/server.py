@@ -6,81 +6,24 @@ hold up replication, and plain synchronous clients can be used beside it.
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from ledger.core.errors import LocalTableError
 from ledger.local.catalog import Catalog
 from ledger.local.control_plane import ControlPlane
-from ledger.local.dynoxide_engine import DynoxideEngine
 from ledger.local.endpoints import Listeners, control_handler, region_handler
 from ledger.local.engine import Engine
-from ledger.local.faults import Fault, FaultHook, FaultRule, Faults
+from ledger.local.faults import Fault, FaultRule, Faults
 from ledger.local.front import Front
 from ledger.local.links import Link
-from ledger.local.moto_engine import MotoEngine
+from ledger.local.options import SETTLE_SECONDS_MAX, Options, check_delay
 from ledger.local.replicator import Replicator
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
-SETTLE_SECONDS_MAX = 600.0
-ENGINES: Mapping[str, type[MotoEngine] | type[DynoxideEngine]] = {
-    "moto": MotoEngine,
-    "dynoxide": DynoxideEngine,
-}
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a local global table is started with. Times in seconds.
-
-    `ports` are those of the regions, in their order; 0 means a free one.
-    """
-
-    regions: Sequence[str]
-    lag: float = 0.05
-    jitter: float = 0.2
-    seed: int = 7
-    engine: str = "moto"
-    table: str = "ledger"
-    ports: Sequence[int] = ()
-    control_port: int = 0
-    replica_seconds: float = 0.2
-    fault: FaultHook | None = field(default=None, compare=False)
-
-    def check(self) -> None:
-        """Check every value.
-
-        Raises:
-            LocalTableError: one breaks a rule.
-        """
-        if not self.regions or len(set(self.regions)) != len(self.regions):
-            raise LocalTableError(
-                f"regions {list(self.regions)}: at least one is needed, and each only once"
-            )
-        if self.engine not in ENGINES:
-            raise LocalTableError(f"engine {self.engine!r} is not one of {', '.join(ENGINES)}")
-        if self.ports and len(self.ports) != len(self.regions):
-            raise LocalTableError(
-                f"{len(self.ports)} ports for {len(self.regions)} regions: give one for each"
-            )
-        check_delay(self.lag, self.jitter)
-
-
-def check_delay(lag: float, jitter: float) -> None:
-    """Refuse delays that are negative or no numbers.
-
-    Raises:
-        LocalTableError: one breaks the rule.
-    """
-    for name, value in (("lag", lag), ("jitter", jitter)):
-        if not isinstance(value, (int, float)) or not 0 <= value <= SETTLE_SECONDS_MAX:
-            raise LocalTableError(
-                f"{name} {value!r} is not between 0 and {SETTLE_SECONDS_MAX:g} seconds"
-            )
 
 
 class Server:
@@ -96,7 +39,7 @@ class Server:
         self._main: asyncio.Future[None] | None = None
         self._listeners = Listeners()
         self._tables = Catalog(options.regions)
-        self._engine: Engine = ENGINES[options.engine]()
+        self._engine = _engine(options.engine)
         self._faults = Faults(seed=options.seed, hook=options.fault)
         self._replicator: Replicator
 
@@ -257,6 +200,17 @@ class Server:
             "dropped": self._replicator.dropped,
             "faults": self._faults.injected,
         }
+
+
+def _engine(name: str) -> Engine:
+    # Imported when chosen: moto takes a second, and dynoxide does without it.
+    if name == "moto":
+        from ledger.local.moto_engine import MotoEngine  # noqa: PLC0415
+
+        return MotoEngine()
+    from ledger.local.dynoxide_engine import DynoxideEngine  # noqa: PLC0415
+
+    return DynoxideEngine()
 
 
 def _rule(content: Mapping[str, Any]) -> FaultRule:

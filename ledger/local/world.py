@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from pydantic import TypeAdapter, ValidationError
@@ -12,9 +12,12 @@ from ledger.core.errors import LocalTableError
 from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
 from ledger.local.faults import Fault, FaultHook
-from ledger.local.server import SETTLE_SECONDS_MAX, Options, Server
+from ledger.local.options import SETTLE_SECONDS_MAX, Options
 from ledger.settings import Seconds, Settings
 from ledger.table import create_table
+
+if TYPE_CHECKING:
+    from ledger.local.server import Server
 
 CREATE_POLL_SECONDS = 0.05
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
@@ -73,7 +76,7 @@ class LocalGlobalTable:
             replica_seconds=replica_seconds,
             fault=fault,
         )
-        server = Server(options)
+        server = await anyio.to_thread.run_sync(_server, options)
         try:
             await anyio.to_thread.run_sync(server.start)
             world = cls(_control_in_process(server), server.run(server.control("status", {})))
@@ -202,7 +205,20 @@ class LocalGlobalTable:
         await anyio.to_thread.run_sync(make)
 
 
-def _control_in_process(server: Server) -> Control:
+def _server(options: Options) -> "Server":
+    # aiohttp and moto come with an extra: whoever uses real regions only does without them.
+    try:
+        from ledger.local.server import Server  # noqa: PLC0415
+
+        return Server(options)
+    except ModuleNotFoundError as error:
+        raise LocalTableError(
+            f"the local global table needs the package {error.name}: "
+            "pip install 'multi-region-ledger[local]'"
+        ) from None
+
+
+def _control_in_process(server: "Server") -> Control:
     def control(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         return server.run(server.control(name, body))
 

@@ -1,0 +1,61 @@
+"""What a local global table is started with. Pure, and needs none of the optional packages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ledger.core.errors import LocalTableError
+from ledger.local.faults import FaultHook
+
+ENGINES = ("moto", "dynoxide")
+SETTLE_SECONDS_MAX = 600.0
+DELAY_SECONDS_MAX = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a local global table is started with. Times in seconds.
+
+    `ports` are those of the regions, in their order; 0 means a free one.
+    """
+
+    regions: Sequence[str]
+    lag: float = 0.05
+    jitter: float = 0.2
+    seed: int = 7
+    engine: str = "moto"
+    table: str = "ledger"
+    ports: Sequence[int] = ()
+    control_port: int = 0
+    replica_seconds: float = 0.2
+    fault: FaultHook | None = field(default=None, compare=False)
+
+    def check(self) -> None:
+        """Check every value.
+
+        Raises:
+            LocalTableError: one breaks a rule.
+        """
+        if not self.regions or len(set(self.regions)) != len(self.regions):
+            raise LocalTableError(
+                f"regions {list(self.regions)}: at least one is needed, and each only once"
+            )
+        if self.engine not in ENGINES:
+            raise LocalTableError(f"engine {self.engine!r} is not one of {', '.join(ENGINES)}")
+        if self.ports and len(self.ports) != len(self.regions):
+            raise LocalTableError(
+                f"{len(self.ports)} ports for {len(self.regions)} regions: give one for each"
+            )
+        check_delay(self.lag, self.jitter)
+
+
+def check_delay(lag: float, jitter: float) -> None:
+    """Refuse delays that are negative or no numbers.
+
+    Raises:
+        LocalTableError: one breaks the rule.
+    """
+    for name, value in (("lag", lag), ("jitter", jitter)):
+        if not isinstance(value, (int, float)) or not 0 <= value <= DELAY_SECONDS_MAX:
+            raise LocalTableError(
+                f"{name} {value!r} is not between 0 and {DELAY_SECONDS_MAX:g} seconds"
+            )
