@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ledger.command_line import Config
+from ledger.core.errors import InvalidInput
 from ledger.deploying import (
     ACCOUNT_EXAMPLE,
     Role,
@@ -47,10 +49,6 @@ _TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str
     Template.IAM: (iam_template, IAM_COMMENT),
 }
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="regions.yaml; otherwise LEDGER_CONFIG or the usual places."),
-]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", help="The file to write; otherwise standard output.")
 ]
@@ -60,7 +58,7 @@ OutputOption = Annotated[
 def write_template(
     name: Annotated[Template, typer.Argument(help="What the template deploys.")],
     *,
-    config: ConfigOption = None,
+    config: Config = None,
     output: OutputOption = None,
 ) -> None:
     """Write a CloudFormation template: the table, the scheduled compactor, or the policies."""
@@ -72,7 +70,7 @@ def write_template(
 def write_policy(
     role: Annotated[Role, typer.Argument(help="Whose policy.")],
     *,
-    config: ConfigOption = None,
+    config: Config = None,
     output: OutputOption = None,
     account: Annotated[
         str, typer.Option("--account", help="The AWS account that owns the table, 12 digits.")
@@ -84,10 +82,10 @@ def write_policy(
     """Write the least-privilege IAM policy of one role as JSON."""
     settings = Settings.load(config)
     if not (len(account) == len(ACCOUNT_EXAMPLE) and account.isascii() and account.isdigit()):
-        raise typer.BadParameter(f"{account!r}: an AWS account is 12 digits")
+        raise InvalidInput(f"--account {account!r}: an AWS account is 12 digits")
     if region is not None and region not in settings.regions:
         known = ", ".join(settings.regions)
-        raise typer.BadParameter(f"{region!r} is not a region of the settings ({known})")
+        raise InvalidInput(f"--region {region!r} is not a region of the settings ({known})")
     _write(as_json(policy(settings, role, account=account, region=region)), output)
 
 
@@ -98,4 +96,4 @@ def _write(text: str, output: Path | None) -> None:
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise typer.BadParameter(f"{output}: {error.strerror}") from error
+        raise InvalidInput(f"--output {output}: {error.strerror}") from error

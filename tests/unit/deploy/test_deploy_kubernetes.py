@@ -98,6 +98,6 @@ def test_the_scraped_port_is_the_one_served() -> None:
     annotations = deployment["spec"]["template"]["metadata"]["annotations"]
     [container] = pod_of("Deployment")["containers"]
     [port] = container["ports"]
-    arguments = container["args"]
-    served = arguments[arguments.index("--metrics-port") + 1]
-    assert annotations["prometheus.io/port"] == str(port["containerPort"]) == served
+    assert annotations["prometheus.io/port"] == str(port["containerPort"])
+    assert f"--metrics-port={port['containerPort']}" in container["args"]
+    assert "--metrics-host=0.0.0.0" in container["args"]

@@ -1,0 +1,47 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from compactor.cli import app
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+
+
+def kubernetes(name: str) -> list[str]:
+    """Give the command line of the container in a file."""
+    [workload, *_] = yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text(encoding="utf-8"))
+    spec = workload["spec"].get("jobTemplate", workload)["spec"]
+    [container] = spec["template"]["spec"]["containers"]
+    words: list[str] = container["args"]
+    return words
+
+
+def first(pattern: str, *path: str) -> str:
+    """Give what a pattern finds first in a file."""
+    found = re.search(pattern, (DEPLOY.joinpath(*path)).read_text(encoding="utf-8"))
+    assert found
+    return found[1]
+
+
+COMMAND_LINES = {
+    "cronjob": kubernetes("compactor-cronjob.yaml"),
+    "deployment": kubernetes("compactor-deployment.yaml"),
+    "image": json.loads(first(r'CMD (\["compactor", .*\])', "container", "Dockerfile")),
+    "systemd": first(
+        r"ExecStart=/opt/ledger/bin/(.*)", "systemd", "ledger-compactor.service"
+    ).split(),
+}
+
+
+@pytest.mark.parametrize("place", COMMAND_LINES)
+def test_every_command_line_is_one_that_the_compactor_takes(place: str) -> None:
+    """What is deployed calls the compactor with options that it has: once, or every so often."""
+    program, command, *options = COMMAND_LINES[place]
+    assert (program, command) == ("compactor", "run")
+    group = typer.main.get_group(app)
+    context = group.commands["run"].make_context("run", options)
+    assert context.params["once"] == (context.params["every"] is None)
