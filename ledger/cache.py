@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ledger.clock import Clock
+from ledger.core.errors import LedgerError
 from ledger.metrics import Metrics
 from ledger.reader import Total
 from ledger.settings import Cache as CacheSettings
@@ -36,7 +37,7 @@ class _Flight:
     async def result(self) -> Total:
         await self.done.wait()
         if self.total is None:
-            raise self.error or RuntimeError("the ledger was closed while a read was under way")
+            raise self.error or LedgerError("the ledger was closed while a read was under way")
         return self.total
 
 

@@ -24,6 +24,8 @@ async def history(
 ) -> AsyncIterator[Entry]:
     """Yield the entries between two bounds, both left out; see `Ledger.history`."""
     first, last = _first(after), _last(before)
+    if first is not None and last is not None and first.encode() > last.encode():
+        return  # nothing lies between; DynamoDB would refuse to be asked
     streams = [
         _shard(store, keys.partition_key(counter, shard), first, last, consistent, page_size)
         for shard in range(shards)
@@ -68,16 +70,26 @@ async def _merged(streams: Sequence[AsyncIterator[Entry]]) -> AsyncIterator[Entr
 
 def _first(after: Bound) -> str | None:
     if not isinstance(after, datetime):
-        return after
-    return str(ids.entry_id(after + _MICROSECOND, 0))
+        return _checked_id(after)
+    return str(ids.entry_id(_moved(after, _MICROSECOND), 0))
 
 
 def _last(before: Bound) -> str | None:
     if not isinstance(before, datetime):
-        return before
+        return _checked_id(before)
+    return str(ids.entry_id(_moved(before, -_MICROSECOND), 2**ids.SUFFIX_BITS - 1))
+
+
+def _moved(bound: datetime, by: timedelta) -> datetime:
     try:
-        return str(ids.entry_id(before - _MICROSECOND, 2**ids.SUFFIX_BITS - 1))
+        return bound + by
     except OverflowError:
         raise InvalidEntry(
-            f"time {before.isoformat()} lies outside the years 1970 to 9999"
+            f"time {bound.isoformat()} lies outside the years 1970 to 9999"
         ) from None
+
+
+def _checked_id(bound: object) -> str | None:
+    if bound is None or (isinstance(bound, str) and bound):
+        return bound
+    raise InvalidEntry(f"bound {bound!r} is neither an aware datetime nor an entry id")

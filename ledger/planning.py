@@ -61,7 +61,7 @@ def plan(change: Change, *, region: str, settings: Settings, now: datetime, suff
         raise InvalidEntry(
             f"change of {counter!r}: key and at belong together, since both make the id"
         )
-    entry_id = ids.entry_id(change.at or now, suffix)
+    entry_id = ids.entry_id(now if change.at is None else _checked_at(change.at), suffix)
     entry = Entry(
         counter=counter,
         id=str(entry_id),
@@ -182,6 +182,12 @@ def _checked_key(key: object) -> str:
     if _utf8_bytes("key", key) > KEY_BYTES_MAX:
         raise InvalidEntry(f"key {key[:40]!r}... is over {KEY_BYTES_MAX} bytes")
     return key
+
+
+def _checked_at(at: object) -> datetime:
+    if not isinstance(at, datetime):
+        raise InvalidEntry(f"at {at!r} is a {type(at).__name__}: give an aware datetime")
+    return at
 
 
 def _checked_note(note: object) -> str | None:

@@ -16,7 +16,13 @@ from random import Random
 from ledger.clock import Clock
 from ledger.core.capacity import item_size
 from ledger.core.entry import Entry
-from ledger.core.errors import InvalidEntry, KeyConflict, OutcomeUnknown, StoreError
+from ledger.core.errors import (
+    DamagedItem,
+    InvalidEntry,
+    KeyConflict,
+    OutcomeUnknown,
+    StoreError,
+)
 from ledger.core.ids import SUFFIX_BITS
 from ledger.planning import Change, Planned, confirmed, distinct, latest_repeat, plan, replan
 from ledger.settings import Settings
@@ -103,18 +109,22 @@ class Writer:
         """Try until the outcome is known, with the same ids."""
         deadline = self._clock.monotonic() + self._settings.patience
         horizon = latest_repeat(planned, self._settings)
-        tries, cause = 0, ""
-        while True:
+        # A change with a key may repeat another process's try, and of a large write the last parts
+        # have waited since their ids were checked; an id that nobody else can have never is late.
+        fresh = not any(one.keyed for one in planned)
+        tries, cause = 0, "the retry horizon passed before its turn came"
+        while fresh or self._clock.now() <= horizon:
+            fresh = False
             tries += 1
             outcome = await self._attempt(attempt, known_unsent=tries == 1)
             if not isinstance(outcome, Unknown):
                 return outcome
             cause = outcome.cause
             wait = self._backoff.wait_seconds(tries, self._random)
-            too_late = self._clock.monotonic() + wait >= deadline
-            await self._clock.sleep(0 if too_late else wait)
-            if too_late or self._clock.now() > horizon:
-                raise _unknown(planned, cause, tries, together=together)
+            if self._clock.monotonic() + wait >= deadline:
+                break
+            await self._clock.sleep(wait)
+        raise _unknown(planned, cause, tries, together=together)
 
     @staticmethod
     async def _attempt(attempt: Callable[[], Awaitable[Outcome]], *, known_unsent: bool) -> Outcome:
@@ -155,8 +165,9 @@ class Writer:
             await write(planned)
         except OutcomeUnknown as error:
             progress.note(error, [one for one in planned if one.entry in error.entries])
-        except KeyConflict as error:
+        except (KeyConflict, DamagedItem) as error:
             progress.conflict = progress.conflict or error
+            progress.conflicting.extend(planned)
         except StoreError as error:
             progress.refused = error
             progress.unwritten.extend(planned)
@@ -213,7 +224,8 @@ class _Progress:
         self.unwritten: list[Planned] = []
         self.unknown: OutcomeUnknown | None = None
         self.refused: StoreError | None = None
-        self.conflict: KeyConflict | None = None
+        self.conflict: KeyConflict | DamagedItem | None = None
+        self.conflicting: list[Planned] = []
 
     def note(self, error: OutcomeUnknown, planned: Sequence[Planned]) -> None:
         """Keep the entries whose outcome is unknown."""
@@ -222,11 +234,12 @@ class _Progress:
 
     def finish(self) -> None:
         """Raise what went wrong, if anything did, naming what can be written again."""
-        if self.refused is not None and len(self.unwritten) == self.total:
+        if self.refused is not None and self.unknown is None and len(self.unwritten) == self.total:
             raise self.refused
         if self.unwritten:
             cause = self.refused or self.unknown
-            entries = [one.entry for one in self.unwritten]
+            # A conflict is no less unwritten: a retry shows it again, where silence would not.
+            entries = [one.entry for one in (*self.unwritten, *self.conflicting)]
             raise OutcomeUnknown(
                 f"{len(entries)} of {self.total} changes are not confirmed: {cause}",
                 entries=entries,

@@ -1,0 +1,119 @@
+"""Settings, clocks, regions and auditors that tests of the library share."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from anyio.lowlevel import checkpoint
+from support.clock import FakeClock
+
+from ledger.core.entry import Item
+from ledger.core.ids import EntryId
+from ledger.metrics import Metrics
+from ledger.settings import Settings
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Store
+from ledger.writer import Writer
+
+HOME, AWAY = "us-east-1", "eu-west-1"
+START = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
+
+
+def make_settings(**overrides: Any) -> Settings:
+    """Return settings of two regions."""
+    return Settings(**{"home": HOME, "regions": {HOME: {}, AWAY: {}}, **overrides})
+
+
+def seeded(seed: int = 7) -> Random:
+    """Return randomness that repeats."""
+    return Random(seed)  # noqa: S311 (ids of a test)
+
+
+class InstantClock(FakeClock):
+    """A clock on which every sleep is over at once, having taken its time."""
+
+    def __init__(self, start: datetime = START) -> None:
+        super().__init__(start)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let this much time pass."""
+        await checkpoint()
+        self.pass_by(max(0.0, seconds))
+
+    def pass_by(self, seconds: float) -> None:
+        """Move time on without waking anybody."""
+        self._move(self.elapsed + seconds)
+
+
+def make_writer(
+    store: Store, *, clock: FakeClock | None = None, seed: int = 7, **overrides: Any
+) -> Writer:
+    """Return a writer over a store, on a clock whose sleeps are over at once."""
+    return Writer(
+        store,
+        settings=make_settings(**overrides),
+        clock=clock or InstantClock(),
+        randomness=seeded(seed),
+    )
+
+
+def two_regions() -> tuple[MemoryStore, MemoryStore]:
+    """Return the stores of two regions that nothing replicates but `replicate`."""
+    return MemoryStore(HOME), MemoryStore(AWAY)
+
+
+def replicate(*tables: Table) -> None:
+    """Bring every item of each table to all others; of two that differ one wins whole."""
+    everything: dict[tuple[str, str], Item] = {}
+    for table in tables:
+        for item in table.items():
+            everything[item["pk"]["S"], item["sk"]["S"]] = item
+    for table in tables:
+        for key, item in everything.items():
+            table.set(key, item)
+
+
+def changes(table: Table, counter: str) -> list[Decimal]:
+    """Return the amounts of all entries of a counter's first shard, read without our own fold."""
+    items = table.partitions.get(counter, {})
+    return sorted(Decimal(item["change"]["N"]) for item in items.values())
+
+
+def count_items(table: Table) -> int:
+    """Return how many items a table holds."""
+    return sum(1 for _ in table.items())
+
+
+def net(
+    counter: str,
+    change: int,
+    merged: Iterable[EntryId],
+    *,
+    version: str = "v1",
+    generation: int = 1,
+) -> Item:
+    """Return the item of a net change, written out by hand."""
+    ids = sorted(merged)
+    return {
+        "pk": {"S": counter},
+        "sk": {"S": f"~net#{generation:04d}"},
+        "change": {"N": str(change)},
+        "count": {"N": str(len(ids))},
+        "merged": {"B": b"".join(one.pack() for one in ids)},
+        "version": {"S": version},
+        "until": {"S": str(ids[-1]) if ids else ""},
+        "home": {"S": HOME},
+    }
+
+
+def sample(metrics: Metrics, name: str, **labels: str) -> float:
+    """Return the value of one metric, 0 if it was never touched."""
+    total = 0.0
+    for metric in vars(metrics).values():
+        for family in metric.collect():
+            for one in family.samples:
+                if one.name == name and labels.items() <= one.labels.items():
+                    total += one.value
+    return total
