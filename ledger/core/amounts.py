@@ -53,6 +53,10 @@ def within_range(number: Decimal) -> Decimal:
         raise InvalidAmount(f"amount {number} is not a finite number")
     if not number:
         return Decimal(0)
+    if not EXPONENT_MIN <= number.adjusted() <= EXPONENT_MAX:
+        raise AmountOverflow(
+            f"amount {_short(number)} lies outside 1E{EXPONENT_MIN} to 9.99E+{EXPONENT_MAX}"
+        )
     try:
         trimmed = number.normalize(_WIDE)
     except (Inexact, InvalidOperation):
@@ -61,10 +65,6 @@ def within_range(number: Decimal) -> Decimal:
     if digits > DIGITS_MAX:
         raise AmountOverflow(
             f"amount {_short(number)} has {digits} digits: an amount holds up to {DIGITS_MAX}"
-        )
-    if not EXPONENT_MIN <= trimmed.adjusted() <= EXPONENT_MAX:
-        raise AmountOverflow(
-            f"amount {_short(number)} lies outside 1E{EXPONENT_MIN} to 9.99E+{EXPONENT_MAX}"
         )
     return number
 

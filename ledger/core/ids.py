@@ -19,7 +19,10 @@ PACKED_BYTES = 16
 _HALF = PACKED_BYTES // 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_FORM = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z#[0-9a-f]{16}", flags=re.ASCII)
+# Hours end at 23: newer Pythons read 24:00 as the next day, whose id would be another sort key.
+_FORM = re.compile(
+    r"\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):\d{2}:\d{2}\.\d{6}Z#[0-9a-f]{16}", flags=re.ASCII
+)
 # The last moment that the four-digit year of a sort key can hold.
 _MICROSECONDS_MAX = (
     datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - _EPOCH

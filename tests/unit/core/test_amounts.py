@@ -1,0 +1,152 @@
+"""Amounts: what is taken, what is refused, and how it is written."""
+
+import math
+from decimal import Decimal
+
+import pytest
+
+from ledger.core import amounts
+from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidInput
+
+NINES = 10**38 - 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        0,
+        -1,
+        NINES,
+        -NINES,
+        10**38,
+        10**125,
+        Decimal("2.50"),
+        Decimal("-0.01"),
+        Decimal("1E-130"),
+        Decimal("9.9999999999999999999999999999999999999E+125"),
+        Decimal("1.2345678901234567890123456789012345678"),
+        Decimal(NINES).scaleb(-167, amounts._WIDE),
+        Decimal("1" + "0" * 100),
+    ],
+)
+def test_an_exact_amount_is_taken_as_it_is(value: int | Decimal) -> None:
+    """Ints and Decimals of up to 38 significant digits are taken without a change."""
+    assert amounts.exact(value) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1.0, 0.5, math.nan, math.inf, True, False, "1", b"1", None, 1 + 0j, [1], object()],
+    ids=repr,
+)
+def test_what_is_not_exact_is_refused_by_its_type(value: object) -> None:
+    """Floats, booleans, text and anything else that is no int or Decimal is refused."""
+    with pytest.raises(InvalidAmount, match=type(value).__name__):
+        amounts.exact(value)
+
+
+@pytest.mark.parametrize("text", ["NaN", "sNaN", "-NaN", "Infinity", "-Infinity"])
+def test_what_is_not_finite_is_refused(text: str) -> None:
+    """A Decimal that is no finite number is refused, from code and from text."""
+    with pytest.raises(InvalidAmount, match="finite"):
+        amounts.exact(Decimal(text))
+    with pytest.raises(InvalidAmount, match="finite"):
+        amounts.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        (10**38 + 1, "39 digits"),
+        (-(10**38) - 1, "39 digits"),
+        (Decimal("1" * 39), "39 digits"),
+        (Decimal("0." + "1" * 39), "39 digits"),
+        (Decimal("0." + "1" * 400), "over 38 digits"),
+        (10**4000 + 1, "outside"),
+        (10**126, "outside"),
+        (Decimal("1E+126"), "outside"),
+        (Decimal("1E-131"), "outside"),
+        (Decimal("1E+400"), "outside"),
+        (Decimal("1E+999999"), "outside"),
+        (Decimal("-1E-999999"), "outside"),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_what_does_not_fit_is_refused(value: int | Decimal, rule: str) -> None:
+    """A 39th digit, or a magnitude beyond DynamoDB's, is refused with the rule it breaks."""
+    with pytest.raises(AmountOverflow, match=rule) as raised:
+        amounts.exact(value)
+    assert len(str(raised.value)) < 200
+    assert isinstance(raised.value, InvalidInput)
+
+
+def test_39_places_with_a_zero_at_the_end_are_38_digits() -> None:
+    """Trailing zeros are no significant digits."""
+    assert amounts.exact(NINES * 10) == NINES * 10
+    assert amounts.exact(Decimal("1." + "0" * 60)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("5", Decimal(5)),
+        (" 5\n", Decimal(5)),
+        ("+5", Decimal(5)),
+        ("-0.10", Decimal("-0.1")),
+        (".5", Decimal("0.5")),
+        ("1e3", Decimal(1000)),
+        ("-0", Decimal(0)),
+        ("0E-500", Decimal(0)),
+    ],
+)
+def test_people_write_amounts_in_several_ways(text: str, number: Decimal) -> None:
+    """Signs, exponents and space around an amount are understood."""
+    assert amounts.parse(text) == number
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "x", "1,5", "1 000", "1_000", "0x10", "1.2.3", "--1", "١٢", "５", "1e", "$1"]
+)
+def test_text_that_is_no_amount_is_refused(text: str) -> None:
+    """Text that people might mean in several ways, or that is no number, is refused."""
+    with pytest.raises(InvalidAmount, match="not a decimal number"):
+        amounts.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        ("0", "0"),
+        ("-0", "0"),
+        ("0.00", "0"),
+        ("2.50", "2.5"),
+        ("-1", "-1"),
+        ("100", "100"),
+        ("1E+2", "100"),
+        ("1E+39", "1" + "0" * 39),
+        ("1E+40", "1E+40"),
+        ("0.001", "0.001"),
+        ("1E-39", "0." + "0" * 38 + "1"),
+        ("1E-40", "1E-40"),
+        ("9.99E+125", "9.99E+125"),
+        ("1E-130", "1E-130"),
+    ],
+)
+def test_amounts_are_written_in_one_way(number: str, text: str) -> None:
+    """Equal amounts are written alike: no trailing zeros, plain where that is short."""
+    assert amounts.to_text(Decimal(number)) == text
+
+
+def test_a_sum_may_pass_through_values_that_do_not_fit() -> None:
+    """An overflow on the way to a sum that fits is none."""
+    large = Decimal(9).scaleb(125)
+    assert amounts.total([large, large, Decimal(7), -large, -large]) == 7
+    assert amounts.total([]) == 0
+
+
+def test_a_sum_that_does_not_fit_is_refused() -> None:
+    """A sum of amounts that each fit is refused if it needs a 39th digit."""
+    with pytest.raises(AmountOverflow):
+        amounts.total([Decimal(10**38), Decimal(1)])
+    with pytest.raises(AmountOverflow):
+        amounts.total([Decimal(9).scaleb(125), Decimal(1).scaleb(125)])
