@@ -11,6 +11,7 @@ import anyio.abc
 import typer
 
 from ledger.clock import SystemClock, system_random
+from ledger.command_line import Config
 from ledger.core.errors import ImportRefused, LedgerError
 from ledger.importing.display import (
     bad_rows_text,
@@ -80,10 +81,7 @@ def import_file(
         Path | None,
         typer.Option(help="With --skip-bad: write the rows left out here, as they stand."),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="regions.yaml; otherwise LEDGER_CONFIG or the usual places."),
-    ] = None,
+    config: Config = None,
 ) -> None:
     """Import changes from a file, each exactly once, however often it is interrupted and repeated.
 

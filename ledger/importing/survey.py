@@ -38,6 +38,7 @@ class Survey:
     """
 
     form: Form
+    header: str
     marking: Marking
     size_bytes: int
     rows: int
@@ -101,6 +102,7 @@ async def survey(
         _check_usable(rows, tally)
     return Survey(
         form=form,
+        header=rows.header,
         marking=Marking(content.hexdigest(), form.text(rows.columns)),
         size_bytes=content.bytes_read,
         rows=tally.rows,
@@ -122,13 +124,13 @@ def second_pass(source: Source, surveyed: Survey) -> Iterator[Batch]:
     number = 0
     with naming(source):
         rows = read_rows(source.lines(content, encoding=form.encoding), form)
-        if form.text(rows.columns) == surveyed.marking.columns:
+        if rows.header == surveyed.header:
             for batch in batches(rows):
                 if batch.digest != surveyed.digest(batch.number):
                     break
                 yield batch
                 number += 1
-        if number != surveyed.batches:
+        if number < surveyed.batches:
             raise ImportRefused(
                 "the file has changed since it was checked: this run wrote nothing from row"
                 f" {number * BATCH_ROWS + 1:,} on; put the file back as it was and run the same"

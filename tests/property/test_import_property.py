@@ -1,0 +1,177 @@
+"""Whatever happens to an import, run again it gives the exact totals."""
+
+from collections.abc import Iterator, Sequence
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.importing import (
+    Fate,
+    FateStore,
+    Killed,
+    MarkerlessStore,
+    entries_of,
+    imported,
+    markers_of,
+    source_of,
+    sums_of,
+)
+
+from ledger.core import amounts
+from ledger.importing.form import BATCH_ROWS, Form
+from ledger.importing.rows import BadRow, Row, read_rows
+from ledger.importing.survey import StopSign
+from ledger.store.memory import Table
+
+RUNS_MAX = 40
+
+FATES: st.SearchStrategy[Fate] = st.sampled_from(
+    [
+        "applied",
+        "applied, no answer",
+        "lost, no answer",
+        "lands later",
+        "throttled",
+        "killed before",
+        "killed after",
+    ]
+)
+
+
+@st.composite
+def changes_of_several_batches(draw: st.DrawFn) -> list[tuple[str, str]]:
+    """Draw rows for up to four batches, some of them bad, whole batches now and then."""
+    count = draw(st.integers(0, 4 * BATCH_ROWS))
+    bad = draw(st.sets(st.integers(0, 4 * BATCH_ROWS), max_size=10))
+    bad_from = draw(st.integers(0, 8 * BATCH_ROWS))
+    randomness = draw(st.randoms(use_true_random=False))
+    return [
+        (
+            randomness.choice("abc"),
+            "bad"
+            if row in bad or bad_from <= row < bad_from + BATCH_ROWS
+            else f"{randomness.randint(-100_000, 100_000)}E-2",
+        )
+        for row in range(count)
+    ]
+
+
+def csv_text(changes: Sequence[tuple[str, str]]) -> str:
+    """Return a file of these rows and one good one more, so that it is never refused."""
+    return "counter,change\nz,1\n" + "".join(f"{name},{change}\n" for name, change in changes)
+
+
+def expected(changes: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the sums of the good rows."""
+    good = [("z", "1"), *((name, change) for name, change in changes if change != "bad")]
+    return {
+        name: amounts.to_text(
+            amounts.total(amounts.parse(change) for other, change in good if other == name)
+        )
+        for name in {name for name, _ in good}
+    }
+
+
+async def run_until_finished(content: str, store: FateStore, stops: Sequence[int]) -> None:
+    """Run again after every kill, error and stop; `stops` says after how many batches to stop."""
+    for run in range(RUNS_MAX):
+        stop = StopSign()
+        batches_left = iter(range(stops[run] if run < len(stops) else RUNS_MAX))
+
+        def on_batch(
+            _done: object, stop: StopSign = stop, left: Iterator[int] = batches_left
+        ) -> None:
+            if next(left, None) is None:
+                stop.ask()
+
+        finished = False
+        try:
+            finished = (await imported(content, store, stop=stop, on_batch=on_batch)).finished
+        except* Killed:
+            pass
+        if finished:
+            return
+    raise AssertionError(f"not finished after {RUNS_MAX} runs")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    changes=changes_of_several_batches(),
+    fates=st.lists(FATES, max_size=20),
+    stops=st.lists(st.integers(0, 4), max_size=4),
+)
+def test_interrupted_anywhere_the_totals_are_exact(
+    changes: Sequence[tuple[str, str]], fates: Sequence[Fate], stops: Sequence[int]
+) -> None:
+    """Any file, any mix of outcomes, kills and stops: run to the end, each row is there once."""
+    table, content = Table(), csv_text(changes)
+
+    async def scenario() -> None:
+        store = FateStore(table, fates)
+        await run_until_finished(content, store, stops)
+        await store.land()
+        again = await imported(content, store)
+        assert (again.rows, again.batches, again.finished) == (0, 0, True)
+
+    anyio.run(scenario)
+    good = [change for _, change in changes if change != "bad"]
+    assert len(entries_of(table)) == len(good) + 1
+    assert len(markers_of(table)) == -(-(len(changes) + 1) // BATCH_ROWS)
+    sums = {name: amounts.to_text(total) for name, total in sums_of(table).items()}
+    assert sums == expected(changes)
+
+
+def test_the_property_can_fail() -> None:
+    """The negative twin: without markers the same scenario counts rows twice."""
+    table = Table()
+
+    async def scenario() -> None:
+        store = MarkerlessStore(table, ["applied", "killed after"])
+        await run_until_finished(csv_text([("a", "1")] * 200), store, [])
+
+    anyio.run(scenario)
+    assert len(entries_of(table)) > 201
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from('ab1,.-"\n\r~ é\x00'), max_size=80))
+def test_no_text_breaks_the_reader_and_no_line_is_lost(body: str) -> None:
+    """Any text gives rows that, put together, are the text itself; lines rise."""
+    source = source_of(f"counter,change\n{body}")
+    rows = read_rows(source.lines(source.hashed(), encoding="utf-8"), Form(encoding="utf-8"))
+    found: list[Row | BadRow] = list(rows)
+    lines = [row.line for row in found]
+    assert lines == sorted(set(lines))
+    blank = str.maketrans("", "", "\r\n")
+    assert "".join(row.raw for row in found).translate(blank) == body.translate(blank)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=120))
+def test_no_bytes_break_the_reader(body: bytes) -> None:
+    """Any bytes after a header give rows, good or bad, that keep every byte but blank lines."""
+    source = source_of(b"counter,change\n" + body)
+    rows = read_rows(source.lines(source.hashed(), encoding="utf-8"), Form(encoding="utf-8"))
+    kept = b"".join(row.raw.encode(errors="surrogateescape") for row in rows)
+    for line_end in (b"\r", b"\n"):
+        body, kept = body.replace(line_end, b""), kept.replace(line_end, b"")
+    assert kept == body
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "cp1250", "utf-16-le"])
+def test_every_text_is_read_in_its_encoding(encoding: str) -> None:
+    """What a program wrote in an encoding is read back in it, to the letter."""
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.text(st.sampled_from("aáéz, \"'\n"), max_size=30))
+    def reads_back(note: str) -> None:
+        quoted = note.replace('"', '""')
+        content = f'counter,change,note\na,1,"{quoted}"\n'.encode(encoding)
+        source = source_of(content)
+        form = Form(encoding=encoding)
+        (row,) = read_rows(source.lines(source.hashed(), encoding=encoding), form)
+        assert isinstance(row, Row)
+        assert row.note == (note or None)
+
+    reads_back()
