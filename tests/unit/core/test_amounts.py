@@ -105,7 +105,8 @@ def test_people_write_amounts_in_several_ways(text: str, number: Decimal) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "x", "1,5", "1 000", "1_000", "0x10", "1.2.3", "--1", "١٢", "５", "1e", "$1"]
+    "text",
+    ["", " ", "x", "1,5", "1 000", "1_000", "0x10", "1.2.3", "--1", "١٢", "\uff15", "1e", "$1"],
 )
 def test_text_that_is_no_amount_is_refused(text: str) -> None:
     """Text that people might mean in several ways, or that is no number, is refused."""

@@ -1,0 +1,88 @@
+"""From items to a total: what counts, what does not, and what cannot be read."""
+
+from decimal import Decimal
+
+import pytest
+
+from ledger.core.entry import Entry, Item, NetChange, entry_item, net_item
+from ledger.core.errors import AmountOverflow, DamagedItem
+from ledger.core.fold import collect
+from ledger.core.ids import EntryId
+
+IDS = [EntryId(1_700_000_000_000_000 + number, number) for number in range(4)]
+
+
+def entry(number: int, change: Decimal | int) -> Item:
+    """Return an entry of ours."""
+    return entry_item(Entry("a", str(IDS[number]), Decimal(change)))
+
+
+def net(change: int, *merged: int, generation: int = 1) -> Item:
+    """Return a net change that has merged these entries."""
+    packed = tuple(IDS[number] for number in merged)
+    return net_item(
+        NetChange(Decimal(change), len(packed), packed, "v", "", "home", generation), "a"
+    )
+
+
+def foreign(key: str, **attributes: str) -> Item:
+    """Return an item of another tool."""
+    numbers = {name: {"N": text} for name, text in attributes.items()}
+    return {"pk": {"S": "a"}, "sk": {"S": key}, **numbers}
+
+
+@pytest.mark.parametrize(
+    ("items", "total"),
+    [
+        pytest.param([], 0, id="nothing"),
+        pytest.param([entry(0, 3), entry(1, -1)], 2, id="entries"),
+        pytest.param([net(7)], 7, id="a net change alone"),
+        pytest.param([entry(0, 3), net(7)], 10, id="an entry that is not merged"),
+        pytest.param([entry(0, 3), net(7, 0)], 7, id="an entry that is merged"),
+        pytest.param([entry(0, 3), entry(1, 4), net(7, 1, 2)], 10, id="one of both"),
+        pytest.param([foreign("a458fc3d", change="5")], 5, id="a foreign entry"),
+        pytest.param([foreign("a458fc3d", change="5"), net(7, 0)], 12, id="foreign beside net"),
+        pytest.param([foreign("settings", size="5"), entry(0, 1)], 1, id="no change: not ours"),
+        pytest.param([foreign("settings")], 0, id="only keys"),
+        pytest.param([entry(0, 1), entry(0, 1)], 1, id="the same entry on two pages"),
+        pytest.param([net(1), net(2, generation=2)], 2, id="the highest generation"),
+        pytest.param([net(2, generation=2), net(1)], 2, id="whichever comes first"),
+        pytest.param(
+            [entry(0, 3), net(3, 0), net(5, generation=2)], 8, id="merged by the highest only"
+        ),
+    ],
+)
+def test_each_change_counts_once(items: list[Item], total: int) -> None:
+    """The total is the net change plus every entry that it does not count yet."""
+    assert collect(items).total() == total
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param({**entry(0, 1), "change": {"S": "1"}}, id="an entry's change is text"),
+        pytest.param(foreign(str(IDS[0])), id="an entry without a change"),
+        pytest.param(foreign("a458", change="1" * 39), id="a foreign change of 39 digits"),
+        pytest.param({**foreign("a458"), "change": {"BOOL": True}}, id="a change of no number"),
+        pytest.param({**net(1), "merged": {"B": b"cut"}}, id="a net change's merged cut"),
+        pytest.param(foreign("~net#0001", change="1"), id="a net change without the rest"),
+        pytest.param({**net(1), "sk": {"S": "~net#x"}}, id="a net change of no generation"),
+    ],
+)
+def test_no_total_rests_on_a_damaged_item(item: Item) -> None:
+    """What should be counted and cannot be read raises, naming counter and item."""
+    with pytest.raises(DamagedItem, match="'a'") as raised:
+        collect([entry(1, 5), item])
+    assert item["sk"]["S"] in str(raised.value)
+
+
+def test_a_total_that_does_not_fit_is_an_error() -> None:
+    """A total is never rounded."""
+    with pytest.raises(AmountOverflow):
+        collect([entry(0, Decimal("1E+38")), entry(1, 1)]).total()
+
+
+def test_a_total_may_pass_through_values_that_do_not_fit() -> None:
+    """Only the whole sum has to fit."""
+    items = [entry(0, Decimal("1E+38")), entry(1, 1), entry(2, Decimal("-1E+38"))]
+    assert collect(items).total() == 1

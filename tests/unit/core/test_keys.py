@@ -1,0 +1,111 @@
+"""Where things lie in the table: counters, shards, reserved keys."""
+
+import pytest
+
+from ledger.core import keys
+from ledger.core.errors import InvalidCounter
+
+
+@pytest.mark.parametrize(
+    "counter",
+    [
+        "a",
+        "customer1-balance",
+        "with space/and#signs~inside",
+        "é" * 512,
+        "x" * 1024,
+        "数え",
+        "\u2028",
+        "\U0001f600",
+    ],
+    ids=ascii,
+)
+def test_a_counter_id_is_any_printable_text(counter: str) -> None:
+    """1 to 1,024 bytes of UTF-8 without control characters are a counter id."""
+    assert keys.checked_counter(counter) == counter
+
+
+@pytest.mark.parametrize(
+    ("counter", "rule"),
+    [
+        ("", "empty"),
+        ("~", "reserved"),
+        ("~lease", "reserved"),
+        ("~1~a", "reserved"),
+        ("x" * 1025, "1025 bytes"),
+        ("é" * 513, "1026 bytes"),
+        ("a\0b", "control"),
+        ("a\nb", "control"),
+        ("a\x7f", "control"),
+        ("a\x85", "control"),
+        ("\ud800", "UTF-8"),
+        (None, "NoneType"),
+        (7, "int"),
+        (b"a", "bytes"),
+    ],
+    ids=lambda value: ascii(value)[:20],
+)
+def test_what_is_no_counter_id_is_refused_by_its_rule(counter: object, rule: str) -> None:
+    """Empty, reserved, too long, unprintable or no text: refused with the rule it breaks."""
+    with pytest.raises(InvalidCounter, match=rule) as raised:
+        keys.checked_counter(counter)
+    assert len(str(raised.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("partition", "place"),
+    [
+        ("a", ("a", 0)),
+        ("~1~a", ("a", 1)),
+        ("~9999~a~b", ("a~b", 9999)),
+        ("~1~a\u2028b", ("a\u2028b", 1)),
+        ("~lease", None),
+        ("~import", None),
+        ("~scan", None),
+        ("~0~a", None),
+        ("~01~a", None),
+        ("~10000~a", None),
+        ("~1~", None),
+        ("~~a", None),
+        ("~\uff11~a", None),
+    ],
+)
+def test_a_partition_key_tells_counter_and_shard(
+    partition: str, place: tuple[str, int] | None
+) -> None:
+    """Shards are told from the ledger's own partitions, and only in their one form."""
+    assert keys.counter_of(partition) == place
+
+
+@pytest.mark.parametrize("shard", [0, 1, 9, 10, 9999])
+def test_a_shard_finds_its_way_back(shard: int) -> None:
+    """The partition key of a shard tells the same counter and shard."""
+    assert keys.counter_of(keys.partition_key("a", shard)) == ("a", shard)
+
+
+@pytest.mark.parametrize(
+    ("sort_key", "generation"),
+    [
+        ("~net#0001", 1),
+        ("~net#9999", 9999),
+        ("~net#1", None),
+        ("~net#00001", None),
+        ("~net#0001 ", None),
+        ("~net", None),
+        ("~net#\uff10\uff10\uff10\uff11", None),
+        ("2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", None),
+    ],
+)
+def test_a_net_change_is_known_by_its_sort_key(sort_key: str, generation: int | None) -> None:
+    """The generation is read from exactly four digits."""
+    assert keys.generation_of(sort_key) == generation
+
+
+def test_net_changes_sort_after_every_entry_and_by_generation() -> None:
+    """In order of bytes, entries come first, then net changes from generation 1 up."""
+    order = [
+        "1970-01-01T00:00:00.000000Z#0000000000000000",
+        "9999-12-31T23:59:59.999999Z#ffffffffffffffff",
+        *(keys.net_sort_key(generation) for generation in (1, 2, 10, 9999)),
+    ]
+    assert sorted(order, key=str.encode) == order
