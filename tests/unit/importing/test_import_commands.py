@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import typer
-from click.testing import Result
 from support.importing import (
     HOME,
     FateStore,
@@ -20,7 +19,7 @@ from support.importing import (
     sums_of,
     sums_of_csv,
 )
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from ledger.core.entry import entry_of
 from ledger.core.errors import ImportRefused, OutcomeUnknown

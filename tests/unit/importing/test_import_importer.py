@@ -327,7 +327,8 @@ async def test_a_failure_lets_the_others_finish_and_is_raised_plainly() -> None:
 async def test_killed_at_any_batch(fate: Fate, at: int) -> None:
     """Killed at any batch, before or after it was applied, the next run makes it whole."""
     table = Table()
-    fates: list[Fate] = [*["applied"] * at, fate]
+    before: list[Fate] = ["applied"]
+    fates = [*(before * at), fate]
     with pytest.raises(ExceptionGroup) as ended:
         await imported(csv_of(ROWS), FateStore(table, fates))
     assert ended.group_contains(Killed)
