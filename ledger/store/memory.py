@@ -12,7 +12,7 @@ from zlib import crc32
 from ledger.core import amounts
 from ledger.core.capacity import item_size
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_of
-from ledger.core.errors import AmountOverflow, RequestRefused
+from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused
 from ledger.store.port import (
     BATCH_WRITES_MAX,
     TRANSACTION_ACTIONS_MAX,
@@ -175,7 +175,7 @@ def _image(action: Action, item: Item | None) -> Item | None:
     """Return the item after an action."""
     match action:
         case Put():
-            image: Item | None = action.item
+            image: Item | None = dict(action.item)  # what the caller does with its own later
         case Delete():
             return None
         case Check():
@@ -191,10 +191,10 @@ def _updated(update: Update, item: Item | None) -> Item:
     image: dict[str, AttributeValue] = dict(item or {})
     image["pk"], image["sk"] = {"S": update.key[0]}, {"S": update.key[1]}
     for name, addend in update.add.items():
-        before = number_of(image, name) if name in image else Decimal(0)
         try:
+            before = number_of(image, name) if name in image else Decimal(0)
             after = amounts.total([before, Decimal(addend["N"])])
-        except AmountOverflow as error:
+        except (AmountOverflow, DamagedItem) as error:
             raise RequestRefused(str(error)) from None
         image[name] = {"N": amounts.to_text(after)}
     image.update(update.set)

@@ -15,6 +15,7 @@ as a `StoreError`: no `StoreError` raised by a write leaves anything written by 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Protocol
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
@@ -48,7 +49,14 @@ def holds(condition: Condition | None, item: Item | None) -> bool:
         case Absent():
             return item is None
         case Equals(attribute, value):
-            return item is not None and item.get(attribute) == value
+            return item is not None and _same(item.get(attribute), value)
+
+
+def _same(one: AttributeValue | None, other: AttributeValue) -> bool:
+    """Compare as DynamoDB does: numbers by their value, not by how they are written."""
+    if one is not None and "N" in one and "N" in other:
+        return Decimal(one["N"]) == Decimal(other["N"])
+    return one == other
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,153 @@
+"""What every store must do with several writes in one request."""
+
+import anyio
+import pytest
+from conformance.store_items import KEY, ONE, TWO, fill, item, query_keys, query_pages
+
+from ledger.core.entry import key_of
+from ledger.core.errors import RequestRefused
+from ledger.store.port import (
+    BATCH_WRITES_MAX,
+    TRANSACTION_ACTIONS_MAX,
+    Absent,
+    Applied,
+    BatchOutcome,
+    BatchWrite,
+    Check,
+    Delete,
+    Equals,
+    Outcome,
+    Put,
+    Rejected,
+    Store,
+    Update,
+)
+
+
+class GroupsSuite:
+    """Batches and transactions."""
+
+    async def test_a_batch_puts_and_deletes(self, store: Store) -> None:
+        """A batch of 25 puts and deletes is applied, whatever was there."""
+        old = [item(("counter", f"old {number}")) for number in range(5)]
+        await fill(store, old)
+        new = [item(("counter", f"new {number}"), change=ONE) for number in range(18)]
+        replaced = item(("counter", "old 0"), change=TWO)
+        puts: list[BatchWrite] = [Put(one) for one in [*new, replaced]]
+        gone = [*(key_of(one) for one in old[1:]), ("counter", "never"), ("other", "x")]
+        assert await store.write_batch([*puts, *map(Delete, gone)]) == BatchOutcome()
+        shown = [found async for page in query_pages(store) for found in page]
+        assert shown == sorted([*new, replaced], key=lambda one: key_of(one)[1])
+
+    @pytest.mark.parametrize("number", [0, BATCH_WRITES_MAX + 1])
+    async def test_a_batch_has_1_to_25_writes(self, store: Store, number: int) -> None:
+        """A batch of none or of 26 is refused before anything is written."""
+        writes = [Put(item(("counter", str(place)))) for place in range(number)]
+        with pytest.raises(RequestRefused):
+            await store.write_batch(writes)
+        assert await query_keys(store) == []
+
+    async def test_a_batch_names_an_item_once(self, store: Store) -> None:
+        """Two writes of one item in a batch are refused, nothing is written."""
+        with pytest.raises(RequestRefused):
+            await store.write_batch([Put(item()), Delete(KEY)])
+        assert await store.get(KEY) is None
+
+    async def test_a_transaction_does_all(self, store: Store) -> None:
+        """A transaction whose conditions hold puts, deletes, updates and checks."""
+        keys = [("counter", name) for name in ("put", "delete", "update", "check")]
+        await fill(store, [item(key, version=ONE) for key in keys[1:]])
+        outcome = await store.transact(
+            [
+                Put(item(keys[0], change=ONE), Absent()),
+                Delete(keys[1], Equals("version", ONE)),
+                Update(keys[2], add={"version": ONE}, set={"note": {"S": "x"}}),
+                Check(keys[3], Equals("version", ONE)),
+            ]
+        )
+        assert outcome == Applied()
+        assert await store.get(keys[0]) == item(keys[0], change=ONE)
+        assert await store.get(keys[1]) is None
+        assert await store.get(keys[2]) == item(keys[2], version=TWO, note={"S": "x"})
+        assert await store.get(keys[3]) == item(keys[3], version=ONE)
+
+    async def test_a_transaction_does_none(self, store: Store) -> None:
+        """With two of five conditions false nothing is written; both are told by position."""
+        keys = [("counter", name) for name in ("a", "b", "c", "d", "e")]
+        before = [item(key, version=ONE) for key in keys[1:]]
+        await fill(store, before)
+        outcome = await store.transact(
+            [
+                Put(item(keys[0], change=ONE), Equals("version", ONE)),
+                Put(item(keys[1], change=ONE), Equals("version", ONE)),
+                Delete(keys[2]),
+                Check(keys[3], Equals("version", TWO)),
+                Update(keys[4], add={"version": ONE}),
+            ]
+        )
+        assert outcome == Rejected({0: None, 3: before[2]})
+        shown = [found async for page in query_pages(store) for found in page]
+        assert shown == before
+
+    async def test_a_check_of_absence(self, store: Store) -> None:
+        """A transaction can rest on an item not being there."""
+        other = ("other", "marker")
+        check = Check(other, Absent())
+        assert await store.transact([Put(item(change=ONE)), check]) == Applied()
+        await store.write(Put(item(other)))
+        assert await store.transact([Delete(KEY), check]) == Rejected({1: item(other)})
+        assert await store.get(KEY) == item(change=ONE)
+
+    async def test_a_transaction_of_100_actions(self, store: Store) -> None:
+        """100 actions in a transaction are applied together."""
+        items = [item(("counter", f"{number:03}")) for number in range(TRANSACTION_ACTIONS_MAX)]
+        assert await store.transact([Put(one, Absent()) for one in items]) == Applied()
+        assert len(await query_keys(store)) == TRANSACTION_ACTIONS_MAX
+        outcome = await store.transact([Put(one, Absent()) for one in items])
+        assert outcome == Rejected(dict(enumerate(items)))
+
+    @pytest.mark.parametrize("number", [0, TRANSACTION_ACTIONS_MAX + 1])
+    async def test_a_transaction_has_1_to_100_actions(self, store: Store, number: int) -> None:
+        """A transaction of none or of 101 is refused before anything is written."""
+        actions = [Put(item(("counter", str(place)))) for place in range(number)]
+        with pytest.raises(RequestRefused):
+            await store.transact(actions)
+        assert await query_keys(store) == []
+
+    async def test_a_transaction_names_an_item_once(self, store: Store) -> None:
+        """Two actions on one item are refused, nothing is written."""
+        with pytest.raises(RequestRefused):
+            await store.transact([Put(item()), Check(KEY, Absent())])
+        assert await store.get(KEY) is None
+
+    async def test_transactions_at_once_are_whole(self, store: Store) -> None:
+        """Of many transactions at the same time each is seen in all of its items or in none."""
+        keys = [("counter", str(number)) for number in range(4)]
+        outcomes: list[Outcome] = []
+
+        async def add() -> None:
+            actions = [Update(key, add={"change": ONE}) for key in keys]
+            outcomes.append(await store.transact(actions))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(add)
+        assert outcomes == [Applied()] * 20
+        for key in keys:
+            assert await store.get(key) == item(key, change={"N": "20"})
+
+    async def test_a_token_makes_a_repeat_harmless(self, store: Store) -> None:
+        """A transaction repeated with its token is applied once, and answered as applied."""
+        actions = [Update(KEY, add={"change": ONE})]
+        assert await store.transact(actions, token="token-1") == Applied()
+        assert await store.transact(actions, token="token-1") == Applied()
+        assert await store.get(KEY) == item(change=ONE)
+        assert await store.transact(actions, token="token-2") == Applied()
+        assert await store.get(KEY) == item(change=TWO)
+
+    async def test_a_token_stands_for_one_transaction(self, store: Store) -> None:
+        """A token used for another transaction is refused, nothing is written."""
+        await store.transact([Update(KEY, add={"change": ONE})], token="token-1")
+        with pytest.raises(RequestRefused):
+            await store.transact([Update(KEY, add={"change": TWO})], token="token-1")
+        assert await store.get(KEY) == item(change=ONE)
