@@ -31,5 +31,5 @@ def run(app: typer.Typer) -> None:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader (`| head`) has gone; the interpreter's own flush would complain again.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         sys.exit(FAILED)
