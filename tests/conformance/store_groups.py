@@ -1,5 +1,7 @@
 """What every store must do with several writes in one request."""
 
+import uuid
+
 import anyio
 import pytest
 from conformance.store_items import KEY, ONE, TWO, fill, item, query_keys, query_pages
@@ -22,6 +24,11 @@ from ledger.store.port import (
     Store,
     Update,
 )
+
+
+def new_token() -> str:
+    """Return a token that no other test uses: tokens are known across tables."""
+    return str(uuid.uuid4())
 
 
 class GroupsSuite:
@@ -138,16 +145,17 @@ class GroupsSuite:
 
     async def test_a_token_makes_a_repeat_harmless(self, store: Store) -> None:
         """A transaction repeated with its token is applied once, and answered as applied."""
-        actions = [Update(KEY, add={"change": ONE})]
-        assert await store.transact(actions, token="token-1") == Applied()
-        assert await store.transact(actions, token="token-1") == Applied()
+        token, actions = new_token(), [Update(KEY, add={"change": ONE})]
+        assert await store.transact(actions, token=token) == Applied()
+        assert await store.transact(actions, token=token) == Applied()
         assert await store.get(KEY) == item(change=ONE)
-        assert await store.transact(actions, token="token-2") == Applied()
+        assert await store.transact(actions, token=new_token()) == Applied()
         assert await store.get(KEY) == item(change=TWO)
 
     async def test_a_token_stands_for_one_transaction(self, store: Store) -> None:
         """A token used for another transaction is refused, nothing is written."""
-        await store.transact([Update(KEY, add={"change": ONE})], token="token-1")
+        token = new_token()
+        await store.transact([Update(KEY, add={"change": ONE})], token=token)
         with pytest.raises(RequestRefused):
-            await store.transact([Update(KEY, add={"change": TWO})], token="token-1")
+            await store.transact([Update(KEY, add={"change": TWO})], token=token)
         assert await store.get(KEY) == item(change=ONE)
