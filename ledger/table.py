@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.clock import SystemClock, blocking_sleep
@@ -100,6 +98,10 @@ def connect(settings: Settings) -> Clients:
     Raises:
         AccessDenied: a profile does not exist.
     """
+    # Slow to import: only commands that make or look at tables wait for it.
+    import boto3  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
     config = Config(
         retries={"total_max_attempts": ATTEMPTS_MAX, "mode": "standard"},
         connect_timeout=settings.request_timeout,

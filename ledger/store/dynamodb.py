@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import aiohttp
-from aiobotocore.config import AioConfig
-from aiobotocore.session import AioSession
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -265,6 +262,8 @@ def _never_sent(error: BotoCoreError) -> bool:
     aiobotocore raises `EndpointConnectionError` for a connection lost half-way as well; only
     aiohttp's own error underneath tells the two apart.
     """
+    import aiohttp  # noqa: PLC0415 (as in `open_store`)
+
     if isinstance(error, ConnectTimeoutError | ProxyConnectionError):
         return True
     cause = error.kwargs.get("error")
@@ -302,6 +301,10 @@ async def open_store(
         SettingsError: the region is not in the settings.
         AccessDenied: the profile does not exist.
     """
+    # They take more time to import than all else: a command that sends nothing does without.
+    from aiobotocore.config import AioConfig  # noqa: PLC0415
+    from aiobotocore.session import AioSession  # noqa: PLC0415
+
     described = settings.region(region)
     clock = clock or SystemClock()
     metrics = metrics or Metrics(None)
