@@ -6,7 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from random import Random
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 from prometheus_client import CollectorRegistry
@@ -207,7 +207,7 @@ class Ledger:
             StoreError: DynamoDB could not do it.
         """
         checked = keys.checked_counter(counter)
-        if max_age is not None and not max_age >= 0:
+        if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):
             raise InvalidInput(f"max_age {max_age!r} is not 0 or more seconds")
         return await self._counted(self._open_parts.cache.total(checked, max_age))
 
@@ -262,4 +262,14 @@ class _Parts:
 
 
 def _changes(asked: Iterable[ChangeLike]) -> list[Change]:
-    return [one if isinstance(one, Change) else Change(*one) for one in asked]
+    return [one if isinstance(one, Change) else _pair(one) for one in asked]
+
+
+def _pair(asked: Iterable[Any]) -> Change:
+    try:
+        counter, change = asked
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"change {asked!r} is neither a Change nor a pair of counter and amount"
+        ) from None
+    return Change(counter, change)

@@ -1,0 +1,365 @@
+"""The public face: opening and closing, what callers see, what is counted."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from support.ledgers import AWAY, HOME, START, InstantClock, make_settings, sample, seeded
+
+import ledger.ledger
+from ledger.core.errors import (
+    InvalidAmount,
+    InvalidCounter,
+    InvalidInput,
+    KeyConflict,
+    LedgerError,
+    OutcomeUnknown,
+    SettingsError,
+    Throttled,
+)
+from ledger.ledger import ChangeLike, Ledger
+from ledger.metrics import Metrics
+from ledger.planning import Change
+from ledger.store.faults import Decide, FaultyStore, InOrder, Lost, NeverArrived, Raises, Seeded
+from ledger.store.memory import MemoryStore
+from ledger.store.metered import MeteredStore
+from ledger.store.port import Store
+
+
+def make_ledger(
+    store: Store | None = None,
+    *,
+    region: str = HOME,
+    registry: CollectorRegistry | None = None,
+    seed: int = 7,
+    **overrides: Any,
+) -> Ledger:
+    """Return a ledger over a store in memory."""
+    return Ledger(
+        make_settings(**overrides),
+        region=region,
+        registry=registry,
+        store=store or MemoryStore(region),
+        clock=InstantClock(),
+        randomness=seeded(seed),
+    )
+
+
+class HangingStore(MemoryStore):
+    """A store whose queries never answer."""
+
+    async def query(self, *_: Any, **__: Any) -> Any:
+        """Wait for good."""
+        await anyio.sleep_forever()
+
+
+async def test_what_is_recorded_is_in_the_total_and_the_history() -> None:
+    """The first lines of every program: record, total, history."""
+    async with make_ledger() as book:
+        refund = await book.record("customer1", 3, note="refund")
+        await book.record_many([("customer1", 4), ("customer2", Decimal("2.50"))])
+        moved: list[ChangeLike] = [("customer1", -5), Change("customer2", 5, note="moved")]
+        await book.record_together(iter(moved))
+
+        total = await book.total("customer1", max_age=0)
+        other = await book.total("customer2", max_age=0)
+        entries = [entry async for entry in book.history("customer1")]
+
+    assert (total.value, total.entries, total.region) == (Decimal(2), 3, HOME)
+    assert other.value == Decimal("7.50")
+    assert refund in entries
+    assert sum(entry.change for entry in entries) == 2
+
+
+async def test_open_takes_the_home_region() -> None:
+    """Without a region a ledger is that of the home region; an unknown one is refused by name."""
+    assert Ledger.open(make_settings()).region == HOME
+    assert Ledger.open(make_settings(), region=AWAY).region == AWAY
+    with pytest.raises(SettingsError, match="us-west-9"):
+        Ledger.open(make_settings(), region="us-west-9")
+
+
+async def call_total(book: Ledger) -> object:
+    """Ask for a total."""
+    return await book.total("c")
+
+
+async def call_record(book: Ledger) -> object:
+    """Record a change."""
+    return await book.record("c", 1)
+
+
+async def call_history(book: Ledger) -> object:
+    """Read a history."""
+    return [entry async for entry in book.history("c")]
+
+
+@pytest.mark.parametrize("call", [call_total, call_record, call_history])
+async def test_closed_ledger_says_so(call: Callable[[Ledger], Any]) -> None:
+    """Before it is opened and after it is closed a ledger is no use, and says why."""
+    book = make_ledger()
+
+    with pytest.raises(LedgerError, match=r"not open.*async with"):
+        await call(book)
+    async with book:
+        await call(book)
+    with pytest.raises(LedgerError, match="not open"):
+        await call(book)
+
+
+async def test_closing_again_and_opening_again() -> None:
+    """Closing twice is harmless, and a closed ledger can be opened again."""
+    book = make_ledger()
+    async with book:
+        await book.record("c", 1)
+        await book.close()
+        await book.close()
+    async with book:
+        assert (await book.total("c", max_age=0)).value == 1
+
+
+@pytest.mark.parametrize("hanging", [0, 3])
+async def test_error_inside_comes_out_plain(hanging: int) -> None:
+    """An error of the block is raised as itself, not in a group, though reads are under way."""
+    error = KeyError("mine")
+    ended: list[str] = []
+
+    async def ask(book: Ledger, number: int) -> None:
+        try:
+            await book.total(f"c{number}")
+        except LedgerError as failed:
+            ended.append(str(failed))
+
+    async def block(tasks: TaskGroup) -> None:
+        async with make_ledger(HangingStore(HOME)) as book:
+            for number in range(hanging):
+                tasks.start_soon(ask, book, number)
+            await checkpoint()
+            raise error
+
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(KeyError) as caught:
+            await block(tasks)
+
+    assert caught.value is error
+    assert ended == ["the ledger was closed while a read was under way"] * hanging
+
+
+async def test_error_of_the_store_inside_comes_out_plain() -> None:
+    """An error of the library that ends the block is raised as itself, too."""
+    store = FaultyStore(MemoryStore(HOME), lambda _: Raises(Throttled("slow down")))
+
+    with pytest.raises(Throttled, match="slow down"):
+        async with make_ledger(store) as book:
+            await book.total("c")
+
+
+async def test_cancelling_the_block_is_clean() -> None:
+    """A block that is cancelled while it waits for a total ends as cancelled, with no error."""
+    with anyio.CancelScope() as scope:
+        async with make_ledger(HangingStore(HOME)) as book, anyio.create_task_group() as tasks:
+            tasks.start_soon(book.total, "c")
+            await checkpoint()
+            scope.cancel()
+
+    assert scope.cancelled_caught
+    with pytest.raises(LedgerError, match="not open"):
+        await book.total("c")
+
+
+async def test_failed_opening_gives_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If opening fails, the store that was already open is closed and the error is plain."""
+    closed: list[str] = []
+
+    class Opened:
+        async def __aenter__(self) -> MemoryStore:
+            return MemoryStore(HOME)
+
+        async def __aexit__(self, *_: object) -> None:
+            closed.append("store")
+
+    def fail(*_: object, **__: object) -> None:
+        raise LedgerError("no reader")
+
+    monkeypatch.setattr(ledger.ledger, "open_store", lambda *_, **__: Opened())
+    monkeypatch.setattr(ledger.ledger, "Reader", fail)
+    with pytest.raises(LedgerError, match="no reader"):
+        await Ledger.open(make_settings()).__aenter__()
+
+    assert closed == ["store"]
+
+
+@pytest.mark.parametrize("max_age", [-1, -0.001, float("nan"), "1"])
+async def test_bad_max_age_is_named(max_age: Any) -> None:
+    """An age that is no number of 0 or more seconds is refused by name."""
+    async with make_ledger() as book:
+        with pytest.raises(InvalidInput, match=r"max_age .* is not 0 or more seconds"):
+            await book.total("c", max_age=max_age)
+
+
+@pytest.mark.parametrize("counter", ["", "~lease", "a\nb", "x" * 1025, 5])
+async def test_bad_counter_is_refused_by_reads_as_well(counter: Any) -> None:
+    """A total and a history of what can be no counter are errors, not zero."""
+    async with make_ledger() as book:
+        with pytest.raises(InvalidCounter):
+            await book.total(counter)
+        with pytest.raises(InvalidCounter):
+            await anext(book.history(counter))
+
+
+@pytest.mark.parametrize("asked", [5, ("a",), ("a", 1, "note"), None])
+async def test_what_is_no_change_is_named(asked: Any) -> None:
+    """A list of changes takes changes and pairs; anything else is named, and none is written."""
+    store = MemoryStore(HOME)
+    async with make_ledger(store) as book:
+        for method in (book.record_many, book.record_together):
+            with pytest.raises(InvalidInput, match="neither a Change nor a pair"):
+                await method([("a", 1), asked])
+
+    assert store.table.partitions == {}
+
+
+async def test_unknown_outcome_then_retry() -> None:
+    """The way out that the documentation names: catch, keep the entries, retry, exactly one."""
+    store = FaultyStore(MemoryStore(HOME), lambda _: NeverArrived())
+    async with make_ledger(store, patience=1) as book:
+        with pytest.raises(OutcomeUnknown) as caught:
+            await book.record_together([("a", 1), ("b", 2)])
+        store.decide = InOrder(Lost())
+        await book.retry(caught.value.entries, together=caught.value.together)
+
+        assert (await book.total("a", max_age=0)).value == 1
+        assert (await book.total("b", max_age=0)).value == 2
+
+
+@given(seed=st.integers(0, 2**32))
+async def test_property_max_age_zero_shows_every_acknowledged_change(seed: int) -> None:
+    """Of many tasks on a bad connection each finds its own change in the total, and no more."""
+    store = FaultyStore(MemoryStore(HOME), faults_of_writes(seed), clock=InstantClock())
+    acknowledged, asked = 0, 0
+
+    async def work(book: Ledger, amount: int) -> None:
+        nonlocal acknowledged, asked
+        asked += amount
+        try:
+            await book.record("c", amount)
+        except LedgerError:
+            return
+        acknowledged += amount
+        due = acknowledged
+        await checkpoint()
+        total = await book.total("c", max_age=0)
+        assert due <= total.value <= asked
+
+    book = make_ledger(store, seed=seed, patience=1)
+    async with book, anyio.create_task_group() as tasks:
+        for number in range(8):
+            tasks.start_soon(work, book, 10**number)
+
+
+def faults_of_writes(seed: int) -> Decide:
+    """Return faults that spare the reads."""
+    draw = Seeded(seed, share=0.5)
+    return lambda call: draw(call) if call.operation == "write" else None
+
+
+async def test_a_thousand_readers_cost_two_queries() -> None:
+    """A thousand totals asked for at once, the freshest wanted, are answered by two queries."""
+    store = FaultyStore(MemoryStore(HOME), lambda _: None)
+    async with make_ledger(store) as book, anyio.create_task_group() as tasks:
+        for _ in range(1000):
+            tasks.start_soon(lambda: book.total("c", max_age=0))
+
+    assert 1 <= store.calls <= 2
+
+
+# What is counted
+
+LABELS = {
+    "ledger_writes": {"region", "operation", "outcome"},
+    "ledger_write_duration_seconds": {"region", "operation"},
+    "ledger_cache_hits": {"region"},
+    "ledger_cache_misses": {"region"},
+    "ledger_cache_shared": {"region"},
+    "ledger_cache_age_seconds": {"region"},
+    "ledger_cache_counters": {"region"},
+    "ledger_read_duration_seconds": {"region"},
+    "ledger_read_pages": {"region"},
+    "ledger_read_restarts": {"region"},
+    "ledger_consumed_units": {"region", "operation", "kind"},
+    "ledger_retries": {"region", "operation", "cause"},
+    "ledger_errors": {"region", "kind"},
+}
+
+
+async def test_metrics_have_their_names_and_labels() -> None:
+    """A registry that was handed in shows every metric under its documented name and labels."""
+    registry = CollectorRegistry()
+    metrics = Metrics.of(registry)
+    inner = FaultyStore(MemoryStore(HOME), InOrder(NeverArrived()))
+    store = MeteredStore(inner, metrics=metrics, clock=InstantClock())
+    async with make_ledger(store, registry=registry) as book:
+        await book.record("c", 1)
+        await book.total("c")
+        await book.total("c")
+        with pytest.raises(InvalidAmount):
+            await book.record("c", 0.5)  # type: ignore[arg-type]
+    metrics.retry(HOME, "put_item", "throttled")
+    metrics.cache_share(HOME)
+    metrics.read(HOME, pages=1, restarts=1, seconds=1)
+
+    found: dict[str, set[str]] = {}
+    for family in registry.collect():
+        for one in family.samples:
+            if not one.name.endswith("_created"):
+                found.setdefault(family.name, set()).update(set(one.labels) - {"le"})
+    assert found == LABELS
+    assert sample(metrics, "ledger_writes_total", region=HOME, outcome="unknown") == 1
+    assert sample(metrics, "ledger_writes_total", region=HOME, outcome="applied") == 1
+    assert sample(metrics, "ledger_cache_hits_total", region=HOME) == 1
+    assert sample(metrics, "ledger_errors_total", region=HOME, kind="InvalidAmount") == 1
+
+
+async def test_every_error_is_counted_by_kind() -> None:
+    """An error that a caller gets to see is counted under the name of its class."""
+    book = make_ledger()
+    async with book:
+        await book.record("c", 1, key="k", at=START)
+        for _ in range(2):
+            with pytest.raises(KeyConflict):
+                await book.record("c", 2, key="k", at=START)
+
+    assert sample(book.metrics, "ledger_errors_total", region=HOME, kind="KeyConflict") == 2
+    assert sample(book.metrics, "ledger_errors_total") == 2
+
+
+async def test_two_ledgers_share_a_registry() -> None:
+    """Two ledgers of one process count into one registry, told apart by their regions."""
+    registry = CollectorRegistry()
+    home = make_ledger(registry=registry)
+    away = make_ledger(region=AWAY, registry=registry)
+    async with home, away:
+        for book in (home, away, away):
+            await book.total("c", max_age=0)
+
+    assert home.metrics is away.metrics
+    assert sample(home.metrics, "ledger_cache_misses_total", region=HOME) == 1
+    assert sample(home.metrics, "ledger_cache_misses_total", region=AWAY) == 2
+    assert generate_latest(registry).count(b"# HELP ledger_cache_misses_total ") == 1
+
+
+async def test_ledgers_without_a_registry_count_apart() -> None:
+    """Without a registry each ledger keeps its own counts, and nothing is registered globally."""
+    one, two = make_ledger(), make_ledger()
+    async with one, two:
+        await one.total("c")
+
+    assert sample(one.metrics, "ledger_cache_misses_total") == 1
+    assert sample(two.metrics, "ledger_cache_misses_total") == 0
