@@ -92,6 +92,7 @@ class DynoxideEngine:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for us: we still need it while we stop
         )
         self._processes[region] = process
         try:

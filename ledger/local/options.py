@@ -9,6 +9,7 @@ from ledger.local.faults import FaultHook
 ENGINES = ("moto", "dynoxide")
 SETTLE_SECONDS_MAX = 600.0
 DELAY_SECONDS_MAX = 600.0
+PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Options:
             raise LocalTableError(
                 f"{len(self.ports)} ports for {len(self.regions)} regions: give one for each"
             )
+        for port in (*self.ports, self.control_port):
+            if not isinstance(port, int) or not 0 <= port <= PORT_MAX:
+                raise LocalTableError(f"port {port!r} is not between 0 and {PORT_MAX}")
         check_delay(self.lag, self.jitter)
 
 
