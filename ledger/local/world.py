@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ledger.local.server import Server
 
 CREATE_POLL_SECONDS = 0.05
+SHORTEST_SECONDS = 0.001
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
 
@@ -241,7 +242,8 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
         except ValidationError:  # `Settings` will say what is wrong with it
             chosen = default
         if chosen is None:
-            chosen = fitted[name] = min(default, most)
+            # Never zero: if the given ones leave no room, the rule that they break is to be told.
+            chosen = fitted[name] = min(default, max(most, SHORTEST_SECONDS))
         return chosen
 
     settle = value("settle", float("inf"))

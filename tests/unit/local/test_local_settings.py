@@ -1,0 +1,73 @@
+from typing import Any
+
+import pytest
+
+from ledger.core.errors import LocalTableError, SettingsError
+from ledger.local import LocalGlobalTable
+from ledger.local.options import Options
+
+STATUS = {
+    "regions": ["us-east-1", "eu-west-1"],
+    "endpoints": {"us-east-1": "http://127.0.0.1:1", "eu-west-1": "http://127.0.0.1:2"},
+    "control_url": "http://127.0.0.1:3",
+    "table": "ledger",
+}
+
+
+def world() -> LocalGlobalTable:
+    """Give a local global table that must not be asked for anything."""
+    def control(name: str, body: object) -> dict[str, Any]:
+        raise AssertionError(f"settings ask for nothing, but {name} {body} was asked for")
+
+    return LocalGlobalTable(control, STATUS)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"settle": 1.0, "hold": 0.2, "retry_horizon": 0.5},
+        {"settle": 0.05},
+        {"settle": "2s", "hold": "100ms"},
+        {"retry_horizon": 0.5},
+        {"hold": 0.001},
+        {"patience": 0.1, "settle": 3},
+    ],
+)
+def test_short_durations_bring_the_others_down_with_them(overrides: dict[str, Any]) -> None:
+    """Whatever durations are given, the rest follows so that every relation holds."""
+    settings = world().settings(**overrides)
+    assert settings.settle > settings.retry_horizon + settings.request_life + settings.clock_skew
+    assert settings.hold > settings.read_max
+    assert settings.home == "us-east-1"
+    assert settings.regions["eu-west-1"].endpoint == "http://127.0.0.1:2"
+
+
+def test_given_values_are_taken_as_they_are() -> None:
+    """Overrides, nested ones too, reach the settings unchanged."""
+    settings = world().settings(settle=1.0, retry_horizon=0.25, compactor={"fold_min": 1})
+    assert (settings.settle, settings.retry_horizon, settings.compactor.fold_min) == (1.0, 0.25, 1)
+
+
+def test_given_values_that_contradict_each_other_are_refused() -> None:
+    """Nothing that was asked for is changed to make a contradiction fit."""
+    with pytest.raises(SettingsError, match="settle"):
+        world().settings(settle=1.0, retry_horizon=2.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"regions": ()}, "at least one"),
+        ({"regions": ("a", "a")}, "only once"),
+        ({"regions": ("a",), "engine": "oracle"}, "'oracle' is not one of moto, dynoxide"),
+        ({"regions": ("a", "b"), "ports": (1,)}, "1 ports for 2 regions"),
+        ({"regions": ("a",), "ports": (70_000,)}, "port 70000"),
+        ({"regions": ("a",), "lag": -1.0}, "lag -1.0"),
+        ({"regions": ("a",), "jitter": float("nan")}, "jitter nan"),
+    ],
+)
+def test_wrong_options_name_value_and_rule(options: dict[str, Any], rule: str) -> None:
+    """Each wrong option is one clear error."""
+    with pytest.raises(LocalTableError, match=rule):
+        Options(**options).check()
