@@ -53,18 +53,18 @@ def import_file(
     file: Annotated[str, typer.Argument(help="A CSV or JSONL file; - for standard input.")],
     *,
     counter: Annotated[
-        str | None, typer.Option(help="Column of the counter. [default: counter]")
+        str | None, typer.Option(help="Column of the counter; else counter.")
     ] = None,
-    change: Annotated[
-        str | None, typer.Option(help="Column of the amount. [default: change]")
-    ] = None,
+    change: Annotated[str | None, typer.Option(help="Column of the amount; else change.")] = None,
     note: Annotated[
         str | None,
-        typer.Option(help="Column of the note, '' for none. [default: note, if there is one]"),
+        typer.Option(help="Column of the note, '' for none; else note, if it is there."),
     ] = None,
     effective: Annotated[
         str | None,
-        typer.Option(help="Column of the ISO date that a change is for. [default: as for --note]"),
+        typer.Option(
+            help="Column of the ISO date that a change is for; else effective, if it is there."
+        ),
     ] = None,
     counter_format: Annotated[
         str, typer.Option(help="The counter id made of the value, such as account-{}.")

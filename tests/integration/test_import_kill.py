@@ -26,8 +26,10 @@ from ledger.store.dynamodb import open_store
 
 HOME, OTHER = "us-east-1", "eu-west-1"
 SAMPLE = Path(str(files("ledger.demo") / "bank-changes.csv"))
-OPTIONS = ("--counter", "account", "--note", "kind", "--effective", "date")
-OPTIONS += ("--counter-format", "account-{}")
+OPTIONS = (
+    *("--counter", "account", "--counter-format", "account-{}"),
+    *("--note", "kind", "--effective", "date"),
+)
 TRANSACTION = "TransactWriteItems"
 SCAN_PAGES_MAX = 1_000
 
