@@ -1,60 +1,62 @@
 """The store over aiobotocore keeps the port's guarantees on every engine that runs here."""
 
 from collections.abc import AsyncIterator
+from itertools import count
 
 import pytest
 from conformance.store_suite import StoreSuite
-from support.engines import NEEDS_DYNOXIDE, REGIONS, bare_dynoxide
+from support.engines import REGIONS, bare_dynoxide, empty_table, skip_without
 
 from ledger.clock import SystemClock
 from ledger.local import LocalGlobalTable
+from ledger.metrics import Metrics
 from ledger.store.dynamodb import open_store
 from ledger.store.faults import FaultyStore, InOrder
 from ledger.store.memory import MemoryStore
 from ledger.store.metered import MeteredStore
-from ledger.metrics import Metrics
 from ledger.store.port import Store
 
 REGION = REGIONS[0]
+_numbers = count()
 
 
-async def local_store(engine: str) -> AsyncIterator[Store]:
-    """Yield a store over an empty local global table, which is gone afterwards."""
-    starting = LocalGlobalTable.start(regions=[REGION], engine=engine, replica_seconds=0)
-    async with starting as world, open_store(world.settings(), REGION) as store:
-        yield store
-
-
-class TestMoto(StoreSuite):
-    """The store over the local global table on moto."""
+class RealStoreSuite(StoreSuite):
+    """One engine and client for all tests of a class, and a table of its own for each test."""
 
     @pytest.fixture
-    async def store(self) -> AsyncIterator[Store]:
-        """Yield a store over an empty table."""
+    async def store(self, opened: Store) -> Store:
+        """Return a store over an empty table."""
+        return await empty_table(opened, f"table-{next(_numbers)}")
+
+
+class TestMoto(RealStoreSuite):
+    """The store over the local global table on moto."""
+
+    @pytest.fixture(scope="class")
+    async def opened(self) -> AsyncIterator[Store]:
+        """Yield a store whose client the tests share."""
         async for store in local_store("moto"):
             yield store
 
 
-@NEEDS_DYNOXIDE[0]
-@NEEDS_DYNOXIDE[1]
-class TestDynoxide(StoreSuite):
+@pytest.mark.dynoxide
+class TestDynoxide(RealStoreSuite):
     """The store over the local global table on dynoxide."""
 
-    @pytest.fixture
-    async def store(self) -> AsyncIterator[Store]:
-        """Yield a store over an empty table."""
+    @pytest.fixture(scope="class")
+    async def opened(self) -> AsyncIterator[Store]:
+        """Yield a store whose client the tests share."""
         async for store in local_store("dynoxide"):
             yield store
 
 
-@NEEDS_DYNOXIDE[0]
-@NEEDS_DYNOXIDE[1]
-class TestBareDynoxide(StoreSuite):
+@pytest.mark.dynoxide
+class TestBareDynoxide(RealStoreSuite):
     """The store over dynoxide itself, with nothing of ours between."""
 
-    @pytest.fixture
-    async def store(self) -> AsyncIterator[Store]:
-        """Yield a store over an empty table."""
+    @pytest.fixture(scope="class")
+    async def opened(self) -> AsyncIterator[Store]:
+        """Yield a store whose client the tests share."""
         async with bare_dynoxide() as settings, open_store(settings, REGION) as store:
             yield store
 
@@ -67,3 +69,11 @@ class TestWrapped(StoreSuite):
         """Return a metered, faultless store over an empty table."""
         inner = FaultyStore(MemoryStore(REGION), InOrder())
         return MeteredStore(inner, metrics=Metrics(None), clock=SystemClock())
+
+
+async def local_store(engine: str) -> AsyncIterator[Store]:
+    """Yield a store of a local global table of one region, without a table."""
+    skip_without(engine)
+    starting = LocalGlobalTable.start(regions=[REGION], engine=engine, create=False)
+    async with starting as world, open_store(world.settings(), REGION) as store:
+        yield store
