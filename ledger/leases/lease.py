@@ -144,10 +144,12 @@ class Lease:
         if written.applied:
             self._holding = None
             self._why = f"it was handed over to {home}"
-        elif not self._is_ours(written.shown, holding):
+            return True
+        if not self._is_ours(written.shown, holding):
             self._holding = None
             raise self._lose(f"{_holder(written.shown)} has it")
-        return written.applied
+        self._extend(holding, written.shown)
+        return False
 
     async def heartbeat(self) -> bool:
         """Hold the lease for another `lease_seconds` from now.
