@@ -19,6 +19,7 @@ from botocore.exceptions import (
     ClientError,
     ConnectTimeoutError,
     EndpointConnectionError,
+    HTTPClientError,
     ProxyConnectionError,
 )
 
@@ -209,7 +210,14 @@ class DynamoStore:
 
     async def _send(self, operation: str, request: requests.Request) -> Response:
         method: Callable[..., Awaitable[Response]] = getattr(self._client, operation)
-        return await method(**request)
+        response = await method(**request)
+        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        kind = headers.get("content-type", "json")
+        if "json" not in kind:
+            # botocore reads any page with status 200 as an empty answer: a write by a proxy, or by
+            # whatever else listens at a wrong endpoint, would pass for applied.
+            raise HTTPClientError(error=f"a {kind} page with status 200 is no answer of DynamoDB")
+        return response
 
     async def _again_or_raise(self, operation: str, failure: _Failure, tries: int) -> None:
         repeatable = failure.passing or failure.applied_maybe

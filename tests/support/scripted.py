@@ -1,0 +1,155 @@
+"""A DynamoDB on 127.0.0.1 that answers as a test tells it to, or does not."""
+
+import json
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from aiohttp import web
+
+Body = Mapping[str, Any]
+Step = Callable[[web.Request, Body], Awaitable[web.StreamResponse]]
+
+
+@dataclass
+class Scripted:
+    """Takes the steps of its script one a request, then `otherwise` for good."""
+
+    endpoint: str = ""
+    script: deque[Step] = field(default_factory=deque)
+    otherwise: Step | None = None
+    requests: list[tuple[str, Body]] = field(default_factory=list)
+    connections: set[Any] = field(default_factory=set)
+
+    def play(self, *steps: Step, otherwise: Step | None = None) -> None:
+        """Set the script."""
+        self.script = deque(steps)
+        self.otherwise = otherwise
+        self.requests.clear()
+
+    @property
+    def operations(self) -> list[str]:
+        """The operations that were asked for."""
+        return [operation for operation, _ in self.requests]
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Read a request whole, note it, and take the next step."""
+        body = json.loads(await request.read())
+        self.requests.append((request.headers["X-Amz-Target"].partition(".")[2], body))
+        self.connections.add(request.transport)
+        step = self.script.popleft() if self.script else self.otherwise
+        assert step is not None, "a request that the script does not know"
+        return await step(request, body)
+
+
+@asynccontextmanager
+async def scripted() -> AsyncIterator[Scripted]:
+    """Run a scripted server on any free port."""
+    server = Scripted()
+    app = web.Application()
+    app.router.add_post("/", server.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        server.endpoint = f"http://{host}:{port}"
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """Give an endpoint that refuses every connection, its port held so that nobody takes it."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def ok(body: Body | None = None, status: int = 200) -> Step:
+    """Answer with this body."""
+
+    async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
+        return web.json_response(body or {}, status=status)
+
+    return step
+
+
+def fault(code: str, *, status: int = 400, **more: Any) -> Step:
+    """Answer with one of DynamoDB's errors."""
+    kind = f"com.amazonaws.dynamodb.v20120810#{code}"
+    return ok({"__type": kind, "message": f"{code} it is", **more}, status)
+
+
+def page_of_a_proxy(status: int) -> Step:
+    """Answer with a page that no DynamoDB wrote."""
+
+    async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
+        return web.Response(text="<html>Bad gateway</html>", status=status)
+
+    return step
+
+
+def close_connection() -> Step:
+    """Close the connection, having read the request."""
+
+    async def step(request: web.Request, _body: Body) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    return step
+
+
+def reset_connection() -> Step:
+    """Reset the connection, having read the request."""
+
+    async def step(request: web.Request, _body: Body) -> web.StreamResponse:
+        assert request.transport is not None
+        raw = request.transport.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        request.transport.abort()
+        return web.Response()
+
+    return step
+
+
+def half_an_answer() -> Step:
+    """Begin an answer and close the connection in the middle of it."""
+
+    async def step(request: web.Request, _body: Body) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "1000"})
+        await response.prepare(request)
+        await response.write(b'{"Attributes"')
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    return step
+
+
+def hang() -> Step:
+    """Never answer."""
+
+    async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    return step
+
+
+def leave_unprocessed(keep: Callable[[int], bool], table: str = "ledger") -> Step:
+    """Answer a batch, leaving the parts at these positions unprocessed."""
+
+    async def step(_request: web.Request, body: Body) -> web.StreamResponse:
+        parts = body["RequestItems"][table]
+        left = [part for place, part in enumerate(parts) if keep(place)]
+        return web.json_response({"UnprocessedItems": {table: left} if left else {}})
+
+    return step
