@@ -1,0 +1,345 @@
+"""Every rule of the plan, by tables: what is folded, deleted, dropped, and what it waits for."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from support.ledgers import START
+from support.regions import HOME, SOUTH, WEST
+
+from compactor.plan import (
+    Observation,
+    Plan,
+    Rules,
+    decide,
+    is_committed,
+    is_moved,
+    is_older,
+    is_worthwhile,
+)
+from ledger.core.entry import NetChange
+from ledger.core.errors import AmountOverflow
+from ledger.core.fold import Collection
+from ledger.core.ids import EntryId, entry_id
+
+NOW = START + timedelta(hours=1)
+RULES = Rules(home=HOME, settle=900, fold_max=10, fold_min=1, fold_age=86_400, clean_min=3)
+OLD = tuple(entry_id(NOW - timedelta(seconds=1000 - place), place) for place in range(12))
+A, B, C, D, E, F = OLD[:6]
+
+
+def net(*merged: EntryId, change: int = 100, count: int = 7, version: str = "v1") -> NetChange:
+    """Return a net that counts these and others."""
+    until = str(max(merged)) if merged else str(A)
+    return NetChange(Decimal(change), count + len(merged), merged, version, until, HOME)
+
+
+def view(*entries: EntryId | str, shown: NetChange | None = None, change: int = 1) -> Collection:
+    """Return what a region shows: entries of the same change each, and a net."""
+    return Collection({str(one): Decimal(change) for one in entries}, shown)
+
+
+def seen(
+    home: Collection, west: Collection, south: Collection, *, first: NetChange | None = None
+) -> Observation:
+    """Return an observation; `first` is the net that was read before the views."""
+    return Observation("counter", first, {HOME: home, WEST: west, SOUTH: south})
+
+
+def everywhere(*entries: EntryId | str, shown: NetChange | None = None) -> Observation:
+    """Return an observation in which every region shows the same."""
+    return seen(*(view(*entries, shown=shown) for _ in range(3)), first=shown)
+
+
+def plan_of(observation: Observation, rules: Rules = RULES) -> Plan:
+    """Decide now."""
+    return decide(observation, rules, now=NOW, version="v2")
+
+
+def fold_of(observation: Observation, rules: Rules = RULES) -> NetChange:
+    """Decide now, on a fold."""
+    fold = plan_of(observation, rules).fold
+    assert fold is not None
+    return fold
+
+
+def test_first_net() -> None:
+    """A first fold makes the net of what every region shows, under a version and a home."""
+    assert plan_of(everywhere(B, A)) == Plan(
+        fold=NetChange(Decimal(2), 2, (A, B), "v2", str(B), HOME, generation=1), folded=2
+    )
+
+
+def test_next_net() -> None:
+    """A next fold adds to change and count, keeps ids still visible, and moves `until` on."""
+    before = net(A)
+    plan = plan_of(everywhere(A, B, C, shown=before))
+    assert plan.deletes == (str(A),)
+    assert plan.folded == 2
+    assert plan.fold == NetChange(Decimal(102), 10, (A, B, C), "v2", str(C), HOME, generation=1)
+
+
+def test_generation_is_kept() -> None:
+    """A fold stays in the generation of the net that it replaces."""
+    before = replace(net(), generation=3)
+    assert fold_of(everywhere(A, shown=before)).generation == 3
+
+
+@pytest.mark.parametrize(
+    ("where", "folded"),
+    [
+        ((HOME, WEST, SOUTH), True),
+        ((HOME, WEST), False),
+        ((WEST, SOUTH), False),
+        ((HOME,), False),
+        ((SOUTH,), False),
+    ],
+)
+def test_candidates_are_visible_everywhere(where: tuple[str, ...], *, folded: bool) -> None:
+    """Only what every region shows is folded."""
+    views = {region: view(A, *([B] if region in where else [])) for region in (HOME, WEST, SOUTH)}
+    merged = fold_of(Observation("counter", None, views)).merged
+    assert merged == ((A, B) if folded else (A,))
+
+
+def test_candidates_are_the_same_everywhere() -> None:
+    """An id that stands for another change in some region is left alone."""
+    south = Collection({str(A): Decimal(1), str(B): Decimal(5)})
+    assert fold_of(seen(view(A, B), view(A, B), south)).merged == (A,)
+
+
+def test_candidates_are_new() -> None:
+    """A merged entry that is still visible is not counted again."""
+    plan = plan_of(everywhere(A, B, shown=net(A, B)))
+    assert plan == Plan(deletes=(str(A), str(B)), waits="too few entries")
+
+
+@pytest.mark.parametrize(
+    ("age", "folded"), [(0, 0), (899, 0), (900, 0), (900.000001, 1), (9000, 1), (-60, 0)]
+)
+def test_candidates_are_settled(age: float, folded: int) -> None:
+    """An entry is folded once it is older than `settle`: at that age it is not yet."""
+    assert plan_of(everywhere(entry_id(NOW - timedelta(seconds=age), 1))).folded == folded
+
+
+@pytest.mark.parametrize(
+    "key", ["sk = a458fc3d", "2026-11-21T05:00:00Z#0000000000000001", "~other", "0"]
+)
+def test_foreign_entries_are_never_merged(key: str) -> None:
+    """What another tool wrote under a key of its own stays as it is."""
+    assert plan_of(everywhere(key)).fold is None
+    assert fold_of(everywhere(key, A)).merged == (A,)
+
+
+def test_oldest_first() -> None:
+    """When not all fit, the oldest are folded."""
+    rules = replace(RULES, fold_max=3)
+    assert fold_of(everywhere(*reversed(OLD)), rules).merged == OLD[:3]
+
+
+@pytest.mark.parametrize(
+    ("fold_max", "visible", "folded"),
+    [(3, 0, 3), (3, 1, 2), (3, 2, 1), (3, 3, 0), (1, 3, 0), (20, 3, 9)],
+)
+def test_room_for_ids(fold_max: int, visible: int, folded: int) -> None:
+    """Ids kept and ids added stay within `fold_max`; ids that are gone make room."""
+    merged = OLD[:3]
+    shown = (*merged[:visible], *OLD[3:])
+    plan = plan_of(everywhere(*shown, shown=net(*merged)), replace(RULES, fold_max=fold_max))
+    assert plan.folded == folded
+    if plan.fold is not None:
+        assert len(plan.fold.merged) == visible + folded
+
+
+@pytest.mark.parametrize(
+    ("settled", "fold_min", "folded"), [(1, 2, 0), (2, 2, 2), (3, 2, 3), (1, 1, 1), (0, 1, 0)]
+)
+def test_fold_min(settled: int, fold_min: int, folded: int) -> None:
+    """Fewer settled entries than `fold_min` wait."""
+    rules = replace(RULES, fold_min=fold_min)
+    assert plan_of(everywhere(*OLD[:settled]), rules).folded == folded
+
+
+def test_fold_min_counts_what_can_be_folded() -> None:
+    """Entries that some region has not got yet, or that have no room, make no fold worthwhile."""
+    rules = replace(RULES, fold_min=3)
+    assert plan_of(seen(view(A, B, C), view(A, B, C), view(A, B)), rules).fold is None
+    tight = replace(rules, fold_max=4)
+    assert plan_of(everywhere(*OLD, shown=net(A, B)), tight).fold is None
+
+
+@pytest.mark.parametrize(("fold_age", "folded"), [(999, 1), (1000, 0), (2000, 0)])
+def test_fold_age(fold_age: float, folded: int) -> None:
+    """One entry that has waited longer than `fold_age` is worth a fold."""
+    rules = replace(RULES, fold_min=5, fold_age=fold_age)
+    assert plan_of(everywhere(A), rules).folded == folded
+
+
+def test_gone_is_what_no_region_shows() -> None:
+    """An id is dropped once no region shows the entry, and kept while one does."""
+    shown = net(A, B, C, D)
+    plan = plan_of(
+        seen(view(A, shown=shown), view(B, shown=shown), view(C, E, shown=shown), first=shown),
+        replace(RULES, clean_min=1),
+    )
+    assert plan.deletes == (str(A),)
+    assert plan.fold is not None
+    assert plan.fold.merged == (A, B, C)
+    assert (plan.fold.change, plan.fold.count, plan.folded) == (shown.change, shown.count, 0)
+    assert plan.fold.until == shown.until
+
+
+@pytest.mark.parametrize(("gone", "cleans"), [(2, False), (3, True), (4, True)])
+def test_clean_min(gone: int, *, cleans: bool) -> None:
+    """Ids that are gone are dropped by a fold of their own from `clean_min` on."""
+    merged = OLD[:6]
+    plan = plan_of(everywhere(*merged[gone:], shown=net(*merged)))
+    assert (plan.fold is not None) == cleans
+    if plan.fold is not None:
+        assert plan.fold.merged == merged[gone:]
+
+
+def test_ids_go_along_with_a_fold() -> None:
+    """A fold of entries drops the ids that are gone, however few."""
+    assert fold_of(everywhere(B, C, shown=net(A, B))).merged == (B, C)
+
+
+def test_deletes_are_what_home_shows() -> None:
+    """Merged entries are deleted where the compactor writes; other regions' copies follow."""
+    shown = net(A, B, C)
+    observation = seen(
+        view(A, shown=shown), view(A, B, shown=shown), view(C, shown=shown), first=shown
+    )
+    assert plan_of(observation).deletes == (str(A),)
+
+
+@pytest.mark.parametrize(
+    ("first", "home", "west", "south", "committed"),
+    [
+        (None, None, None, None, True),
+        ("v1", "v1", "v1", "v1", True),
+        ("v1", "v1", "v1", None, False),
+        ("v1", "v1", "v0", "v1", False),
+        ("v1", "v2", "v2", "v2", False),
+        ("v1", "v2", "v1", "v1", False),
+        (None, "v1", None, None, False),
+        (None, "v1", "v1", "v1", False),
+        (None, None, None, "v1", False),
+        ("v1", None, None, None, False),
+    ],
+)
+def test_committed(
+    first: str | None, home: str | None, west: str | None, south: str | None, *, committed: bool
+) -> None:
+    """Nothing is done unless every region shows the net that was read first."""
+    nets = {version: net(A, version=version) for version in ("v0", "v1", "v2")}
+    nets_of = [None if one is None else nets[one] for one in (home, west, south)]
+    views = [view(*OLD, shown=one) for one in nets_of]
+    observation = seen(*views, first=nets[first] if first else None)
+    assert is_committed(observation) == committed
+    plan = plan_of(observation)
+    if committed:
+        assert plan.fold is not None
+    else:
+        assert plan == Plan(waits="not committed")
+
+
+def test_committed_is_of_one_generation() -> None:
+    """The same version in another generation is another net."""
+    first = net(A)
+    other = replace(first, generation=2)
+    views = [view(shown=first), view(shown=first), view(shown=other)]
+    assert not is_committed(seen(*views, first=first))
+
+
+def test_another_home_is_never_written() -> None:
+    """A net of another home is left alone, its merged entries too."""
+    shown = replace(net(A, B, C, D), home=WEST)
+    assert plan_of(everywhere(*OLD, shown=shown)) == Plan(waits="another home")
+    moving = replace(RULES, move_to=SOUTH)
+    assert plan_of(everywhere(*OLD, shown=shown), moving) == Plan(waits="another home")
+
+
+MOVING = replace(RULES, move_to=WEST, fold_min=5)
+
+
+@pytest.mark.parametrize("entries", [(), (B,), OLD[1:8]], ids=["none", "few", "many"])
+def test_move_hands_over(entries: tuple[EntryId, ...]) -> None:
+    """In a move a committed net gets one more fold that names the new home, entries or not."""
+    fold = fold_of(everywhere(*entries, shown=net()), MOVING)
+    assert fold.home == WEST
+    assert fold.version == "v2"
+    assert len(fold.merged) == (7 if len(entries) == 7 else 0)
+
+
+def test_move_waits_for_commitment() -> None:
+    """In a move a net that is not committed is not handed over."""
+    shown = net()
+    observation = seen(view(shown=shown), view(shown=shown), view(), first=shown)
+    assert plan_of(observation, MOVING) == Plan(waits="not committed")
+
+
+def test_move_makes_no_empty_net() -> None:
+    """In a move a collection without a net gets one only if it is worthwhile."""
+    assert plan_of(everywhere(A), MOVING) == Plan(waits="too few entries")
+    assert fold_of(everywhere(*OLD), MOVING).home == WEST
+
+
+@pytest.mark.parametrize(
+    ("first", "shown", "moved"),
+    [
+        (None, None, True),
+        (WEST, WEST, True),
+        (HOME, HOME, False),
+        (WEST, HOME, False),
+        (WEST, None, False),
+    ],
+)
+def test_moved(first: str | None, shown: str | None, *, moved: bool) -> None:
+    """A collection is handed over once every region shows its net as the new home's, or none."""
+    nets = {home: replace(net(version=home), home=home) for home in (HOME, WEST)}
+    ours = nets[first] if first else None
+    south = nets[shown] if shown else None
+    observation = seen(view(shown=ours), view(shown=ours), view(shown=south), first=ours)
+    assert is_moved(observation, WEST) == moved
+
+
+def test_until_never_falls() -> None:
+    """`until` is the newest id ever merged, also when an older entry is folded later."""
+    shown = replace(net(), until=str(F))
+    assert fold_of(everywhere(A, B, shown=shown)).until == str(F)
+    assert fold_of(everywhere(A, OLD[9], shown=shown)).until == str(OLD[9])
+
+
+def test_overflow() -> None:
+    """A sum over 38 digits is an error, not a rounded net."""
+    huge = replace(net(), change=Decimal(10) ** 38 - 1)
+    with pytest.raises(AmountOverflow):
+        plan_of(everywhere(A, shown=huge))
+
+
+def test_exact_sum() -> None:
+    """Changes of any size and sign add up exactly."""
+    entries = {str(A): Decimal("1e20"), str(B): Decimal("-0.000001"), str(C): Decimal("-1e20")}
+    shown = Collection(entries)
+    assert fold_of(seen(shown, shown, shown)).change == Decimal("-0.000001")
+
+
+def test_worthwhile() -> None:
+    """Without any entry nothing is worthwhile, whatever the numbers."""
+    assert not is_worthwhile(settled=0, oldest=None, rules=RULES, now=NOW)
+    assert is_worthwhile(settled=1, oldest=A, rules=RULES, now=NOW)
+
+
+def test_older() -> None:
+    """Age is counted from the time in the id; ids of the future have none."""
+    assert is_older(A, 999, now=NOW)
+    assert not is_older(A, 1000, now=NOW)
+    assert not is_older(entry_id(NOW + timedelta(days=1), 0), 0, now=NOW)
+
+
+def test_single_region() -> None:
+    """A table of one region is merged by the same rules."""
+    observation = Observation("counter", None, {HOME: view(A, B)})
+    assert fold_of(observation).merged == (A, B)
