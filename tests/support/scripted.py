@@ -30,6 +30,7 @@ class Scripted:
         self.script = deque(steps)
         self.otherwise = otherwise
         self.requests.clear()
+        self.connections.clear()
 
     @property
     def operations(self) -> list[str]:
