@@ -171,13 +171,25 @@ async def load_cursor(store: Store, name: str) -> Cursor | None:
     if item is None:
         return None
     try:
-        places = {
-            int(segment): None if "NULL" in place else (place["L"][0]["S"], place["L"][1]["S"])
-            for segment, place in item["places"]["M"].items()
-        }
-        return Cursor(int(item["segments"]["N"]), places)
-    except (KeyError, ValueError, IndexError, TypeError):
+        cursor = _cursor_of(item)
+    except (AttributeError, KeyError, ValueError, IndexError, TypeError):
         return None
+    # A place outside the segments would never be read, and the round never finished.
+    known = range(cursor.segments)
+    is_sound = all(one in known and _is_place(key) for one, key in cursor.places.items())
+    return cursor if is_sound and known else None
+
+
+def _cursor_of(item: Item) -> Cursor:
+    places = {
+        int(segment): None if "NULL" in place else (place["L"][0]["S"], place["L"][1]["S"])
+        for segment, place in item["places"]["M"].items()
+    }
+    return Cursor(int(item["segments"]["N"]), places)
+
+
+def _is_place(key: Key | None) -> bool:
+    return key is None or all(isinstance(part, str) and part for part in key)
 
 
 async def save_cursor(store: Store, name: str, cursor: Cursor) -> None:
