@@ -151,7 +151,9 @@ class Listeners:
 
     async def close(self) -> None:
         """Close all ports and drop what is still being answered."""
-        for server, web_server in self._open:
+        for server, _ in self._open:
             server.close()
-            await web_server.shutdown(STOP_SECONDS_MAX)
+        await asyncio.gather(
+            *(web_server.shutdown(STOP_SECONDS_MAX) for _, web_server in self._open)
+        )
         self._open.clear()

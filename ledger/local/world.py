@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ledger.local.server import Server
 
 CREATE_POLL_SECONDS = 0.05
-SHORTEST_SECONDS = 0.001
+SHORTEST_SECONDS = 1e-6
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
 

@@ -1,0 +1,87 @@
+"""What tests on the local global table share: ledgers and stores of all regions, and merging."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from decimal import Decimal
+
+from compactor import Compactor
+from ledger import Ledger
+from ledger.core import keys
+from ledger.core.entry import Item, Key
+from ledger.local import LocalGlobalTable
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+from ledger.store.port import Store
+
+PASSES_MAX = 60
+PAGES_MAX = 1000
+
+
+@asynccontextmanager
+async def open_ledgers(settings: Settings) -> AsyncIterator[dict[str, Ledger]]:
+    """Open a ledger in every region."""
+    async with AsyncExitStack() as stack:
+        yield {
+            region: await stack.enter_async_context(Ledger.open(settings, region=region))
+            for region in settings.regions
+        }
+
+
+@asynccontextmanager
+async def open_stores(settings: Settings) -> AsyncIterator[dict[str, Store]]:
+    """Open the table of every region."""
+    async with AsyncExitStack() as stack:
+        yield {
+            region: await stack.enter_async_context(open_store(settings, region))
+            for region in settings.regions
+        }
+
+
+def cut(world: LocalGlobalTable, one: str, other: str) -> None:
+    """Hold what goes between two regions, in both directions."""
+    world.pause(one, other)
+    world.pause(other, one)
+
+
+async def totals(ledgers: Mapping[str, Ledger], counter: str) -> dict[str, Decimal]:
+    """Read a counter's total in every region, now."""
+    return {
+        region: (await ledger.total(counter, max_age=0)).value for region, ledger in ledgers.items()
+    }
+
+
+async def merge_all(world: LocalGlobalTable, compactor: Compactor) -> int:
+    """Run passes until one finds nothing to do and nothing waits to settle; returns the folds."""
+    folds = 0
+    for _ in range(PASSES_MAX):
+        report = await compactor.run_once()
+        assert report.is_success, report.sentence()
+        folds += report.folds
+        await world.settled()
+        if report.is_idle and not await entries_left(compactor.settings):
+            return folds
+    raise AssertionError(f"still merging after {PASSES_MAX} passes")
+
+
+async def entries_left(settings: Settings) -> int:
+    """Count the entries that the home region shows."""
+    async with open_store(settings, settings.home) as store:
+        return sum(not is_net(item) for item in await counted_items(store))
+
+
+async def counted_items(store: Store) -> list[Item]:
+    """Return keys of every entry and net change that a region shows."""
+    found: list[Item] = []
+    after: Key | None = None
+    for _ in range(PAGES_MAX):
+        page = await store.scan(after=after, attributes=("pk", "sk"))
+        found += [one for one in page.items if keys.counter_of(one["pk"]["S"]) is not None]
+        after = page.after
+        if after is None:
+            return found
+    raise AssertionError(f"the scan does not end after {PAGES_MAX} pages")
+
+
+def is_net(item: Item) -> bool:
+    """Tell a net change from an entry."""
+    return str(item["sk"]["S"]).startswith(keys.NET_PREFIX)
