@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from support.engines import ENGINES
-from support.worlds import World, open_world
+from support.local_worlds import World, open_world
 
 
 @pytest.fixture(params=ENGINES)

@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 from support.engines import ENGINES, REGIONS, skip_without
-from support.worlds import EAST, TABLE, WEST, World, clients, code, item, open_world
+from support.local_worlds import EAST, TABLE, WEST, World, clients, code, item, open_world
 from typer.testing import CliRunner
 
 from ledger.core.errors import LocalTableError

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from botocore.exceptions import ClientError
-from support.worlds import EAST, TABLE, WEST, World, code, item
+from support.local_worlds import EAST, TABLE, WEST, World, code, item
 
 COUNTERS = [f"counter{number}" for number in range(5)]
 

@@ -5,7 +5,7 @@ import random
 import anyio
 import pytest
 from botocore.exceptions import ClientError
-from support.worlds import ASIA, EAST, TABLE, WEST, World, code, item, open_world
+from support.local_worlds import ASIA, EAST, TABLE, WEST, World, code, item, open_world
 
 from ledger.core.errors import LocalTableError
 

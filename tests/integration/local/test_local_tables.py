@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from botocore.exceptions import ClientError
-from support.worlds import ASIA, EAST, WEST, World, code, item, open_world
+from support.local_worlds import ASIA, EAST, WEST, World, code, item, open_world
 
 NAME = "other"
 KEYS: dict[str, Any] = {
