@@ -91,7 +91,7 @@ async def test_a_failed_transaction_changes_nothing(world: World) -> None:
         "TransactionCanceledException",
         re.escape("[None, ConditionalCheckFailed, None]"),
     )
-    reasons: Any = error.response["CancellationReasons"]  # type: ignore[typeddict-item]
+    reasons: Any = error.response["CancellationReasons"]
     assert [reason["Code"] for reason in reasons] == ["None", "ConditionalCheckFailed", "None"]
     assert reasons[1]["Item"] == item("there", n=7)
     assert await world.get(EAST, "new") is None
