@@ -143,7 +143,8 @@ class Pass:
 
     async def _act(self, observed: Observed) -> None:
         """Decide and act, once the observation is `hold` seconds old and the lease still ours."""
-        if self._clock.monotonic() - observed.at < self._settings.hold:
+        # The sum, as the sleep was for it: the difference may be rounded to just under the hold.
+        if self._clock.monotonic() < observed.at + self._settings.hold:
             self._report.is_whole = False  # stopped during the hold
             return
         self._lease.check()

@@ -1,0 +1,195 @@
+"""Compactors on a virtual clock over regions in memory."""
+
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from random import Random
+from typing import Any, TypeVar
+
+import anyio
+from prometheus_client import CollectorRegistry
+from support.clock import FakeClock
+from support.regions import HOME, SOUTH, WEST, Regions
+
+from compactor.job import Compactor
+from compactor.report import Report
+from ledger.core.entry import Entry, Item, entry_item
+from ledger.core.fold import Collection
+from ledger.core.ids import EntryId, entry_id
+from ledger.leases.state import LeaseRecord, lease_key, record_of
+from ledger.settings import Settings
+from ledger.store.faults import Call, Fault, FaultyStore
+
+Result = TypeVar("Result")
+STEP_SECONDS = 0.25
+SECONDS_MAX = 400.0
+HOLD = 5.0
+SETTLE = 10.0
+LEASE = 6.0
+HEARTBEAT = 2.0
+
+
+def compactor_settings(*, home: str = HOME, **overrides: Any) -> Settings:
+    """Return settings of three regions with short times; further ones are the compactor's."""
+    compactor = {
+        "lease": LEASE,
+        "heartbeat": HEARTBEAT,
+        "fold_min": 3,
+        "clean_min": 2,
+        "fold_age": 10_000,
+        **overrides,
+    }
+    return Settings(
+        home=home,
+        regions={HOME: {}, WEST: {}, SOUTH: {}},
+        retry_horizon=1,
+        request_life=1,
+        clock_skew=1,
+        request_timeout=1,
+        patience=1,
+        settle=SETTLE,
+        read_max=1,
+        hold=HOLD,
+        compactor=compactor,
+    )
+
+
+class Instance:
+    """One process with a compactor, which can be killed or cut off from a region."""
+
+    def __init__(self, world: "World", owner: str, settings: Settings) -> None:
+        self.registry = CollectorRegistry()
+        self.is_dead = False
+        self.faults: dict[str, Callable[[Call], Fault | None]] = {}
+        self._scope: anyio.CancelScope | None = None
+        self.stores = {
+            region: FaultyStore(store, self._decider(region), clock=world.clock)
+            for region, store in world.regions.stores.items()
+        }
+        self.compactor = Compactor(
+            settings,
+            registry=self.registry,
+            stores=self.stores,
+            clock=world.clock,
+            randomness=Random(owner),  # noqa: S311 (repeatable)
+            owner=owner,
+        )
+
+    def _decider(self, region: str) -> Callable[[Call], Fault | None]:
+        def decide(call: Call) -> Fault | None:
+            fault = self.faults.get(region)
+            return fault(call) if fault else None
+
+        return decide
+
+    async def live(self, work: Callable[[], Awaitable[Result]]) -> Result | None:
+        """Do some work until it ends or the process is killed: then None."""
+        with anyio.CancelScope() as self._scope:
+            return await work()
+        return None
+
+    def kill(self, fault: Fault) -> None:
+        """End the process at once: not even a release of the lease gets out."""
+        self.faults = dict.fromkeys(self.stores, lambda _call: fault)
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Return the value of a metric, None if it was never touched."""
+        return self.registry.get_sample_value(name, labels)
+
+
+class World:
+    """Regions that deliver at each step of the clock, unless told not to, and compactors."""
+
+    def __init__(self, *, seed: int = 1, page_items_max: int = 1000) -> None:
+        self.clock = FakeClock()
+        self.random = Random(seed)  # noqa: S311 (repeatable)
+        self.regions = Regions(randomness=self.random, page_items_max=page_items_max)
+        self.sum: dict[str, Decimal] = {}
+        self.writes: list[tuple[float, str]] = []
+        self.regions.watchers.append(self._wrote)
+
+    def instance(
+        self, owner: str = "one", *, settings: Settings | None = None, **overrides: Any
+    ) -> Instance:
+        """Start a process; further settings are the compactor's."""
+        return Instance(self, owner, settings or compactor_settings(**overrides))
+
+    def write(self, *, entries: int = 5, counter: str = "counter") -> list[EntryId]:
+        """Write entries of a counter round the regions."""
+        made = []
+        for place in range(entries):
+            one = entry_id(self.clock.now(), self.random.getrandbits(64))
+            change = Decimal(self.random.randrange(-50, 100))
+            entry = Entry(counter, str(one), change)
+            store = self.regions.stores[(HOME, WEST, SOUTH)[place % 3]]
+            item = entry_item(entry)
+            store.table.set((counter, str(one)), item)
+            self.regions.written(store.region, (counter, str(one)), item)
+            self.sum[counter] = self.sum.get(counter, Decimal(0)) + change
+            made.append(one)
+        return made
+
+    async def settled(self, *, entries: int = 5, counter: str = "counter") -> list[EntryId]:
+        """Write entries of a counter, deliver them, and let them settle."""
+        made = self.write(entries=entries, counter=counter)
+        self.regions.deliver()
+        await self.clock.advance(SETTLE + 1)
+        return made
+
+    async def drive(self, *works: Callable[[], Awaitable[Result]]) -> list[Result]:
+        """Do some works at once while time passes and replication delivers.
+
+        Raises:
+            Exception: the first that a work raises.
+        """
+        results: dict[int, Result] = {}
+        failures: list[Exception] = []
+
+        async def do(place: int, work: Callable[[], Awaitable[Result]]) -> None:
+            try:
+                results[place] = await work()
+            except Exception as error:  # noqa: BLE001 (raised below, alone)
+                failures.append(error)
+
+        end = self.clock.monotonic() + SECONDS_MAX
+        async with anyio.create_task_group() as tasks:
+            for place, work in enumerate(works):
+                tasks.start_soon(do, place, work)
+            while len(results) < len(works) and not failures:
+                assert self.clock.monotonic() < end, "the works do not end"
+                await self.clock.advance(STEP_SECONDS)
+                self.regions.deliver()
+            tasks.cancel_scope.cancel()
+        if failures:
+            raise failures[0]
+        return [results[place] for place in range(len(works))]
+
+    async def run_once(self, instance: Instance, **options: Any) -> Report:
+        """Let a process do one pass."""
+        (report,) = await self.drive(lambda: instance.compactor.run_once(**options))
+        return report
+
+    def shown(self, region: str, counter: str = "counter") -> Collection:
+        """Return a collection as a region shows it."""
+        return self.regions.collection(region, counter)
+
+    def is_right(self) -> bool:
+        """Tell whether every region shows the true sum of every counter."""
+        return all(
+            self.shown(region, counter).total() == expected
+            for region in self.regions.stores
+            for counter, expected in self.sum.items()
+        )
+
+    def lease(self, region: str = HOME) -> LeaseRecord:
+        """Return the lease as a region shows it."""
+        item = self.regions.stores[region].table.get(lease_key("compactor"))
+        assert item is not None
+        return record_of(item)
+
+    def _wrote(self, region: str, key: tuple[str, str], item: Item | None) -> None:
+        """Note when the home region wrote a collection; entries written by a test included."""
+        del item
+        if region == HOME and not key[0].startswith("~"):
+            self.writes.append((self.clock.monotonic(), key[1]))
