@@ -20,7 +20,7 @@ from compactor.status import Status, status_of
 from ledger.command_line import FAILED, Config, run
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.metrics import serve
-from ledger.settings import Seconds, Settings
+from ledger.settings import PositiveSeconds, Seconds, Settings
 
 app = typer.Typer(
     name="compactor",
@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 Result = TypeVar("Result")
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
+_POSITIVE_SECONDS: TypeAdapter[float] = TypeAdapter(PositiveSeconds)
 log = logging.getLogger(__name__)
 
 
@@ -67,7 +68,7 @@ def run_compactor(
             server = stack.enter_context(serve(metrics_port, registry, host=metrics_host))
             typer.echo(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
         if every is not None:
-            seconds = _seconds("--every", every)
+            seconds = _seconds("--every", every, _POSITIVE_SECONDS)
             anyio.run(_stoppable, lambda stop: _service(compactor, seconds, stop))
             return
         wait_seconds = None if wait is None else _seconds("--wait", wait)
@@ -83,8 +84,9 @@ def status(config: Config = None) -> None:
     settings = Settings.load(config)
     shown = anyio.run(status_of, settings)
     Console().print(_status_table(shown))
-    if any(isinstance(view, StoreError) for view in shown.regions.values()):
-        raise typer.Exit(FAILED)
+    for view in shown.regions.values():
+        if isinstance(view, StoreError):
+            raise view
 
 
 @app.command("move-home")
@@ -137,11 +139,12 @@ async def _watch_signals(stop: anyio.Event) -> None:
             stop.set()
 
 
-def _seconds(option: str, text: str) -> float:
+def _seconds(option: str, text: str, rule: TypeAdapter[float] = _SECONDS) -> float:
     try:
-        return _SECONDS.validate_python(float(text) if text.replace(".", "", 1).isdigit() else text)
+        return rule.validate_python(float(text) if text.replace(".", "", 1).isdigit() else text)
     except ValidationError as error:
-        raise InvalidInput(f"{option} {text!r}: {error.errors()[0]['msg']}") from None
+        message = error.errors()[0]["msg"]
+        raise InvalidInput(f"{option} {text!r}: {message[:1].lower()}{message[1:]}") from None
 
 
 def _status_table(shown: Status) -> Table:
@@ -150,7 +153,7 @@ def _status_table(shown: Status) -> Table:
         table.add_column(name, overflow="fold")
     for region, view in shown.regions.items():
         if isinstance(view, StoreError):
-            table.add_row(region, f"cannot be read: {view}", "", "")
+            table.add_row(region, "cannot be read", "", "")
         elif view is None:
             table.add_row(region, "no compactor has run yet", "", "")
         else:

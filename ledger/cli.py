@@ -16,7 +16,7 @@ from rich.table import Table
 from ledger.command_line import Config, run
 from ledger.core import amounts
 from ledger.core.entry import Entry
-from ledger.core.errors import InvalidEntry
+from ledger.core.errors import InvalidEntry, OutcomeUnknown
 from ledger.demo.commands import demo
 from ledger.deploy_commands import app as deploy_app
 from ledger.history import Bound
@@ -70,9 +70,12 @@ def record(
 
     async def call() -> Entry:
         async with Ledger.open(Settings.load(config), region=region) as ledger:
-            return await ledger.record(
-                counter, amount, note=note, effective=day, key=key, at=moment
-            )
+            try:
+                return await ledger.record(
+                    counter, amount, note=note, effective=day, key=key, at=moment
+                )
+            except OutcomeUnknown as error:
+                raise _told(error, keyed=key is not None) from None
 
     entry = anyio.run(call)
     if as_json:
@@ -147,6 +150,17 @@ def history(
     console.print(_history_table(entries))
     if more:
         console.print(f"there are more: go on with --after '{entries[-1].id}'", markup=False)
+
+
+def _told(error: OutcomeUnknown, *, keyed: bool) -> OutcomeUnknown:
+    """Say what to do about a change that may or may not be there, at a command line."""
+    entry = error.entries[0]
+    advice = (
+        "the same command again is safe"
+        if keyed
+        else f"look for {entry.id} in `ledger history {entry.counter}` before you record it again"
+    )
+    return OutcomeUnknown(f"{error}; at the command line: {advice}", entries=error.entries)
 
 
 def _totals_table(totals: Iterable[Total]) -> Table:

@@ -20,16 +20,35 @@ Config = Annotated[
 
 
 def run(app: typer.Typer) -> None:
-    """Run a command; a `LedgerError` becomes one line on standard error and exit status 1."""
+    """Run a command; what goes wrong becomes one line on standard error and an exit status.
+
+    A `LedgerError` ends with 1, a command line that cannot be understood with 2.
+    """
     try:
-        app()
+        status = app(standalone_mode=False)  # else typer draws a box of lines round its errors
+    except typer.TyperException as error:
+        _complain(_usage(error))
+        sys.exit(error.exit_code)
     except LedgerError as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        _complain(str(error))
         sys.exit(FAILED)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader (`| head`) has gone; the interpreter's own flush would complain again.
         sys.stdout = None
         sys.exit(FAILED)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _complain(text: str) -> None:
+    if text:
+        sys.stderr.write(f"error: {' '.join(text.split())}\n")
+
+
+def _usage(error: typer.TyperException) -> str:
+    """Say what is wrong with the command line; nothing where typer has just shown the help."""
+    text = error.format_message()
+    context = getattr(error, "ctx", None)
+    return f"{text.rstrip('.')}; see {context.command_path} --help" if text and context else text

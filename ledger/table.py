@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ledger.clock import SystemClock, blocking_sleep
 from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.settings import Settings
-from ledger.store.connect import client_options
+from ledger.store.connect import client_options, refuse_other_servers
 from ledger.store.errors import MISSING_CODES, error_code, from_botocore
 from ledger.table_plan import (
     KEYS,
@@ -116,6 +116,7 @@ def connect(settings: Settings) -> Clients:
             clients[name] = session.client(
                 "dynamodb", config=config, **client_options(name, region)
             )
+            refuse_other_servers(clients[name])
         except (BotoCoreError, ValueError) as error:
             raise from_botocore(error, region=name, table=settings.table) from error
     return clients

@@ -56,7 +56,7 @@ def status(config: Config = None) -> None:
     state = table_state(Settings.load(config))
     Console().print(_as_table(state))
     for error in state.errors.values():
-        typer.echo(str(error), err=True)
+        typer.echo(f"error: {error}", err=True)
     if state.errors:
         raise typer.Exit(1)
     if base_of(state.views) is None:
@@ -106,13 +106,15 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
 
 
 def _bar() -> ProgressBar:
+    console = Console(stderr=True)
     return ProgressBar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
 
 

@@ -253,10 +253,12 @@ def _unknown(
 ) -> OutcomeUnknown:
     first = planned[0].entry
     more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
+    # Without a key the same call would make a new id, and count a second time.
+    safe = "the same call or Ledger.retry" if all(one.keyed for one in planned) else "Ledger.retry"
     return OutcomeUnknown(
-        f"no answer after {tries} tries for counter {first.counter!r} id {first.id}{more}:"
-        f" the change may or may not be there ({cause}); until the retry horizon the same call"
-        " or Ledger.retry is safe",
+        f"no answer after {tries} {'try' if tries == 1 else 'tries'} for counter"
+        f" {first.counter!r} id {first.id}{more}: the change may or may not be there ({cause});"
+        f" until the retry horizon {safe} is safe",
         entries=[one.entry for one in planned],
         together=together,
     )

@@ -1,8 +1,11 @@
 """How a client of one region is built: the same for boto3 and for aiobotocore."""
 
 import ipaddress
-from typing import TypedDict
+from http import HTTPStatus
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
+
+from botocore.exceptions import HTTPClientError
 
 from ledger.settings import Region
 
@@ -33,6 +36,27 @@ def client_options(region_name: str, region: Region) -> ClientOptions:
         options["aws_access_key_id"] = LOCAL_CREDENTIAL
         options["aws_secret_access_key"] = LOCAL_CREDENTIAL
     return options
+
+
+class _OtherServer(HTTPClientError):
+    """Something else than DynamoDB answers."""
+
+    fmt = "{endpoint_url} answers with {kind}, so it is not DynamoDB"
+
+
+def refuse_other_servers(client: Any) -> None:
+    """Let a client fail on a good answer that does not come from DynamoDB.
+
+    The SDK takes the login page of a proxy, with its status of 200, for an empty answer: a write
+    that never arrived would be acknowledged. Such a request fails like one without an answer.
+    """
+    client.meta.events.register("after-call.dynamodb", _check_answer)
+
+
+def _check_answer(http_response: Any, **_event: object) -> None:
+    kind = http_response.headers.get("content-type") or "no content type"
+    if http_response.status_code == HTTPStatus.OK and "json" not in kind:
+        raise _OtherServer(endpoint_url=http_response.url, kind=kind)
 
 
 def _is_loopback(endpoint: str) -> bool:
