@@ -46,7 +46,8 @@ def descendants(process_id: int) -> list[int]:
     listed = subprocess.run(
         ["ps", "-o", "pid=", "--ppid", str(process_id)], capture_output=True, text=True, check=False
     )
-    children = [int(line) for line in listed.stdout.split()]
+    # `ps` lists itself among ours, but has ended by now.
+    children = [child for child in map(int, listed.stdout.split()) if alive(child)]
     return children + [below for child in children for below in descendants(child)]
 
 

@@ -16,6 +16,7 @@ STATUS = {
 
 def world() -> LocalGlobalTable:
     """Give a local global table that must not be asked for anything."""
+
     def control(name: str, body: object) -> dict[str, Any]:
         raise AssertionError(f"settings ask for nothing, but {name} {body} was asked for")
 
