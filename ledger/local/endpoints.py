@@ -60,6 +60,7 @@ def region_handler(front: Front, region: str) -> Handler:
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         try:
             operation, body = await _request(request)
+            _check_present(request)
             return _answer(await front.call(region, operation, body))
         except ApiError as error:
             return _error(error)
@@ -92,6 +93,19 @@ async def _request(request: web.BaseRequest) -> tuple[str, dict[str, Any]]:
     if not isinstance(body, dict):
         raise ApiError("SerializationException", "the body is not a JSON object")
     return operation, body
+
+
+def _check_present(request: web.BaseRequest) -> None:
+    """Drop a request whose client has given up meanwhile, as the end of a signature would on AWS.
+
+    A busy machine must not carry out a write long after `request_life`, when the ledger takes it
+    for dead.
+
+    Raises:
+        NoAnswer: nobody waits for it.
+    """
+    if request.transport is None or request.transport.is_closing():
+        raise NoAnswer(hold=False)
 
 
 async def _close(request: web.BaseRequest, *, hold: bool) -> None:
