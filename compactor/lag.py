@@ -40,9 +40,10 @@ async def _watch_region(
     region: str, store: Store, lease: Lease, clock: Clock, metrics: CompactorMetrics
 ) -> None:
     seen: Beat | None = None
+    target: Beat | None = None  # kept until it is seen: the lease forgets old heartbeats
     wait = FIRST_WAIT_SECONDS
     while True:  # until cancelled with the pass
-        target = _next_beat(lease, seen)
+        target = target or _next_beat(lease, seen)
         if target is None:
             await clock.sleep(wait)
             continue
@@ -50,7 +51,7 @@ async def _watch_region(
         now = clock.monotonic()
         if shown is not None and shown.answered >= target.answered:
             metrics.lag({region: max(0.0, now - shown.answered)})
-            seen, wait = shown, FIRST_WAIT_SECONDS
+            seen, target, wait = shown, None, FIRST_WAIT_SECONDS
         else:
             metrics.lag({region: now - target.answered})
             await clock.sleep(wait)
