@@ -133,15 +133,22 @@ class Compactor:
     async def _move(
         self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
     ) -> Report:
-        """Fold everything over to the new home, then hand over the lease itself."""
+        """Fold everything over to the new home, then hand over the lease itself.
+
+        A round of the search may take several passes, and the first may be the rest of one that
+        another began: a whole round of our own must find nothing left to move.
+        """
         async with self._leading(stores, lease) as held:
+            is_left = True
             while True:  # until done or told to stop; each pass moves every committed collection
                 report = await self._pass(stores, lease, stop, rules)
                 report.epoch = held.epoch
                 if stop.is_set() or not report.is_success:
                     return report
-                if report.is_whole and not report.folds and not report.unmoved:
+                is_left = is_left or report.is_moving
+                if report.is_whole and not is_left:
                     break
+                is_left = is_left and not report.is_whole
             while not await lease.hand_over(rules.move_to or ""):
                 await self._clock.sleep(lease.terms.poll_seconds)
             return report
@@ -204,19 +211,20 @@ class Compactor:
     @asynccontextmanager
     async def _leading(self, stores: Mapping[str, Store], lease: Lease) -> AsyncIterator[Held]:
         """Hold the lease by heartbeats, and measure the replication lag on them."""
-        home = self.settings.home
         failure: Exception | None = None
-        async with lease.held(wait_seconds=0) as held:
-            if isinstance(held, NotHeld):
-                raise LeaseLost(f"lease {lease.name!r} was lost before the pass began")
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch_lag, stores, lease)
-                try:
-                    yield held
-                except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
-                    failure = error
-                tasks.cancel_scope.cancel()
-            self.metrics.leads(home, leading=False)
+        try:
+            async with lease.held(wait_seconds=0) as held:
+                if isinstance(held, NotHeld):
+                    raise LeaseLost(f"lease {lease.name!r} was lost before the pass began")
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._watch_lag, stores, lease)
+                    try:
+                        yield held
+                    except Exception as error:  # noqa: BLE001 (raised below, alone)
+                        failure = error
+                    tasks.cancel_scope.cancel()
+        finally:
+            self.metrics.leads(self.settings.home, leading=False)
         if failure is not None:
             raise failure
 

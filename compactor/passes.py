@@ -24,7 +24,7 @@ from compactor.report import Report
 from compactor.views import Observed, RegionUnreadable, check_home, observe
 from compactor.waiting import sleep_or_stop
 from ledger.clock import Clock
-from ledger.core.errors import AmountOverflow, DamagedItem, StoreError
+from ledger.core.errors import AmountOverflow, DamagedItem, LeaseLost, LedgerError, StoreError
 from ledger.leases.lease import Lease
 from ledger.settings import Settings
 from ledger.store.metered import outcome_name
@@ -83,6 +83,7 @@ class Pass:
             StoreError: the home region failed in a way that concerns the whole pass.
         """
         started = self._clock.monotonic()
+        self._lease.check()  # also when nothing is due: who has lost it must not go on as leader
         try:
             await check_home(self._stores, self._settings.compactor.name, home=self._settings.home)
             for window in windows(await self._find(), self._settings.compactor.window):
@@ -151,6 +152,10 @@ class Pass:
         observation = observed.observation
         target = self._rules.move_to
         self._report.unmoved += target is not None and not is_moved(observation, target)
+        home = observation.net.home if observation.net else self._settings.home
+        if home not in {self._settings.home, target}:
+            self._problem(_foreign_home(observation.partition, home))
+            return
         version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
         try:
             plan = decide(observation, self._rules, now=self._clock.now(), version=version)
@@ -184,7 +189,7 @@ class Pass:
         else:
             self._report.lost_races += 1
 
-    def _problem(self, error: DamagedItem | StoreError) -> None:
+    def _problem(self, error: LedgerError) -> None:
         """Note an error of one collection, which is left as it is."""
         log.warning("%s", error)
         self._metrics.error(error)
@@ -207,6 +212,14 @@ class Pass:
             seconds=report.seconds,
             succeeded_at=self._clock.now().timestamp() if report.is_success else None,
         )
+
+
+def _foreign_home(partition: str, home: str) -> LedgerError:
+    """Return the error of a net that a move of home handed over before it was interrupted."""
+    return LeaseLost(
+        f"the net of counter {partition!r} belongs to {home} already: finish"
+        f" `compactor move-home {home}`"
+    )
 
 
 def not_led(leader: str, epoch: int) -> Report:

@@ -44,6 +44,11 @@ class Report:
         """Whether there was nothing to write."""
         return self.led and not self.folds and not self.deleted
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether a move of home found or left anything not handed over in every region."""
+        return bool(self.folds or self.lost_races or self.unmoved)
+
     def sentence(self) -> str:
         """Return the report in one line."""
         if not self.led:
