@@ -84,11 +84,16 @@ class Instance:
     async def live(self, work: Callable[[], Awaitable[Result]]) -> Result | None:
         """Do some work until it ends or the process is killed: then None."""
         with anyio.CancelScope() as self._scope:
-            return await work()
+            try:
+                return await work()
+            except Exception:
+                if not self.is_dead:
+                    raise
         return None
 
     def kill(self, fault: Fault) -> None:
         """End the process at once: not even a release of the lease gets out."""
+        self.is_dead = True
         self.faults = dict.fromkeys(self.stores, lambda _call: fault)
         if self._scope is not None:
             self._scope.cancel()

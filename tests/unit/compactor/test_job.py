@@ -1,0 +1,471 @@
+"""The job on a virtual clock: one leads, another takes over, the home moves, lag is measured."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import anyio
+import pytest
+from support.compacting import (
+    HEARTBEAT,
+    HOLD,
+    LEASE,
+    Instance,
+    World,
+    compactor_settings,
+)
+from support.regions import HOME, SOUTH, WEST
+
+from compactor.report import Report
+from ledger.core.errors import LeaseLost, SettingsError, Unreachable
+from ledger.leases.lease import BEATS_MAX
+from ledger.leases.state import lease_key, record_item
+from ledger.store.faults import Call, Fault, Lost, NeverArrived, Raises
+
+REGIONS = (HOME, WEST, SOUTH)
+DEAD = Raises(Unreachable("killed"))
+TO_WEST = compactor_settings(home=WEST)
+
+
+def after(seconds: float, world: World, do: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Return a work that does something after a time."""
+
+    async def later() -> None:
+        await world.clock.sleep(seconds)
+        do()
+
+    return later
+
+
+async def test_one_leads_and_the_other_waits() -> None:
+    """Of two instances at once one leads; the other waits its turn and then finds less to do."""
+    world = World()
+    await world.settled(entries=6)
+    one, two = world.instance("one"), world.instance("two")
+    reports = await world.drive(one.compactor.run_once, two.compactor.run_once)
+    assert all(report.led for report in reports)
+    assert sorted(report.epoch for report in reports) == [1, 2]
+    assert sorted((report.folds, report.deleted) for report in reports) == [(0, 6), (1, 0)]
+    assert world.is_right()
+
+
+async def test_an_instance_that_does_not_wait_does_nothing() -> None:
+    """Told not to wait, an instance reports who leads and touches nothing."""
+    world = World()
+    await world.settled()
+    one, two = world.instance("one"), world.instance("two")
+
+    async def second() -> Report:
+        await world.clock.sleep(1)
+        return await two.compactor.run_once(wait_seconds=0)
+
+    first, report = await world.drive(one.compactor.run_once, second)
+    assert first.led
+    assert (report.led, report.leader, report.epoch) == (False, "one", 1)
+    assert report.is_success
+    assert "one" in report.sentence()
+
+
+@pytest.mark.parametrize("killed_after", [0.5, 1.9, 3.0, HOLD - 0.1])
+async def test_killed_leader_is_replaced_within_one_lease(killed_after: float) -> None:
+    """An instance that waits takes over within a lease, and a look, of its leader's death."""
+    world = World()
+    await world.settled(entries=6)
+    one, two = world.instance("one"), world.instance("two")
+    died, took_over = 0.0, 0.0
+
+    def kill() -> None:
+        nonlocal died
+        died = world.clock.monotonic()
+        one.kill(DEAD)
+
+    async def second() -> Report:
+        nonlocal took_over
+        report = await two.compactor.run_once(wait_seconds=60)
+        took_over = world.clock.monotonic() - report.seconds
+        return report
+
+    await world.drive(
+        lambda: one.live(one.compactor.run_once),
+        after(killed_after, world, kill),
+        second,
+    )
+    net = world.shown(HOME).net
+    assert net is not None
+    assert net.count == 6
+    assert world.lease().epoch == 2
+    assert one.metric("compactor_leader", region=HOME) == 0
+    look = HEARTBEAT
+    assert LEASE - HEARTBEAT - look <= took_over - died <= LEASE + look
+    assert world.is_right()
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["not applied", "applied"])
+@pytest.mark.parametrize("number", range(1, 16))
+async def test_kill_at_any_moment_leaves_nothing_to_mend(number: int, *, applied: bool) -> None:
+    """Killed at any of its requests, a leader leaves right totals, and the next one goes on."""
+    world = World(seed=number)
+    await world.settled(entries=6)
+    await world.run_once(world.instance("first"))
+    await world.settled(entries=6)
+    one = world.instance("one")
+    one.faults[HOME] = _kill_at(one, number, applied=applied)
+    await world.drive(lambda: one.live(one.compactor.run_once))
+    assert one.is_dead
+    assert world.is_right()
+    for owner in ("two", "three", "four", "five"):
+        await world.run_once(world.instance(owner))
+        assert world.is_right()
+    shown = world.shown(SOUTH)
+    assert not shown.entries
+    assert shown.net is not None
+    assert shown.net.count == 12
+
+
+def _kill_at(one: Instance, number: int, *, applied: bool) -> Callable[[Call], Fault | None]:
+    """Kill a process at its home region's how-manyth request, which may still be applied."""
+
+    def fault(call: Call) -> Fault | None:
+        if call.number < number:
+            return None
+        one.kill(DEAD)
+        is_write = call.operation in {"write", "write_batch", "transact"}
+        return Raises(Unreachable("killed"), applied=applied and is_write)
+
+    return fault
+
+
+async def test_service_does_pass_after_pass() -> None:
+    """A service leads, does a pass every so often, and ends when it is told to."""
+    world = World()
+    await world.settled(entries=6)
+    one, stop = world.instance(), anyio.Event()
+    reports: list[Report] = []
+
+    async def serve() -> None:
+        await one.compactor.run_every(8, stop=stop, on_report=reports.append)
+
+    await world.drive(serve, after(40, world, stop.set))
+    assert [report.epoch for report in reports] == [1] * 5
+    assert [report.folds for report in reports] == [1, 0, 1, 0, 0]
+    assert world.lease().released
+    assert one.metric("compactor_leader", region=HOME) == 0
+
+
+async def test_service_goes_on_after_errors() -> None:
+    """Errors that may pass are handed on and counted, and the service goes on."""
+    world = World()
+    await world.settled(entries=6)
+    one, stop = world.instance(), anyio.Event()
+    reports: list[Report] = []
+    errors: list[Exception] = []
+    one.faults[HOME] = lambda _call: Raises(Unreachable("no connection"))
+
+    async def serve() -> None:
+        await one.compactor.run_every(
+            8, stop=stop, on_report=reports.append, on_error=errors.append
+        )
+
+    await world.drive(serve, after(10, world, one.faults.clear), after(30, world, stop.set))
+    assert [type(error) for error in errors] == [Unreachable] * 2
+    assert one.metric("compactor_errors_total", kind="Unreachable") == 2
+    assert sum(report.folds for report in reports) == 1
+
+
+async def test_idle_service_notices_a_lost_lease() -> None:
+    """A service with nothing to merge does not go on as a leader once another has the lease."""
+    world = World()
+    one, stop = world.instance(), anyio.Event()
+    reports: list[Report] = []
+    errors: list[Exception] = []
+
+    def take_over() -> None:
+        record = replace(world.lease(), owner="other", rvn="other", epoch=9, lease_seconds=1000.0)
+        world.regions.stores[HOME].table.set(lease_key("compactor"), record_item(record))
+        reports.clear()
+
+    async def serve() -> None:
+        await one.compactor.run_every(
+            3, stop=stop, on_report=reports.append, on_error=errors.append
+        )
+
+    await world.drive(serve, after(7.5, world, take_over), after(40, world, stop.set))
+    assert [type(error) for error in errors] == [LeaseLost]
+    assert len(reports) <= 1
+    assert one.metric("compactor_leader", region=HOME) == 0
+
+
+# Moving home.
+
+
+async def moved(world: World, instance: Instance, target: str = WEST) -> Report:
+    """Move the home."""
+    (report,) = await world.drive(lambda: instance.compactor.move_home(target))
+    return report
+
+
+def nets_homes(world: World) -> set[str]:
+    """Return the homes of all nets, as every region shows them, and of the lease."""
+    homes = {world.lease(region).home for region in REGIONS}
+    for region in REGIONS:
+        shown = (world.shown(region, counter).net for counter in world.sum)
+        homes |= {net.home for net in shown if net is not None}
+    return homes
+
+
+async def test_move_home() -> None:
+    """After a move the new home merges, and a compactor of the old settings refuses."""
+    world = World()
+    for number in range(4):
+        await world.settled(counter=f"c{number}")
+    one = world.instance("one")
+    await world.run_once(one)
+    await world.settled(entries=2, counter="few")
+    report = await moved(world, one)
+    assert (report.led, report.unmoved, report.folds) == (True, 0, 0)
+    assert nets_homes(world) == {WEST}
+    with pytest.raises(LeaseLost, match="move-home"):
+        await world.run_once(one)
+    two = world.instance("two", settings=TO_WEST)
+    for number in range(4):
+        await world.settled(counter=f"c{number}")
+    for _ in range(4):
+        assert (await world.run_once(two)).is_success
+        assert world.is_right()
+    for number in range(4):
+        shown = world.shown(HOME, f"c{number}")
+        assert not shown.entries
+        assert shown.net is not None
+        assert shown.net.count == 10
+    assert nets_homes(world) == {WEST}
+
+
+async def test_old_home_is_refused_before_the_move() -> None:
+    """Settings changed alone, without a move, merge nothing."""
+    world = World()
+    await world.settled()
+    await world.run_once(world.instance("one"))
+    with pytest.raises(LeaseLost):
+        await world.run_once(world.instance("two", settings=TO_WEST))
+    assert world.lease().home == HOME
+
+
+async def test_move_waits_for_every_region() -> None:
+    """A move ends only when every region shows every net as the new home's."""
+    world = World()
+    await world.settled()
+    one = world.instance("one")
+    await world.run_once(one)
+    world.regions.isolate(SOUTH)
+    homes: list[set[str]] = []
+
+    def heal() -> None:
+        homes.append({world.lease(region).home for region in REGIONS})
+        world.regions.heal()
+
+    async def move() -> None:
+        await one.compactor.move_home(WEST)
+
+    await world.drive(move, after(60, world, heal))
+    assert homes == [{HOME}]
+    world.regions.deliver()
+    assert nets_homes(world) == {WEST}
+
+
+@pytest.mark.parametrize(("pages_max", "late"), [(1, "c1"), (1, "c3"), (2, "c0"), (4, "c2")])
+async def test_move_in_parts_waits_for_every_part(pages_max: int, late: str) -> None:
+    """A move whose search takes several runs ends only when no part of the table is left."""
+    world = World(page_items_max=2)
+    for number in range(5):
+        await world.settled(counter=f"c{number}")
+    one = world.instance("one")
+    for _ in range(3):
+        await world.run_once(one)
+    world.regions.pause(HOME, SOUTH)
+    done = anyio.Event()
+
+    async def move() -> None:
+        mover = world.instance("mover", scan_pages_max=pages_max, scan_segments=1)
+        await mover.compactor.move_home(WEST)
+        done.set()
+
+    async def delay() -> None:
+        for _ in range(200):
+            await world.clock.sleep(0.25)
+            world.regions.deliver_only(lambda _, key: key[0] != late)
+        assert not done.is_set()
+        world.regions.heal()
+
+    await world.drive(move, delay)
+    world.regions.deliver()
+    assert nets_homes(world) == {WEST}
+
+
+@pytest.mark.parametrize("killed_after", [1, HOLD + 1, 2 * HOLD + 2, 3 * HOLD + 1])
+async def test_interrupted_move_is_run_again(killed_after: float) -> None:
+    """A move killed anywhere leaves right totals, one leader, and can be finished."""
+    world = World()
+    for number in range(3):
+        await world.settled(counter=f"c{number}")
+    one = world.instance("one")
+    await world.run_once(one)
+
+    async def move() -> None:
+        await one.live(lambda: one.compactor.move_home(WEST))
+
+    await world.drive(move, after(killed_after, world, lambda: one.kill(DEAD)))
+    assert world.is_right()
+    if world.lease().home == HOME:
+        with pytest.raises(LeaseLost):
+            await world.run_once(world.instance("early", settings=TO_WEST))
+        two = await world.run_once(world.instance("two"))
+        handed_over = nets_homes(world) > {HOME}
+        assert bool(two.problems) == handed_over
+        assert all(f"move-home {WEST}" in problem for problem in two.problems)
+        assert world.is_right()
+        assert not (await moved(world, world.instance("three"))).unmoved
+    world.regions.deliver()
+    assert nets_homes(world) == {WEST}
+    assert world.is_right()
+
+
+async def test_move_elsewhere_after_an_interruption() -> None:
+    """A move that was interrupted is finished before another goes elsewhere: it is said how."""
+    world = World()
+    await world.settled()
+    one = world.instance("one")
+    await world.run_once(one)
+    world.regions.pause(HOME, SOUTH)
+
+    async def move() -> None:
+        await one.live(lambda: one.compactor.move_home(WEST))
+
+    await world.drive(move, after(HOLD + 1, world, lambda: one.kill(DEAD)))
+    world.regions.heal()
+    report = await moved(world, world.instance("two"), SOUTH)
+    assert f"move-home {WEST}" in report.problems[0]
+    assert world.lease().home == HOME
+
+
+@pytest.mark.parametrize("fault", [Lost(), NeverArrived()])
+async def test_move_outlasts_lost_answers(fault: Fault) -> None:
+    """A move whose folds and hand-over get no answer at first is finished all the same."""
+    world = World()
+    await world.settled()
+    one = world.instance("one")
+    await world.run_once(one)
+    left = {"transact": 1}
+
+    def some(call: Call) -> Fault | None:
+        if left.get(call.operation, 0):
+            left[call.operation] -= 1
+            return fault
+        return None
+
+    one.faults[HOME] = some
+    await moved(world, one)
+    world.regions.deliver()
+    assert left["transact"] == 0
+    assert nets_homes(world) == {WEST}
+
+
+async def test_stopped_move_hands_nothing_over() -> None:
+    """A move that is told to stop leaves the lease where it is."""
+    world = World()
+    await world.settled()
+    one, stop = world.instance("one"), anyio.Event()
+
+    async def move() -> Report:
+        return await one.compactor.move_home(WEST, stop=stop)
+
+    async def stopping() -> Report:
+        await world.clock.sleep(2)
+        stop.set()
+        return Report()
+
+    report, _ = await world.drive(move, stopping)
+    assert not report.is_whole
+    assert world.lease().home == HOME
+
+
+async def test_damaged_collection_stops_a_move() -> None:
+    """A collection that cannot be handed over is named, and the lease stays."""
+    world = World()
+    await world.settled()
+    item = {"pk": {"S": "bad"}, "sk": {"S": "~net#0001"}, "change": {"N": "1"}}
+    world.regions.stores[HOME].table.set(("bad", "~net#0001"), item)
+    report = await moved(world, world.instance("one"))
+    assert "bad" in report.problems[0]
+    assert world.lease().home == HOME
+
+
+@pytest.mark.parametrize("target", [HOME, "eu-north-1"])
+async def test_move_needs_another_region(target: str) -> None:
+    """The new home is another region of the settings."""
+    with pytest.raises(SettingsError, match=target):
+        await World().instance().compactor.move_home(target)
+
+
+async def test_round_trip_of_home() -> None:
+    """A home that was moved away can be moved back."""
+    world = World()
+    await world.settled()
+    one = world.instance("one")
+    await world.run_once(one)
+    await moved(world, one)
+    await moved(world, world.instance("two", settings=TO_WEST), HOME)
+    assert nets_homes(world) == {HOME}
+    await world.settled()
+    for _ in range(4):
+        await world.run_once(world.instance("three"))
+    assert not world.shown(SOUTH).entries
+    assert world.is_right()
+
+
+# Replication lag.
+
+
+async def lags(world: World, one: Instance, seconds: float) -> list[float]:
+    """Serve for some time, and return the lag of one region at each second."""
+    stop, found = anyio.Event(), []
+
+    async def serve() -> None:
+        await one.compactor.run_every(5, stop=stop)
+
+    async def look() -> None:
+        for _ in range(int(seconds)):
+            await world.clock.sleep(1)
+            found.append(one.metric("compactor_replication_lag_seconds", region=SOUTH) or 0.0)
+        stop.set()
+
+    await world.drive(serve, look)
+    return found
+
+
+async def test_lag_of_regions_that_follow() -> None:
+    """Where heartbeats arrive the lag is the time that they took; at home it is nothing."""
+    world = World()
+    one = world.instance()
+    assert max(await lags(world, one, 20)) <= 0.5
+    assert one.metric("compactor_replication_lag_seconds", region=HOME) == 0
+
+
+async def test_lag_grows_while_a_region_is_paused() -> None:
+    """A region that gets no heartbeat lags by more and more, and by little once it is back."""
+    world = World()
+    one = world.instance()
+    world.regions.pause(HOME, SOUTH)
+    found = await lags(world, one, 30)
+    assert found == sorted(found)
+    assert 25 <= found[-1] <= 30
+    assert (one.metric("compactor_replication_lag_seconds", region=WEST) or 0) <= 0.5
+    world.regions.heal()
+    assert (await lags(world, one, 10))[-1] <= 0.5
+
+
+async def test_lag_grows_beyond_the_heartbeats_remembered() -> None:
+    """The lag keeps growing after the heartbeat that is waited for has been forgotten."""
+    world = World()
+    one = world.instance(lease=1.0, heartbeat=0.5)
+    world.regions.pause(HOME, SOUTH)
+    found = await lags(world, one, 2 * BEATS_MAX * 0.5)
+    assert found[-1] >= 1.5 * BEATS_MAX * 0.5
