@@ -1,0 +1,134 @@
+"""`ledger demo` as a user runs it, with a small input; and made wrong, it must not be blind."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+import typer
+from support.naive_merge import merge_every
+from typer.testing import CliRunner, Result
+
+from ledger.core.errors import LedgerError
+from ledger.core.fold import Collection
+from ledger.demo import story
+from ledger.demo.commands import demo
+from ledger.demo.probes import PREFIX
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+
+ROWS, ACCOUNTS = 360, 5
+TIMES = {"settle": 2.2, "retry_horizon": 1.0, "hold": 0.4}
+MERGING = {"fold_min": 2, "fold_age": 2.5, "lease": 6.0, "heartbeat": 1.0}
+
+
+@pytest.fixture
+def changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a small input, and let the demo settle sooner."""
+    monkeypatch.setattr(story, "_TIMES", TIMES)
+    monkeypatch.setattr(story, "_COMPACTOR", MERGING)
+    path = tmp_path / "changes.csv"
+    rows = [f"a{number % ACCOUNTS},{number}.25" for number in range(ROWS)]
+    path.write_text("\n".join(["account,change", *rows, ""]), encoding="utf-8")
+    return path
+
+
+def run_demo(changes: Path, *options: str) -> Result:
+    """Run the command."""
+    app = typer.Typer()
+    app.command()(demo)
+    arguments = ["--input", str(changes), "--seconds", "2", *options]
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
+
+
+@asynccontextmanager
+async def usual_merge(
+    settings: Settings, _folder: Path, *, every: str
+) -> AsyncIterator["FakeCompactor"]:
+    """Stand in for the compactor: merge as usually described, entries and net in a transaction."""
+    del every
+    partitions = [f"a{number}" for number in range(ACCOUNTS)]
+    partitions += [f"{PREFIX}{number}" for number in range(story.PROBES)]
+    async with open_store(settings, settings.home) as home, anyio.create_task_group() as tasks:
+        merging = partial(merge_every, home, partitions, settle=0.2, pause_seconds=0.05)
+        tasks.start_soon(merging)
+        yield FakeCompactor()
+        tasks.cancel_scope.cancel()
+
+
+class FakeCompactor:
+    """A compactor without a process or figures."""
+
+    def check(self) -> None:
+        """Return, since it runs as long as the test."""
+
+    async def metrics(self) -> Mapping[str, float]:
+        """Return no figures."""
+        return {}
+
+
+def forget_merged(collection: Collection) -> dict[str, object]:
+    """Fold without looking at the ids that the net counts already."""
+    return dict(collection.entries)
+
+
+def use_usual_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merge in the usual way."""
+    monkeypatch.setattr(story, "run_compactor", usual_merge)
+
+
+def count_merged_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read without the ids that are merged."""
+    monkeypatch.setattr(Collection, "unmerged", forget_merged)
+
+
+def test_the_demo_ends_exact(changes: Path) -> None:
+    """With the real compactor in its own process the status is 0 and every read was right."""
+    result = run_demo(changes)
+    assert result.exit_code == 0, result.output
+    assert "wrong: 0" in result.stdout
+    assert "the ledger was exact in every region and in every read" in result.stdout
+    assert "single item" in result.stdout
+
+
+@pytest.mark.parametrize("make_wrong", [use_usual_merge, count_merged_twice])
+def test_a_wrong_ledger_is_told(
+    changes: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make_wrong: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    """With the usual merge, or a fold that counts merged entries again, the status is 1."""
+    make_wrong(monkeypatch)
+    result = run_demo(changes)
+    assert result.exit_code == 1, result.output
+    assert "the ledger was wrong" in result.stdout
+    assert "wrong: 0" not in result.stdout
+
+
+def test_a_compactor_that_does_not_start_ends_the_demo(
+    changes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting that the compactor refuses is an error of the command, not a wait without end."""
+    monkeypatch.setattr(story, "run_compactor", dead_compactor)
+    result = run_demo(changes)
+    assert isinstance(result.exception, LedgerError)
+    assert "ended by itself" in str(result.exception)
+
+
+@asynccontextmanager
+async def dead_compactor(
+    _settings: Settings, _folder: Path, *, every: str
+) -> AsyncIterator["DeadCompactor"]:
+    """Stand in for a compactor that has ended."""
+    del every
+    yield DeadCompactor()
+
+
+class DeadCompactor(FakeCompactor):
+    """A compactor whose process has ended."""
+
+    def check(self) -> None:
+        """Raise, as for a process that is gone."""
+        raise LedgerError("the compactor ended by itself with status 1")
