@@ -41,14 +41,14 @@ def client_options(region_name: str, region: Region) -> ClientOptions:
 class _OtherServer(HTTPClientError):
     """Something else than DynamoDB answers."""
 
-    fmt = "{endpoint_url} answers with {kind}, so it is not DynamoDB"
+    fmt = "a {kind} page with status 200 is no answer of DynamoDB"
 
 
 def refuse_other_servers(client: Any) -> None:
-    """Let a client fail on a good answer that does not come from DynamoDB.
+    """Let a boto3 client fail on a good answer that does not come from DynamoDB.
 
-    The SDK takes the login page of a proxy, with its status of 200, for an empty answer: a write
-    that never arrived would be acknowledged. Such a request fails like one without an answer.
+    The SDK takes the login page of a proxy, with its status of 200, for an empty answer. Such a
+    request fails like one without an answer; so it does in `ledger.store.dynamodb`.
     """
     client.meta.events.register("after-call.dynamodb", _check_answer)
 
@@ -56,7 +56,7 @@ def refuse_other_servers(client: Any) -> None:
 def _check_answer(http_response: Any, **_event: object) -> None:
     kind = http_response.headers.get("content-type") or "no content type"
     if http_response.status_code == HTTPStatus.OK and "json" not in kind:
-        raise _OtherServer(endpoint_url=http_response.url, kind=kind)
+        raise _OtherServer(kind=kind)
 
 
 def _is_loopback(endpoint: str) -> bool:

@@ -1,0 +1,348 @@
+"""Bad input and faults at the command line: one line of error, the right status, nothing written.
+
+Every command runs as a process of its own against a local global table. They run a few at a time,
+before the first test looks at its own.
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from support.commands import Desk, Ran, environment, run_command
+from support.strangers import (
+    BROKEN_GATEWAY,
+    LOGIN_PAGE,
+    REFUSED_CREDENTIALS,
+    answering,
+    refused,
+    silent,
+)
+
+from ledger import Ledger, LedgerError, Settings
+from ledger.core.errors import InvalidAmount, InvalidCounter, InvalidEntry
+from ledger.table import create_table
+
+COMMANDS_AT_ONCE = 3
+TABLE = "untouched"
+HOME = "us-east-1"
+NOTE_BYTES = 400 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A command that must fail, with what its one line of error says.
+
+    `{name}` in the command stands for a place that the test provides; `table` for another table.
+    """
+
+    command: str
+    error: str
+    status: int = 1
+    table: str = TABLE
+
+
+def usage(command: str, error: str) -> Case:
+    """Return the case of a command line that cannot be understood."""
+    return Case(command, error, status=2)
+
+
+AMOUNTS_AND_IDS = [
+    Case("ledger record a 1e400", "amount 1E+400 lies outside 1E-130 to 9.99E+125"),
+    Case("ledger record a nan", "amount NaN is not a finite number"),
+    Case("ledger record a -inf", "amount -Infinity is not a finite number"),
+    Case("ledger record a abc", "amount 'abc' is not a decimal number"),
+    Case("ledger record a 1,5", "amount '1,5' is not a decimal number"),
+    Case(f"ledger record a {'9' * 39}", "has 39 digits: an amount holds up to 38"),
+    Case("ledger record '' 1", "counter '' is empty: a counter id has 1 to 1,024 bytes"),
+    Case("ledger record '~net' 1", "counter '~net' begins with '~', which is reserved"),
+    Case("ledger record 'a\tb' 1", r"counter 'a\tb' holds a control character"),
+    Case(f"ledger record {'é' * 513} 1", "1,024 bytes"),
+    Case("ledger total ''", "counter '' is empty"),
+    Case("ledger history '~lease'", "counter '~lease' begins with '~', which is reserved"),
+]
+OPTIONS = [
+    Case("ledger record a 1 --key k --at yesterday", "--at 'yesterday' is no ISO time"),
+    Case("ledger record a 1 --key k --at 2026-11-21T06:50", "has no zone"),
+    Case("ledger record a 1 --key k --at 2020-01-01T00:00Z", "past the retry horizon of 300 s"),
+    Case("ledger record a 1 --key k --at 2999-01-01T00:00Z", "ahead of the clock"),
+    Case("ledger record a 1 --key k", "key and at belong together"),
+    Case("ledger record a 1 --effective 2026-13-45", "--effective '2026-13-45' is no ISO date"),
+    Case("ledger history a --after yesterday", "--after 'yesterday' is no ISO time"),
+    usage("ledger history a --limit 0", "'--limit': Input should be greater than or equal to 1"),
+    usage("ledger record a", "Missing argument 'change'; see"),
+    usage("ledger nothing", "No such command 'nothing'; see"),
+    Case("compactor run", "say either --once or --every"),
+    Case("compactor run --once --every 60s", "say either --once or --every"),
+    Case("compactor run --every soon", "--every 'soon': a duration is"),
+    Case("compactor run --every 0", "--every '0': input should be greater than 0"),
+    Case("compactor run --once --metrics-port {taken}", "already in use; choose another port"),
+    usage("compactor run --once --metrics-port 70000", "less than or equal to 65535"),
+    Case("compactor move-home us-east-1", "us-east-1 is the home region already"),
+]
+REGIONS_AND_TABLES = [
+    Case("ledger record a 1 --region mars-1", "'mars-1' is not one of the regions in the settings"),
+    Case("ledger total a --region mars-1", "'mars-1' is not one of the regions in the settings"),
+    Case("compactor move-home mars-1", "'mars-1' is not one of the regions in the settings"),
+    Case("ledger record a 1", "table nothere: the table is not in this region", table="nothere"),
+    Case("ledger total a", "table nothere: the table is not in this region", table="nothere"),
+    Case("compactor run --once", "the table is not in this region", table="nothere"),
+    Case("compactor status", "the table is not in this region", table="nothere"),
+    Case("ledger table status", "it is in none of the regions", table="nothere"),
+]
+FILES = [
+    Case("ledger import nofile.csv", "nofile.csv: the file cannot be read: No such file"),
+    Case("ledger import good.csv --change sum", "the file has no column 'sum' for the change"),
+    Case("ledger import good.csv --counter-format x", "exactly one {} stands for the value"),
+    Case("ledger import -", "standard input has no name that tells its format: give --format"),
+    usage("ledger import good.csv --format xml", "'xml' is not one of 'csv', 'jsonl'"),
+    Case("ledger demo --input nofile.csv", "nofile.csv: the file cannot be read: No such file"),
+    Case("ledger local up --write-config good.csv", "good.csv is there already"),
+]
+ENDPOINTS = [
+    Case("ledger record a 1 --config refused.yaml", "no answer (Could not connect"),
+    Case("ledger total a --config refused.yaml", "no answer (Could not connect"),
+    Case("compactor run --once --config refused.yaml", "no answer (Could not connect"),
+    Case("compactor status --config refused.yaml", "no answer (Could not connect"),
+    Case("ledger table create --config refused.yaml", "no answer (Could not connect"),
+    Case("ledger import good.csv --config refused.yaml", "no answer (Could not connect"),
+    Case("ledger record a 1 --config silent.yaml", "may or may not be there"),
+    Case("ledger total a --config silent.yaml", "no answer (Read timeout"),
+    Case("ledger record a 1 --config stranger.yaml", "AWS refused the credentials"),
+    Case("ledger total a --config stranger.yaml", "AWS refused the credentials"),
+    Case("compactor run --once --config stranger.yaml", "AWS refused the credentials"),
+    Case("ledger import good.csv --config stranger.yaml", "AWS refused the credentials"),
+    Case("ledger table create --config stranger.yaml", "AWS refused the credentials"),
+    Case("ledger record a 1 --config profile.yaml", "The config profile (nobody) could not be"),
+    Case("ledger record a 1 --config aws.yaml", "no usable AWS credentials (Unable to locate"),
+    Case("ledger record a 1 --config page.yaml", "status 200 is no answer of DynamoDB"),
+    Case("ledger total a --config page.yaml", "status 200 is no answer of DynamoDB"),
+    Case("ledger table status --config page.yaml", "status 200 is no answer of DynamoDB"),
+    Case("ledger total a --config gateway.yaml", "DynamoDB failed inside (502: Bad Gateway)"),
+]
+SETTINGS = {
+    "syntax.yaml": ("home: us-east-1\nregions: [\n", "syntax.yaml, line 3: not YAML: expected"),
+    "unknown.yaml": (
+        "home: us-east-1\nregions:\n  us-east-1:\nholds: 5\n",
+        "unknown.yaml, line 4: holds is no setting; did you mean hold?",
+    ),
+    "type.yaml": (
+        "home: us-east-1\nregions:\n  us-east-1:\nhold: soon\n",
+        "type.yaml, line 4: hold is 'soon': a duration is 0 or more seconds",
+    ),
+    "home.yaml": (
+        "regions:\n  us-east-1:\nhome: us-west-2\n",
+        "home.yaml, line 3: home 'us-west-2' is not one of the regions us-east-1",
+    ),
+    "negative.yaml": (
+        "home: us-east-1\nregions:\n  us-east-1:\nretry_horizon: -5\n",
+        "negative.yaml, line 4: retry_horizon is -5: a duration is 0 or more seconds",
+    ),
+    "relation.yaml": (
+        "home: us-east-1\nregions:\n  us-east-1:\nsettle: 10\n",
+        "relation.yaml, line 4: settle (10 s) must exceed retry_horizon + request_life",
+    ),
+    "region.yaml": ("home: Mars\nregions:\n  Mars:\n", "'Mars' is not the name of a region"),
+    "endpoint.yaml": (
+        "home: us-east-1\nregions:\n  us-east-1: {endpoint: nonsense}\n",
+        "endpoint.yaml, line 3: regions.us-east-1.endpoint is 'nonsense': an endpoint is a URL",
+    ),
+    "twice.yaml": ("home: us-east-1\nhome: b\n", "line 2: 'home' is there twice, first in line 1"),
+}
+BROKEN = [
+    Case(f"{command} --config {name}", error)
+    for (name, (_, error)), command in zip(
+        SETTINGS.items(), ("ledger record a 1", "ledger total a", "compactor run --once") * 3,
+        strict=True,
+    )
+]  # fmt: skip
+BROKEN.append(Case("ledger record a 1 --config none.yaml", "there is no such settings file"))
+CASES = [*AMOUNTS_AND_IDS, *OPTIONS, *REGIONS_AND_TABLES, *FILES, *ENDPOINTS, *BROKEN]
+
+
+def _named(case: Case) -> str:
+    return f"{case.command[:60]}{' (no table)' if case.table != TABLE else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The desk, settings of the table that nothing may touch, and the places for commands."""
+
+    desk: Desk
+    settings: Settings
+    places: Mapping[str, str]
+
+    def run(self, case: Case) -> Ran:
+        """Run the command of a case."""
+        command, *arguments = shlex.split(case.command.replace("{taken}", self.places["taken"]))
+        variables = {"LEDGER_TABLE": case.table}
+        return self.desk.run(command, *arguments, variables=variables)
+
+
+@pytest.fixture(scope="module")
+def room(desk: Desk) -> Iterator[Room]:
+    """Make the table and every place that the commands name."""
+    settings = desk.settings(table=TABLE)
+    create_table(settings, poll=0.05)
+    (desk.folder / "good.csv").write_text("counter,change\na,1\n")
+    for name, (content, _) in SETTINGS.items():
+        (desk.folder / name).write_text(content)
+    with ExitStack() as stack:
+        endpoints: dict[str, dict[str, Any]] = {
+            "refused.yaml": {"endpoint": stack.enter_context(refused())},
+            "silent.yaml": {"endpoint": (taken := stack.enter_context(silent()))},
+            "stranger.yaml": {"endpoint": stack.enter_context(answering(REFUSED_CREDENTIALS))},
+            "page.yaml": {"endpoint": stack.enter_context(answering(LOGIN_PAGE))},
+            "gateway.yaml": {"endpoint": stack.enter_context(answering(BROKEN_GATEWAY))},
+            "profile.yaml": {"profile": "nobody"},
+            "aws.yaml": {},
+        }
+        for name, region in endpoints.items():
+            only = Settings(
+                home=HOME, regions={HOME: region}, request_timeout=0.1, patience=0.1
+            )  # fmt: skip
+            desk.write_settings(only, name)
+        yield Room(desk, settings, {"taken": taken.rpartition(":")[2]})
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest, room: Room) -> Mapping[Case, Ran]:
+    """Run the commands of all chosen tests."""
+    chosen: list[Case] = [
+        cast("Case", item.callspec.params["case"])
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.path == request.path
+        and "outcomes" in item.fixturenames
+    ]
+    with ThreadPoolExecutor(COMMANDS_AT_ONCE) as pool:
+        return dict(zip(chosen, pool.map(room.run, chosen), strict=True))
+
+
+@pytest.mark.timeout(300)  # the first one waits for all commands
+@pytest.mark.parametrize("case", CASES, ids=_named)
+def test_a_command_fails_in_one_line(case: Case, outcomes: Mapping[Case, Ran]) -> None:
+    """It says what is wrong in one line on standard error and ends with the right status."""
+    ran = outcomes[case]
+    assert ran.status == case.status, ran
+    (line,) = ran.errors.splitlines()
+    assert line.startswith("error: ")
+    assert case.error in line
+    assert "Traceback" not in ran.out
+
+
+def test_nothing_was_written_by_any_of_them(room: Room) -> None:
+    """After all commands that failed the table is empty in every region."""
+    room.desk.settle()
+    for region in room.desk.world.regions:
+        assert room.desk.items(region, room.settings) == {}
+
+
+def test_without_settings_a_command_says_how_to_name_them(tmp_path: Path) -> None:
+    """In a folder without regions.yaml the error names the option and the variable."""
+    ran = run_command("ledger", "total", "a", folder=tmp_path)
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.errors == (
+        "error: no settings: there is no regions.yaml in the current directory;"
+        " name a file with --config or LEDGER_CONFIG\n"
+    )
+
+
+def test_rows_over_the_limits_are_named_and_nothing_is_imported(room: Room) -> None:
+    """A note over the size of an item, a float, 39 digits: each row by its line, none written."""
+    rows: list[dict[str, object]] = [
+        {"counter": "a", "change": 1},
+        {"counter": "a", "change": 1, "note": "x" * NOTE_BYTES},
+        {"counter": "a", "change": "9" * 39},
+        {"counter": "~net", "change": 1},
+        {"counter": "", "change": 1},
+        {"counter": "a", "change": "1e400"},
+    ]
+    (room.desk.folder / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = room.run(Case("ledger import bad.jsonl", ""))
+    assert ran.status == 1
+    *listed, last = ran.errors.splitlines()
+    said = "\n".join(listed)
+    assert all(f"line {number}" in said for number in range(2, len(rows) + 1)), said
+    assert "line 1:" not in said
+    assert f"{len(rows) - 1} of {len(rows)} rows break a rule" in last
+    assert "Traceback" not in ran.errors
+    assert room.desk.items(HOME, room.settings) == {}
+
+
+@pytest.mark.parametrize(
+    ("counter", "change", "note", "error"),
+    [
+        ("a", 0.1, None, InvalidAmount),
+        ("a", True, None, InvalidAmount),
+        ("a", "1", None, InvalidAmount),
+        ("a", Decimal("nan"), None, InvalidAmount),
+        ("a", 10**38 + 1, None, LedgerError),
+        ("", 1, None, InvalidCounter),
+        ("~net", 1, None, InvalidCounter),
+        ("a", 1, "x" * NOTE_BYTES, InvalidEntry),
+    ],
+)
+async def test_the_library_refuses_the_same(
+    room: Room, counter: str, change: Any, note: str | None, error: type[LedgerError]
+) -> None:
+    """A float and all else that breaks a rule is refused before anything is sent."""
+    async with Ledger.open(room.settings) as ledger:
+        with pytest.raises(error):
+            await ledger.record(counter, change, note=note)
+        assert (await ledger.total("a", max_age=0)).entries == 0
+
+
+def test_a_key_for_another_change_is_refused(desk: Desk) -> None:
+    """The same key and time with another amount: an error that names both, the first stays."""
+    at = datetime.now(UTC).isoformat()
+    command = ("record", "keyed", "--key", "order-1", "--at", at)
+    assert desk.run("ledger", *command, "5").status == 0
+    assert desk.run("ledger", *command, "5").status == 0
+    ran = desk.run("ledger", *command, "6")
+    assert ran.status == 1
+    assert len(ran.errors.splitlines()) == 1
+    shown = desk.run("ledger", "total", "keyed", "--json")
+    assert json.loads(shown.out)["value"] == "5"
+
+
+WITHOUT_MOTO = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "moto":
+            raise ModuleNotFoundError("No module named 'moto'", name="moto")
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+@pytest.mark.parametrize("arguments", [("local", "up"), ("demo",)])
+def test_without_the_extra_a_command_says_which(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Where moto is not installed, the commands that need it name the extra to install."""
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_MOTO)
+    ran = run_command(
+        "ledger", *arguments, folder=tmp_path, variables={"PYTHONPATH": str(tmp_path)}
+    )
+    assert ran.status == 1
+    (line,) = ran.errors.splitlines()
+    assert line.startswith("error: ")
+    assert "needs the package moto: pip install 'multi-region-ledger[local]'" in line
+
+
+def test_commands_load_no_sdk_before_they_need_it(tmp_path: Path) -> None:
+    """Neither the SDKs nor the local engine are loaded for help or a refusal."""
+    heavy = {"aiobotocore", "aiohttp", "boto3", "moto", "multiprocessing"}
+    script = f"import sys, ledger.cli, compactor.cli; print(sorted({heavy} & set(sys.modules)))"
+    said = subprocess.check_output(
+        [sys.executable, "-c", script], text=True, cwd=tmp_path, env=environment(tmp_path)
+    )
+    assert said.strip() == "[]"

@@ -1,0 +1,129 @@
+"""Commands run as a user runs them: in processes of their own, with a settings file."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from ledger.core.entry import Item, Key
+from ledger.local import LocalGlobalTable
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+
+COMMAND_SECONDS_MAX = 90.0
+SCAN_PAGES_MAX = 1_000
+COLUMNS = 80
+_OURS = ("LEDGER_", "AWS_", "XDG_")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended."""
+
+    status: int
+    out: str
+    errors: str
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Return the environment of a user with neither AWS credentials nor settings."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return {
+        **plain,
+        "COLUMNS": str(COLUMNS),
+        "HOME": str(folder),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        **more,
+    }
+
+
+def command_line(command: str, *arguments: str) -> list[str]:
+    """Return the words that start `ledger` or `compactor` with this very Python."""
+    return [sys.executable, "-m", command, *arguments]
+
+
+def run_command(
+    command: str,
+    *arguments: str,
+    folder: Path,
+    variables: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> Ran:
+    """Run a command in a folder to its end."""
+    ran = subprocess.run(
+        command_line(command, *arguments),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(folder, **(variables or {})),
+        timeout=COMMAND_SECONDS_MAX,
+        check=False,
+    )
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A local global table in another process, and a folder whose regions.yaml names it."""
+
+    world: LocalGlobalTable
+    portal: BlockingPortal
+    folder: Path
+
+    def settings(self, **overrides: Any) -> Settings:
+        """Return settings of the table."""
+        return self.world.settings(**overrides)
+
+    def write_settings(self, settings: Settings, name: str = "regions.yaml") -> Path:
+        """Write settings for the commands."""
+        path = self.folder / name
+        path.write_text(yaml.safe_dump(settings.model_dump(mode="json")), encoding="utf-8")
+        return path
+
+    def run(
+        self, command: str, *arguments: str, stdin: str = "", variables: Mapping[str, str] = {}
+    ) -> Ran:
+        """Run a command in the folder."""
+        return run_command(
+            command, *arguments, folder=self.folder, stdin=stdin, variables=variables
+        )
+
+    def settle(self) -> None:
+        """Wait until all has replicated."""
+        self.portal.call(self.world.settled)
+
+    def items(self, region: str, settings: Settings) -> dict[Key, Item]:
+        """Return all that a region holds."""
+        return self.portal.call(items_of, settings, region)
+
+
+async def items_of(settings: Settings, region: str) -> dict[Key, Item]:
+    """Return every item of a region's table."""
+    found: dict[Key, Item] = {}
+    after = None
+    async with open_store(settings, region) as store:
+        for _page in range(SCAN_PAGES_MAX):
+            page = await store.scan(after=after)
+            found |= {(item["pk"]["S"], item["sk"]["S"]): item for item in page.items}
+            after = page.after
+            if after is None:
+                return found
+    raise AssertionError(f"over {SCAN_PAGES_MAX} pages")
+
+
+@contextmanager
+def open_desk(folder: Path, **options: Any) -> Iterator[Desk]:
+    """Start a local global table in a child process; options as for `LocalGlobalTable.spawn`."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(LocalGlobalTable.spawn(**options)) as world,
+    ):
+        yield Desk(world, portal, folder)

@@ -1,0 +1,60 @@
+"""Endpoints that are no DynamoDB: one that never answers, and ones that give a fixed answer."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+REFUSED_CREDENTIALS = (
+    400,
+    "application/x-amz-json-1.0",
+    (
+        b'{"__type": "com.amazon.coral.service#UnrecognizedClientException",'
+        b' "message": "The security token included in the request is invalid."}'
+    ),
+)
+LOGIN_PAGE = (200, "text/html", b"<html>please log in</html>")
+BROKEN_GATEWAY = (502, "text/html", b"<html>bad gateway</html>")
+
+
+@contextmanager
+def answering(answer: tuple[int, str, bytes]) -> Iterator[str]:
+    """Serve the same answer to every request; gives the URL."""
+    status, kind, body = answer
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """Take connections and never answer; gives the URL."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as taken:
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@contextmanager
+def refused() -> Iterator[str]:
+    """Hold a port on which nobody listens; gives the URL."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
