@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compactor.plan import Plan
+from ledger.core import keys
 from ledger.core.entry import NetChange, net_item
 from ledger.store.port import (
     BATCH_WRITES_MAX,
@@ -54,7 +55,8 @@ async def apply(
     deleted = await _delete(store, partition, plan.deletes, sizes)
     if plan.fold is None:
         return Done(deleted)
-    put = Put(net_item(plan.fold, partition), condition=_still(net))
+    before = 0 if net is None else sizes.get(keys.net_sort_key(net.generation), 0)
+    put = Put(net_item(plan.fold, partition), condition=_still(net), replaces_bytes=before)
     return Done(deleted, await store.transact([fence, put]))
 
 

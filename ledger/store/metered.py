@@ -150,7 +150,7 @@ def _units(actions: Sequence[Action], outcome: Outcome, *, transactional: bool =
 def _size(action: Action) -> int:
     match action:
         case Put(item):
-            return item_size(item)
+            return max(item_size(item), action.replaces_bytes)
         case Delete():
             return action.size_bytes
         case _:

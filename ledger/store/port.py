@@ -61,10 +61,14 @@ def _same(one: AttributeValue | None, other: AttributeValue) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Put a whole item in place of whatever is there."""
+    """Put a whole item in place of whatever is there.
+
+    `replaces_bytes` is the size of what is there, if known, for cost: the larger is charged.
+    """
 
     item: Item
     condition: Condition | None = None
+    replaces_bytes: int = 0
 
     @property
     def key(self) -> Key:

@@ -228,6 +228,19 @@ async def test_updates(
     meters.check()
 
 
+@pytest.mark.parametrize(("old", "new"), [(5 * KB, KB), (KB, 5 * KB), (5 * KB, 5 * KB)])
+async def test_a_put_in_place_of_an_item(meters: Meters, old: int, new: int) -> None:
+    """A replacement costs the larger of both items, also in a transaction, where it is known."""
+    bare = item({})
+    await meters.store.write(Put(padded(bare, old)))
+    meters.check()
+    await meters.store.write(Put(padded(bare, new), replaces_bytes=old))
+    meters.check()
+    put = Put(padded(bare, old), replaces_bytes=new)
+    assert await meters.store.transact([put, Check(new_key(), Absent())]) == Applied()
+    meters.check()
+
+
 @given(many=st.lists(attributes(), min_size=1, max_size=12))
 @examples
 async def test_batches(meters: Meters, many: list[dict[str, AttributeValue]]) -> None:
