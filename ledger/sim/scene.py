@@ -1,0 +1,177 @@
+"""What a seed stands for: a small world, its weather, its people and their plans; drawn at once.
+
+Small worlds find more in the same time: two or three regions, one to three counters, up to 36
+changes each. Durations are in virtual seconds, which cost nothing; requests do, so passes and
+heartbeats are far apart.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from ledger.settings import Settings
+from ledger.sim.process import Health
+from ledger.sim.store import Weather
+from ledger.sim.world import Lag
+
+REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
+Kind = Literal["one", "keyed", "many", "together", "foreign"]
+KINDS: dict[Kind, int] = {"one": 8, "keyed": 8, "many": 3, "together": 2, "foreign": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Some changes to be recorded at a moment, `repeats` (delay, region) calling the same again."""
+
+    at: float
+    region: str
+    kind: Kind
+    changes: tuple[tuple[str, int], ...]
+    repeats: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A time in which a link holds everything back, or (no `target`) a region is down."""
+
+    begins: float
+    ends: float
+    source: str
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Everything that is decided before a run begins."""
+
+    seed: int
+    regions: tuple[str, ...]
+    settings: Settings
+    span: float
+    acts: tuple[Act, ...]
+    cuts: tuple[Cut, ...]
+    lag: Lag
+    staleness: float
+    page_items_max: int
+    weather: Weather
+    app_health: Health
+    compactor_health: Health
+    compactors: int
+    rivals: bool
+    pass_every: float
+    read_every: float
+    move_at: float | None
+
+
+def stream(seed: int, name: str) -> Random:
+    """Return randomness of its own for one part of a run: what one draws moves no other."""
+    return Random(f"{seed}/{name}")  # noqa: S311 (nothing secret: it must be repeatable)
+
+
+def draw(seed: int) -> Scene:
+    """Return the scene of a seed."""
+    chance = stream(seed, "scene")
+    regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
+    span = chance.choice((2400.0, 3600.0, 4800.0))
+    settings = _settings(chance, regions)
+    rough = chance.random()
+    moves = chance.random() < 0.25  # noqa: PLR2004
+    return Scene(
+        seed=seed,
+        regions=regions,
+        settings=settings,
+        span=span,
+        acts=_acts(chance, regions, span),
+        cuts=_cuts(chance, regions, span),
+        lag=Lag(
+            usual_seconds=chance.choice((0.2, 2.0, 20.0)),
+            late_share=chance.choice((0.0, 0.1, 0.3)),
+            late_seconds=chance.choice((30.0, 300.0, 1500.0)),
+        ),
+        staleness=chance.choice((0.0, 1.0, 3.5)),
+        page_items_max=chance.choice((2, 4, 8, 50)),
+        weather=_weather(chance, rough),
+        app_health=Health(300.0 / rough, 0.2, 240.0),
+        compactor_health=Health(250.0 / rough, 0.3, 2400.0),
+        compactors=chance.choice((1, 1, 2, 3)),
+        rivals=not moves and chance.random() < 0.4,  # noqa: PLR2004
+        pass_every=chance.choice((60.0, 90.0, 150.0)),
+        read_every=chance.choice((20.0, 40.0)),
+        move_at=chance.uniform(0.3, 0.9) * span if moves else None,
+    )
+
+
+def _settings(chance: Random, regions: tuple[str, ...]) -> Settings:
+    fold_min = chance.choice((1, 2, 4))
+    return Settings(
+        home=regions[0],
+        regions={name: {} for name in regions},
+        settle=chance.choice((700.0, 900.0)),
+        consistent_reads=chance.random() < 0.5,  # noqa: PLR2004 (a coin)
+        compactor={
+            "lease": 120.0,
+            "heartbeat": 50.0,
+            "fold_max": chance.choice((4, 8, 40)),
+            "fold_min": fold_min,
+            "fold_age": chance.choice((900.0, 1500.0)),
+            "clean_min": chance.choice((1, 2, 4)),
+            "scan_segments": 1,
+        },
+        shards={"counter-2": chance.choice((1, 2))},
+    )
+
+
+def _weather(chance: Random, rough: float) -> Weather:
+    def share(most: float) -> float:
+        return chance.choice((0.0, rough * most))
+
+    return Weather(
+        trip_seconds=chance.choice((0.05, 0.5)),
+        slow=share(0.2),
+        lost=share(0.1),
+        never_arrived=share(0.05),
+        late=share(0.1),
+        throttled=share(0.05),
+        unreachable=share(0.03),
+        scattered=share(0.3),
+    )
+
+
+def _acts(chance: Random, regions: tuple[str, ...], span: float) -> tuple[Act, ...]:
+    counters = [f"counter-{number}" for number in range(chance.choice((1, 1, 2, 3)))]
+    left = {counter: list(range(chance.randrange(6, 37))) for counter in counters}
+    acts = []
+    while any(left.values()):
+        kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
+        count = chance.randrange(2, 6) if kind in {"many", "together"} else 1
+        changes = []
+        for _ in range(count):
+            open_counters = [counter for counter, numbers in left.items() if numbers]
+            if open_counters:
+                counter = chance.choice(open_counters)
+                changes.append((counter, left[counter].pop(0)))
+        repeats = _repeats(chance, regions) if kind == "keyed" else ()
+        at = chance.random() * span
+        acts.append(Act(at, chance.choice(regions), kind, tuple(changes), repeats))
+    return tuple(sorted(acts, key=lambda act: act.at))
+
+
+def _repeats(chance: Random, regions: tuple[str, ...]) -> tuple[tuple[float, str], ...]:
+    """Draw later calls with the same key: most within the retry horizon, some long after."""
+    longest = chance.choice((5.0, 60.0, 300.0, 300.0, 3000.0))
+    return tuple(
+        (chance.random() * longest, chance.choice(regions)) for _ in range(chance.randrange(4))
+    )
+
+
+def _cuts(chance: Random, regions: tuple[str, ...], span: float) -> tuple[Cut, ...]:
+    cuts = []
+    for _ in range(chance.choice((0, 1, 3))):
+        begins = chance.random() * span
+        ends = begins + chance.choice((60.0, 600.0, 1500.0)) * chance.random()
+        source, target = chance.sample(regions, k=2)
+        kind = chance.randrange(4)
+        cuts.append(Cut(begins, ends, source, None if kind == 0 else target))
+        if kind == 1:
+            cuts.append(Cut(begins, ends, target, source))
+    return tuple(cuts)
