@@ -5,7 +5,8 @@ comparing what distinguishes them. Where that is equal the two orders stay two s
 then explored twice, which costs time and never hides anything.
 """
 
-from ledger.sim.explore_model import LEADERS_MAX, READING, Model, State
+from ledger.sim.explore_state import LEADERS_MAX, READING, Doing, State
+from ledger.sim.explore_world import World
 
 _REGIONS_TO_EXCHANGE = 3
 
@@ -13,11 +14,13 @@ _REGIONS_TO_EXCHANGE = 3
 class Keys:
     """The key of each state of a model, and the state of each key."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: World) -> None:
         case = model.case
         self._model = model
         self._bits = model.entry_bits
         self._entries = case.entries
+        self._leader_fields = model.leader_fields()
+        self._mask = model.leader_mask(0)
         self._numbers: dict[tuple[object, ...], int] = {}
         self._rest: list[tuple[object, ...]] = []
         self._exchanges_regions = case.regions == _REGIONS_TO_EXCHANGE and not case.move
@@ -46,11 +49,12 @@ class Keys:
         for _ in range(self._entries):
             entries.append(key & mask)
             key >>= self._bits
-        return State(*self._rest[key], tuple(reversed(entries)))  # type: ignore[arg-type]
+        return State._make((*self._rest[key], tuple(reversed(entries))))
 
     def _regions_in_order(self, state: State) -> State:
         """Put the second and the third region in order by what they show."""
-        block, mask = self._model.region_bits, self._model.region_mask
+        block = self._model.region_bits
+        mask = (1 << block) - 1
         one, two = block, 2 * block
         first = (state.shown[1], sorted(entry >> one & mask for entry in state.entries))
         second = (state.shown[2], sorted(entry >> two & mask for entry in state.entries))
@@ -60,7 +64,7 @@ class Keys:
         if reader and reader[0]:
             reader = (3 - reader[0], *reader[1:])
         leaders = tuple(
-            (*doing[:2], _exchanged(doing[2])) if doing and doing[0] == READING else doing
+            (*doing[:2], _exchanged(doing[2])) if doing[:1] == (READING,) else doing
             for doing in state.leaders
         )
         entries = tuple(
@@ -77,25 +81,21 @@ class Keys:
         one, two = state.leaders
         if one < two or (one == two == ()):
             return state
-        model, entries = self._model, state.entries
-        masks = model.leader_mask(0), model.leader_mask(1)
+        exchanged = tuple(map(self._exchanged_leaders, state.entries))
         if one == two:
-            first = sorted(entry & masks[0] for entry in entries)
-            # Each field of the second leader lies as far above the first's as the first does below.
-            second = sorted(self._exchanged_leaders(entry) & masks[0] for entry in entries)
+            first = sorted(entry & self._mask for entry in state.entries)
+            second = sorted(entry & self._mask for entry in exchanged)
             if first <= second:
                 return state
-        return state._replace(
-            leaders=(two, one), entries=tuple(map(self._exchanged_leaders, entries))
-        )
+        return state._replace(leaders=(two, one), entries=exchanged)
 
     def _exchanged_leaders(self, entry: int) -> int:
-        for one, two, mask in self._model.leader_fields:
+        for one, two, mask in self._leader_fields:
             differs = ((entry >> one) ^ (entry >> two)) & mask
             entry ^= differs << one | differs << two
         return entry
 
 
-def _exchanged(views: object) -> tuple[int, ...]:
-    home, one, two = views  # type: ignore[misc]
+def _exchanged(views: Doing) -> Doing:
+    home, one, two = views
     return home, two, one

@@ -196,9 +196,9 @@ class Twin:
 
     `net_first`: the net is read before the entries. `conditional`: a fold stands only if the net
     is still the one observed. `holds`: a leader waits until no reader is left that began before it
-    had observed. `in_one`: the fold and the deletes are one transaction. `needs_pages`: it shows only
-    to a leader that reads views page by page; `needs_reader`: only to a reader whose pages lie
-    apart. `entries` and `leaders` are the least that show it.
+    had observed. `in_one`: the fold and the deletes are one transaction. `needs_pages`: it shows
+    only to a leader that reads views page by page; `needs_reader`: only to a reader whose pages
+    lie apart. `entries` and `leaders` are the least that show it.
     """
 
     what: str
@@ -211,6 +211,9 @@ class Twin:
     needs_reader: bool = False
     entries: int = 1
     leaders: int = 1
+
+
+NO_TWIN = Twin("no rule is broken")
 
 
 def _home_candidates(observation: Observation, rules: Rules, version: str) -> Plan:
@@ -275,7 +278,9 @@ TWINS: Mapping[str, Twin] = {
     "early-deletes": Twin(
         "merged entries are deleted before every region shows the net", deciding=_early_deletes
     ),
-    "net-last": Twin("the net is read after the entries", net_first=False, needs_pages=True, leaders=2),
+    "net-last": Twin(
+        "the net is read after the entries", net_first=False, needs_pages=True, leaders=2
+    ),
     "no-condition": Twin(
         "the net is put whatever version is there by then",
         conditional=False,
