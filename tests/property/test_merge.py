@@ -10,7 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.broken import BROKEN, HOME_CANDIDATES
 from support.ledgers import START
-from support.merging import PARTITION, RULES, STEPS, Leader, Method, Step, Walk, WrongTotal
+from support.merging import (
+    HOLD_SECONDS,
+    PARTITION,
+    READ_MAX_SECONDS,
+    RULES,
+    STEPS,
+    Leader,
+    Method,
+    Step,
+    Walk,
+    WrongTotal,
+)
 from support.regions import HOME, SOUTH, WEST, nothing
 from support.strategies import money
 
@@ -69,12 +80,37 @@ async def test_no_order_of_events_shows_by_search(
     seed: int, steps: list[Step], *, fenced: bool
 ) -> None:
     """The same, with orders that hypothesis looks for and would shrink."""
-    walk = Walk(Random(seed), fenced=fenced)  # noqa: S311 (repeatable)
+    walk = Walk(Random(seed), fenced=fenced, hold=HOLD_SECONDS)  # noqa: S311 (repeatable)
     for step in steps:
         await walk.take(step)
     await walk.rest()
     for region in walk.regions.stores:
         assert walk.regions.collection(region, PARTITION).total() == walk.auditor.sum
+
+
+async def walked_with_readers(seed: int, *, hold: float) -> Walk:
+    """Walk among readers whose pages are far apart."""
+    walk = Walk(Random(seed), hold=hold, reading=12)  # noqa: S311 (repeatable)
+    await walk.run(WALK_STEPS)
+    return walk
+
+
+@pytest.mark.parametrize("seed", range(15))
+async def test_readers_of_many_pages_see_no_merge(seed: int) -> None:
+    """A read whose pages are far apart, up to `read_max`, counts each change once."""
+    walk = await walked_with_readers(seed, hold=HOLD_SECONDS)
+    assert walk.reads >= 10
+
+
+@pytest.mark.parametrize("hold", [0.0, READ_MAX_SECONDS / 2])
+async def test_hold_is_needed(hold: float) -> None:
+    """Without a hold, or with one under `read_max`, some read is wrong within sixty seeds."""
+    for seed in range(TWIN_SEEDS):
+        try:
+            await walked_with_readers(seed, hold=hold)
+        except WrongTotal:
+            return
+    pytest.fail(f"a hold of {hold:g} s was not caught in {TWIN_SEEDS} seeds")
 
 
 @pytest.mark.parametrize("name", BROKEN)

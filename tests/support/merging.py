@@ -22,18 +22,22 @@ from compactor.plan import Plan, Rules, decide
 from compactor.views import Observed, observe
 from ledger.clock import Clock
 from ledger.core.entry import Entry, Item, Key, entry_item
+from ledger.core.errors import ReadTooSlow
 from ledger.core.ids import entry_id
 from ledger.leases.state import Held, LeaseRecord, lease_key, record_item
+from ledger.reader import read_collection
 from ledger.store.port import Absent, Check, Put, Store
 
 PARTITION = "counter"
 LEASE = "compactor"
 RULES = Rules(home=HOME, settle=10, fold_max=8, fold_min=2, fold_age=30, clean_min=2)
 RETRY_HORIZON_SECONDS = 5.0
+HOLD_SECONDS = 8.0
+READ_MAX_SECONDS = 7.0
 BASE = 4
 CHANGES_MAX = 60
 ROUNDS_MAX = 40
-Step = Literal["write", "retry", "deliver", "advance", "lead", "cut"]
+Step = Literal["write", "retry", "deliver", "advance", "lead", "cut", "read"]
 STEPS: Mapping[Step, int] = {
     "write": 12,
     "retry": 3,
@@ -41,6 +45,7 @@ STEPS: Mapping[Step, int] = {
     "advance": 12,
     "lead": 45,
     "cut": 3,
+    "read": 0,
 }
 """What may happen next, and how often in comparison."""
 
@@ -85,6 +90,22 @@ class Auditor:
         expected = sum(BASE**number for number in self._reached[region])
         if total != expected:
             raise WrongTotal(f"{region} counts otherwise than once: {_wrong(total, expected)}")
+
+    def reached(self, region: str) -> frozenset[int]:
+        """Return the changes that have reached a region by now."""
+        return frozenset(self._reached[region])
+
+    def judge(self, region: str, total: Decimal, *, since: frozenset[int]) -> None:
+        """Check what a reader got that began when `since` had reached its region."""
+        now = self._reached[region]
+        times = {number: int(total) // BASE**number % BASE for number in range(CHANGES_MAX + 1)}
+        wrong = {
+            number: counted
+            for number, counted in times.items()
+            if counted > (number in now) or (number in since and counted != 1)
+        }
+        if wrong:
+            raise WrongTotal(f"a reader in {region} counts otherwise than once: {wrong}")
 
     def _arrived(self, region: str, key: Key, item: Item | None) -> None:
         if item is not None and key[1] in self._numbers:
@@ -156,10 +177,14 @@ class Walk:
         fenced: bool = False,
         leaders: int = 3,
         rules: Rules = RULES,
+        hold: float = 0.0,
+        reading: int = 0,
     ) -> None:
         self.random = randomness
         self.method = method or Method()
         self.rules = rules
+        self.hold = hold
+        self.reading = reading
         self.clock = InstantClock()
         self.regions = Regions(randomness=randomness, page_items_max=randomness.choice((2, 3, 99)))
         self.auditor = Auditor(self.regions)
@@ -167,6 +192,8 @@ class Walk:
         self.fenced = fenced
         self.folds = 0
         self.deletes = 0
+        self.reads = 0
+        self._is_reading = False
         self._epoch = 0
         self._versions = 0
         self._turn = anyio.Lock()
@@ -182,7 +209,8 @@ class Walk:
 
     async def run(self, steps: int) -> None:
         """Take some random steps."""
-        for step in self.random.choices(list(STEPS), list(STEPS.values()), k=steps):
+        weights = {**STEPS, "read": self.reading}
+        for step in self.random.choices(list(weights), list(weights.values()), k=steps):
             await self.take(step)
 
     async def take(self, step: Step) -> None:
@@ -200,6 +228,9 @@ class Walk:
                 await self._lead()
             case "cut":
                 self._cut()
+            case "read":
+                if not self._is_reading:
+                    await self.read()
 
     async def write(self, region: str | None = None) -> None:
         """Write a change in some region; now and then as another tool would, under its own key."""
@@ -223,10 +254,31 @@ class Walk:
         if young:
             await self._put(self.random.choice(young))
 
+    async def read(self) -> None:
+        """Read a total as the library does, page by page, while anything happens in between."""
+        region = self.random.choice(list(self.regions.stores))
+        since = self.auditor.reached(region)
+        self._is_reading = True
+        try:
+            read = await read_collection(
+                self.regions.stores[region],
+                PARTITION,
+                clock=self.clock,
+                read_max=READ_MAX_SECONDS,
+                consistent=True,
+            )
+        except ReadTooSlow:
+            return
+        finally:
+            self._is_reading = False
+        self.reads += 1
+        self.auditor.judge(region, read.collection.total(), since=since)
+
     async def cycle(self, leader: Leader) -> Plan:
-        """Let a leader do a whole pass: observe, decide, delete, fold."""
+        """Let a leader do a whole pass: observe, hold, decide, delete, fold."""
         leader.forget()
         leader.seen = await self.method.observe(self.regions.stores, self.clock)
+        self.clock.pass_by(self.hold)
         plan = self._decide(leader.seen)
         await self._act(leader, leader.seen, plan)
         return plan
@@ -270,6 +322,8 @@ class Walk:
             self._elect(leader)
         elif leader.seen is None:
             leader.seen = await self.method.observe(self.regions.stores, self.clock)
+        elif self.clock.monotonic() < leader.seen.at + self.hold:
+            return
         elif not leader.todo:
             leader.todo = _steps(self._decide(leader.seen))
             if not leader.todo:
@@ -292,13 +346,15 @@ class Walk:
                 _is_nested.reset(token)
 
     async def _happen(self) -> None:
+        if self._is_reading:
+            await self.run(self.random.randrange(8))
         fate = self.random.randrange(20)
         if fate < 6:
             self._deliver()
         elif fate == 6:
             await self.write()
         elif fate == 7:
-            for _ in range(3):
+            for _ in range(self.random.randrange(1, 4)):
                 self.regions.deliver()
                 await self.cycle(self.leaders[-1])
             self.regions.deliver()
