@@ -4,6 +4,7 @@ Of any number of instances one leads; the others wait, and take over within one 
 leader dies. A stop (SIGTERM) is obeyed between steps; a kill at any moment leaves nothing to mend.
 """
 
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,6 +31,7 @@ from ledger.store.port import Store
 __all__ = ["Compactor", "Report"]
 
 _OWNER_BITS = 48
+log = logging.getLogger(__name__)
 
 
 class Compactor:
@@ -170,9 +172,14 @@ class Compactor:
         """Wait for the lease in short turns, so that a stop is obeyed."""
         home, turn = self.settings.home, lease.terms.poll_seconds
         started = self._clock.monotonic()
+        leader: str | None = None
         while True:
             outcome = await lease.acquire(wait_seconds=0)
             leads = isinstance(outcome, Held)
+            if outcome.owner != leader:
+                leader = outcome.owner
+                state = "leading" if leads else "waiting: another instance leads"
+                log.info("%s (%s, epoch %d)", state, leader, outcome.epoch)
             self.metrics.leads(home, leading=leads, epoch=outcome.epoch)
             if leads or stop.is_set():
                 return outcome
