@@ -9,9 +9,12 @@
                                                horizon ends --> OutcomeUnknown, with the entry
 """
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
+
+import anyio
 
 from ledger.clock import Clock
 from ledger.core.capacity import item_size
@@ -92,12 +95,13 @@ class Writer:
 
     async def _put(self, planned: Planned) -> Entry:
         outcome = await self._until_known(lambda: self._store.write(planned.put), [planned])
-        if isinstance(outcome, Rejected):
-            found = outcome.found[0]
-            # Gone between the check and the answer is no case: entries are deleted only when
-            # older than `settle`, long after the last try.
-            return confirmed(planned.entry, found) if found else planned.entry
-        return planned.entry
+        if isinstance(outcome, Applied):
+            return planned.entry
+        # Not every engine hands back the item that was in the way.
+        found = outcome.found[0] or await self._store.get(planned.put.key)
+        if found is None:
+            raise _unknown([planned], "an item was in the way and is gone", 1, together=False)
+        return confirmed(planned.entry, found)
 
     async def _until_known(
         self,
@@ -114,9 +118,10 @@ class Writer:
         fresh = not any(one.keyed for one in planned)
         tries, cause = 0, "the retry horizon passed before its turn came"
         while fresh or self._clock.now() <= horizon:
+            left = math.inf if fresh else (horizon - self._clock.now()).total_seconds()
             fresh = False
             tries += 1
-            outcome = await self._attempt(attempt, known_unsent=tries == 1)
+            outcome = await self._attempt(attempt, left, known_unsent=tries == 1)
             if not isinstance(outcome, Unknown):
                 return outcome
             cause = outcome.cause
@@ -127,14 +132,22 @@ class Writer:
         raise _unknown(planned, cause, tries, together=together)
 
     @staticmethod
-    async def _attempt(attempt: Callable[[], Awaitable[Outcome]], *, known_unsent: bool) -> Outcome:
-        """Make one attempt; after an unknown one a plain failure leaves the fate unknown."""
+    async def _attempt(
+        attempt: Callable[[], Awaitable[Outcome]], left_seconds: float, *, known_unsent: bool
+    ) -> Outcome:
+        """Make one attempt; after an unknown one a plain failure leaves the fate unknown.
+
+        The store's own tries within it are cut off at the retry horizon: no request that was
+        signed later may be in flight when `settle` takes the id for dead.
+        """
         try:
-            return await attempt()
+            with anyio.move_on_after(left_seconds):
+                return await attempt()
         except StoreError as error:
             if known_unsent:
                 raise
             return Unknown(str(error))
+        return Unknown("cut off at the retry horizon")
 
     async def _write_all(self, planned: Sequence[Planned]) -> None:
         """Write entries on their own: batches, and conditional puts where a key may conflict."""

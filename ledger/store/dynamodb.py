@@ -8,12 +8,14 @@ what may be repeated is decided here, by what is known of the failed attempt:
 - refused (credentials, table, request): raised at once.
 """
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import anyio
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -21,6 +23,7 @@ from botocore.exceptions import (
     EndpointConnectionError,
     HTTPClientError,
     ProxyConnectionError,
+    ReadTimeoutError,
 )
 
 from ledger.clock import Clock, SystemClock, system_random
@@ -79,9 +82,11 @@ class DynamoStore:
         backoff: Backoff,
         clock: Clock,
         randomness: Random,
+        attempt_seconds: float = math.inf,
         on_retry: Callable[[str, str], None] = lambda _operation, _cause: None,
     ) -> None:
         self.region = region
+        self._attempt_seconds = attempt_seconds
         self._client = client
         self._table = table
         self._backoff = backoff
@@ -210,7 +215,12 @@ class DynamoStore:
 
     async def _send(self, operation: str, request: requests.Request) -> Response:
         method: Callable[..., Awaitable[Response]] = getattr(self._client, operation)
-        response = await method(**request)
+        response: Response | None = None
+        # The SDK's time-outs are per connection and per read: an answer that drips has no end.
+        with anyio.move_on_after(self._attempt_seconds):
+            response = await method(**request)
+        if response is None:
+            raise ReadTimeoutError(endpoint_url=f"{self.region}, {operation}")
         headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         kind = headers.get("content-type", "json")
         if "json" not in kind:
@@ -323,21 +333,24 @@ async def open_store(
         max_pool_connections=CONNECTIONS_MAX,
         parameter_validation=False,
     )
-    try:
-        session = AioSession(profile=described.profile)
-        client = session.create_client(
-            "dynamodb", config=config, **client_options(region, described)
-        )
-        async with client as opened:
-            store = DynamoStore(
-                opened,
-                region=region,
-                table=settings.table,
-                backoff=Backoff(),
-                clock=clock,
-                randomness=randomness or system_random(),
-                on_retry=lambda operation, cause: metrics.retry(region, operation, cause),
+    async with AsyncExitStack() as stack:
+        try:
+            session = AioSession(profile=described.profile)
+            client = session.create_client(
+                "dynamodb", config=config, **client_options(region, described)
             )
-            yield MeteredStore(store, metrics=metrics, clock=clock)
-    except BotoCoreError as error:
-        raise from_botocore(error, region=region, table=settings.table) from error
+            opened = await stack.enter_async_context(client)
+        except BotoCoreError as error:
+            raise from_botocore(error, region=region, table=settings.table) from error
+        store = DynamoStore(
+            opened,
+            region=region,
+            table=settings.table,
+            backoff=Backoff(),
+            clock=clock,
+            randomness=randomness or system_random(),
+            # To connect, or wait for a free connection, and to be answered.
+            attempt_seconds=2 * settings.request_timeout,
+            on_retry=lambda operation, cause: metrics.retry(region, operation, cause),
+        )
+        yield MeteredStore(store, metrics=metrics, clock=clock)

@@ -4,6 +4,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from support.ledgers import (
     InstantClock,
     changes,
     count_items,
+    make_settings,
     make_writer,
     replicate,
     two_regions,
@@ -49,6 +51,7 @@ from ledger.store.faults import (
     Slow,
 )
 from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Outcome, Rejected, Write
 from ledger.writer import Writer
 
 SLOW_DOWN = Raises(Throttled("slow down"))
@@ -656,3 +659,45 @@ async def test_entries_say_where_they_were_written() -> None:
         written += await writer.record_many([Change("c", 1)])
 
     assert [entry.region for entry in written] == [HOME, AWAY]
+
+
+# The last moment of a retry
+
+
+class SilentStore(MemoryStore):
+    """A store that takes a write and never says what became of it."""
+
+    async def write(self, write: Write) -> Outcome:
+        """Wait until cancelled."""
+        del write
+        await anyio.sleep_forever()
+        raise AssertionError("nobody wakes it")
+
+
+async def test_a_keyed_try_is_cut_off_at_the_retry_horizon() -> None:
+    """The store's own repeats end at the horizon, when `settle` takes the id for dead."""
+    clock = InstantClock()
+    writer = make_writer(SilentStore(HOME), clock=clock)
+    at = clock.now() - timedelta(seconds=make_settings().retry_horizon) + timedelta(seconds=0.05)
+
+    with pytest.raises(OutcomeUnknown, match="cut off at the retry horizon"):
+        await writer.record(Change("c", 1, key="k", at=at))
+
+
+class ForgetfulStore(MemoryStore):
+    """A store like an engine that does not hand back the item that was in the way."""
+
+    async def write(self, write: Write) -> Outcome:
+        """Write, but tell nothing of what failed."""
+        outcome = await super().write(write)
+        return Rejected({0: None}) if isinstance(outcome, Rejected) else outcome
+
+
+async def test_a_conflict_shows_even_if_the_engine_hands_back_no_item() -> None:
+    """The item in the way is read, not taken for our own."""
+    writer, at = make_writer(ForgetfulStore(HOME)), START
+    await writer.record(Change("c", 1, key="k", at=at))
+
+    assert (await writer.record(Change("c", 1, key="k", at=at))).change == 1
+    with pytest.raises(KeyConflict):
+        await writer.record(Change("c", 2, key="k", at=at))

@@ -550,7 +550,7 @@ class FakeClient:
         self.closed = True
 
 
-def store_of(client: FakeClient) -> DynamoStore:
+def store_of(client: FakeClient, *, attempt_seconds: float = 60.0) -> DynamoStore:
     """Return a store over a fake client."""
     return DynamoStore(
         client,
@@ -559,6 +559,7 @@ def store_of(client: FakeClient) -> DynamoStore:
         backoff=Backoff(),
         clock=InstantClock(),
         randomness=Random(7),  # noqa: S311
+        attempt_seconds=attempt_seconds,
     )
 
 
@@ -683,3 +684,19 @@ async def test_ledger_over_the_wire_counts_once(lost: int) -> None:
     assert table.ids[: lost + 1] == [entry.id] * (lost + 1)
     assert sample(book.metrics, "ledger_writes_total", outcome="unknown") == lost
     assert sample(book.metrics, "ledger_errors_total", kind="KeyConflict") == 1
+
+
+async def test_an_answer_that_never_ends_is_unknown() -> None:
+    """An answer that drips keeps every time-out of the SDK happy; the attempt ends all the same."""
+
+    class Dripping(FakeClient):
+        async def put_item(self, **_request: Any) -> Mapping[str, Any]:
+            self.calls += 1
+            await anyio.sleep_forever()
+            raise AssertionError("nobody wakes it")
+
+    client = Dripping()
+    store = store_of(client, attempt_seconds=0.01)
+
+    assert isinstance(await store.write(Put(ITEM)), Unknown)
+    assert client.calls == 1
