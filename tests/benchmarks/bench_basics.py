@@ -11,7 +11,7 @@ of DynamoDB's rules, as charged in the home region; each further replica charges
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, not by py
 
 from support import naive_merge
 from support.engines import REGIONS, bare_table
-from support.worlds import merge_all, open_ledgers
+from support.worlds import merge_all
 
 from compactor import Compactor
 from ledger import Ledger
@@ -93,8 +93,9 @@ async def measure(engine: EngineName, sizes: Sizes) -> list[Figure]:
     """Measure everything."""
     async with _one_region(engine) as settings:
         figures = [await _single_writes(settings, sizes), await _many_writes(settings, sizes)]
-    figures += await _totals(engine, sizes)
-    return [*figures, *await _merging(engine, sizes)]
+    async with _three_regions(engine) as (world, settings):
+        figures += await _totals(world, settings, sizes)
+        return [*figures, *await _merging(world, settings, sizes)]
 
 
 @asynccontextmanager
@@ -165,17 +166,15 @@ async def _many_writes(settings: Settings, sizes: Sizes) -> Figure:
     return Figure("record_many", "changes/s", rates[0], "boto3 batch_writer", rates[1])
 
 
-async def _totals(engine: EngineName, sizes: Sizes) -> list[Figure]:
+async def _totals(world: LocalGlobalTable, settings: Settings, sizes: Sizes) -> list[Figure]:
     """Read a counter of so many entries before and after it is merged."""
     registry = CollectorRegistry()
-    async with _merging_world(engine) as (world, settings), open_ledgers(settings) as ledgers:
-        ledger = Ledger.open(settings, registry=registry)
-        await ledgers[HOME].record_many([("total", 1)] * sizes.entries)
+    async with Ledger.open(settings, registry=registry) as ledger:
+        await ledger.record_many([("total", 1)] * sizes.entries)
         await world.settled()
-        async with ledger:
-            before = await _read(ledger, registry, sizes)
-            await merge_all(world, Compactor(settings))
-            after = await _read(ledger, registry, sizes)
+        before = await _read(ledger, registry, sizes)
+        await merge_all(world, Compactor(settings))
+        after = await _read(ledger, registry, sizes)
     name, unmerged = f"total of {sizes.entries:,} entries", "the same, not merged"
     return [
         Figure(f"{name}, merged", "reads/s", after[0], unmerged, before[0]),
@@ -194,10 +193,10 @@ async def _read(ledger: Ledger, registry: CollectorRegistry, sizes: Sizes) -> tu
     return rate, (_units(registry, "read") - before) / reads
 
 
-async def _merging(engine: EngineName, sizes: Sizes) -> list[Figure]:
-    """Write and merge round after round, by the compactor and in the usual way."""
-    ours = await _merged(engine, sizes, _by_compactor)
-    usual = await _merged(engine, sizes, _by_usual_merge)
+async def _merging(world: LocalGlobalTable, settings: Settings, sizes: Sizes) -> list[Figure]:
+    """Write and merge round after round, by the compactor and then in the usual way."""
+    ours = await _merged(world, settings, sizes, "ours", _by_compactor)
+    usual = await _merged(world, settings, sizes, "usual", _by_usual_merge)
     name = f"merge, {sizes.counters} x {sizes.entries} entries, {sizes.rounds} rounds"
     one_transaction = "entries and net in one transaction"
     return [
@@ -209,14 +208,14 @@ async def _merging(engine: EngineName, sizes: Sizes) -> list[Figure]:
 Merging = Callable[[LocalGlobalTable, Settings, CollectorRegistry, list[str]], Awaitable[None]]
 
 
-async def _merged(engine: EngineName, sizes: Sizes, merge: Merging) -> tuple[float, float]:
+async def _merged(
+    world: LocalGlobalTable, settings: Settings, sizes: Sizes, name: str, merge: Merging
+) -> tuple[float, float]:
     """Return entries merged a second, waits of the method included, and write units a change."""
     registry, spent = CollectorRegistry(), 0.0
-    counters = [f"merge-{number}" for number in range(sizes.counters)]
+    counters = [f"{name}-{number}" for number in range(sizes.counters)]
     changes = [(counter, 1) for counter in counters for _ in range(sizes.entries)]
-    async with _merging_world(engine) as (world, settings), AsyncExitStack() as stack:
-        opening = Ledger.open(settings, registry=registry)
-        ledger = await stack.enter_async_context(opening)
+    async with Ledger.open(settings, registry=registry) as ledger:
         for _ in range(sizes.rounds):
             await ledger.record_many(changes)
             await world.settled()
@@ -251,7 +250,7 @@ async def _by_usual_merge(
 
 
 @asynccontextmanager
-async def _merging_world(
+async def _three_regions(
     engine: EngineName,
 ) -> AsyncIterator[tuple[LocalGlobalTable, Settings]]:
     """Run a table of three regions, all of which the compactor has to read."""
