@@ -73,9 +73,13 @@ def _seconds(value: object) -> float:
         value = float(match[1]) * _UNIT_SECONDS[match[2]]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _rule(_DURATION_RULE)
-    if not math.isfinite(value) or value < 0:
+    try:
+        seconds = float(value)
+    except OverflowError:  # an int of hundreds of digits
+        raise _rule(_DURATION_RULE) from None
+    if not math.isfinite(seconds) or seconds < 0:
         raise _rule(_DURATION_RULE)
-    return float(value)
+    return seconds
 
 
 def _no_boolean(value: object) -> object:
@@ -110,6 +114,7 @@ class Region(_Group):
         try:
             parts = urlsplit(endpoint)
             usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+            usable = usable and endpoint.isprintable()
         except ValueError:
             usable = False
         if not usable:

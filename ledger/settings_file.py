@@ -30,6 +30,12 @@ NESTING_MAX = 8
 """Deeper than any setting: bounds the walk through a file whose aliases form a ring."""
 VALUE_SHOWN_CHARACTERS_MAX = 60
 
+_MAPPING_TAG = "tag:yaml.org,2002:map"
+_NAME_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
+# What PyYAML raises, beside its own errors, for a value that its tag does not fit (`!!int ""`), a
+# date such as 2026-13-45, or bytes that are no UTF-8.
+_YAML_FAULTS = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError)
+
 Location = tuple[str | int, ...]
 
 
@@ -144,7 +150,7 @@ def _parse(name: str, content: bytes) -> tuple[dict[str, Any], dict[Location, in
         node = loader.get_single_node()
         if node is None:
             return {}, {}
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(node, yaml.MappingNode) or node.tag != _MAPPING_TAG:
             raise SettingsError(f"{name}, line 1: settings are `name: value` pairs")
         lines = dict(_walk(name, node, ()))
         return loader.construct_document(node), lines
@@ -152,8 +158,9 @@ def _parse(name: str, content: bytes) -> tuple[dict[str, Any], dict[Location, in
         mark = error.problem_mark or error.context_mark
         where = f"{name}, line {mark.line + 1}" if mark else name
         raise SettingsError(f"{where}: not YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError) as error:
-        # A ValueError comes from a date such as 2026-13-45, and from bytes that are no UTF-8.
+    except RecursionError:
+        raise SettingsError(f"{name}: not settings: nested too deeply") from None
+    except _YAML_FAULTS as error:
         raise SettingsError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
 
 
@@ -161,7 +168,8 @@ def _walk(name: str, node: yaml.Node, location: Location) -> Iterator[tuple[Loca
     """Yield each location below a node with its line.
 
     Raises:
-        SettingsError: a key appears twice (YAML's own loader would silently take the last).
+        SettingsError: a key appears twice (YAML's own loader would silently take the last), or
+            is not text: unquoted, `on` is a boolean and `1` a number.
     """
     if len(location) >= NESTING_MAX:
         return
@@ -173,6 +181,11 @@ def _walk(name: str, node: yaml.Node, location: Location) -> Iterator[tuple[Loca
         seen: dict[str, int] = {}
         for key, value in node.value:
             text, line = str(key.value), key.start_mark.line + 1
+            if key.tag not in _NAME_TAGS:
+                shown = repr(text) if isinstance(key, yaml.ScalarNode) else "a list or mapping"
+                raise SettingsError(
+                    f"{name}, line {line}: a name is text, not {shown}: put it in quotes"
+                )
             if text in seen:
                 raise SettingsError(
                     f"{name}, line {line}: {text!r} is there twice, first in line {seen[text]}"

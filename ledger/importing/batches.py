@@ -14,6 +14,7 @@ arrives or how many days later the file is imported again.
 
 import hashlib
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +22,7 @@ from itertools import islice
 
 from ledger.core import keys
 from ledger.core.capacity import item_size, write_units
-from ledger.core.entry import Entry, Item, Key, entry_item
+from ledger.core.entry import Entry, Item, Key, damaged, entry_item
 from ledger.core.ids import SUFFIX_BITS, EntryId, entry_id
 from ledger.importing.form import BATCH_ROWS
 from ledger.importing.rows import BadRow, Row
@@ -30,6 +31,7 @@ from ledger.store.port import Absent, Put
 NUMBER_DIGITS = 8
 BATCHES_MAX = 10**NUMBER_DIGITS
 DIGEST_BYTES = 8
+_NUMBER = re.compile(rf"#([0-9]{{{NUMBER_DIGITS}}})\Z", flags=re.ASCII)
 _MICROSECOND = timedelta(microseconds=1)
 
 ShardsAt = Callable[[str, datetime], int]
@@ -119,8 +121,15 @@ def units_of(actions: Sequence[Put]) -> int:
 
 
 def batch_number(marker: Item) -> int:
-    """Return the number of the batch that a marker stands for."""
-    return int(marker["sk"]["S"].rpartition("#")[2])
+    """Return the number of the batch that a marker stands for.
+
+    Raises:
+        DamagedItem: its key is in no form of ours: read as some number, it would leave out a batch.
+    """
+    number = _NUMBER.search(marker["sk"]["S"])
+    if number is None:
+        raise damaged(marker, f"a marker ends in # and {NUMBER_DIGITS} digits")
+    return int(number[1])
 
 
 def columns_of(marker: Item) -> str:
