@@ -146,7 +146,8 @@ def history(
     console = Console()
     console.print(f"{counter} in {now.region}: total {amounts.to_text(now.value)}", markup=False)
     if now.merged:
-        console.print(f"{now.merged:,} older entries are merged into the net change")
+        older = "1 older entry is" if now.merged == 1 else f"{now.merged:,} older entries are"
+        console.print(f"{older} merged into the net change", highlight=False)
     console.print(_history_table(entries))
     if more:
         console.print(f"there are more: go on with --after '{entries[-1].id}'", markup=False)

@@ -85,7 +85,8 @@ class Desk:
     def write_settings(self, settings: Settings, name: str = "regions.yaml") -> Path:
         """Write settings for the commands."""
         path = self.folder / name
-        path.write_text(yaml.safe_dump(settings.model_dump(mode="json")), encoding="utf-8")
+        content = yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
+        path.write_text(content, encoding="utf-8")
         return path
 
     def run(

@@ -1,0 +1,206 @@
+"""The commands as a user runs them, on a local global table: changes, totals, tables, imports."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import boto3
+import pytest
+from support.commands import COLUMNS, Desk, Ran, command_line, environment, run_command
+from support.killing import running
+
+ENTRY_ID = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#[0-9a-f]{16}"
+AWS = shutil.which("aws")
+AWS_SECONDS_MAX = 60.0
+
+
+def objects(ran: Ran) -> list[dict[str, Any]]:
+    """Return the JSON objects that a command printed, one a line."""
+    assert ran.status == 0, ran.errors
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def test_changes_recorded_in_two_regions_are_totalled_in_all(desk: Desk) -> None:
+    """`record` in two regions, then `total --everywhere`: the same sum in each region."""
+    said = desk.run("ledger", "record", "shop", "-2.50", "--note", "refund")
+    assert said.status == 0, said.errors
+    assert re.fullmatch(rf"shop: -2\.5 recorded in us-east-1 as {ENTRY_ID}\n", said.out)
+    (entry,) = objects(
+        desk.run("ledger", "record", "shop", "10", "--region", "eu-west-1", "--json")
+    )
+    assert (entry["change"], entry["region"]) == ("10", "eu-west-1")
+    desk.settle()
+    found = objects(desk.run("ledger", "total", "shop", "--everywhere", "--json"))
+    assert [one["region"] for one in found] == list(desk.world.regions)
+    assert {(one["value"], one["entries"]) for one in found} == {("7.5", 2)}
+    table = desk.run("ledger", "total", "shop", "other", "--everywhere").out
+    rows = [line.split() for line in table.splitlines() if line.split()[:1] == ["shop"]]
+    assert [row[1:3] for row in rows] == [[region, "7.5"] for region in desk.world.regions]
+    assert max(map(len, table.splitlines())) <= COLUMNS
+
+
+def test_history_shows_entries_in_order_and_goes_on_after_one(desk: Desk) -> None:
+    """`history` lists entries oldest first, and `--after` with the id it names shows the rest."""
+    for change in ("1", "2", "3"):
+        assert desk.run("ledger", "record", "story", change, "--note", f"no. {change}").status == 0
+    found = objects(desk.run("ledger", "history", "story", "--json"))
+    assert [one["change"] for one in found] == ["1", "2", "3"]
+    assert [one["note"] for one in found] == ["no. 1", "no. 2", "no. 3"]
+    page = desk.run("ledger", "history", "story", "--limit", "2")
+    assert page.status == 0, page.errors
+    assert "story in us-east-1: total 6" in page.out
+    (after,) = re.findall(rf"go on with --after '({ENTRY_ID})'", page.out.replace("\n", ""))
+    (rest,) = objects(desk.run("ledger", "history", "story", "--after", after, "--json"))
+    assert rest == found[2]
+
+
+def test_a_merged_counter_says_so(desk: Desk) -> None:
+    """After `compactor run --once` the history names what was merged, and the total stays."""
+    quick = desk.settings(
+        settle=0.2, hold=0.05, retry_horizon=0.05, compactor={"fold_min": 1, "lease": 2,
+                                                             "heartbeat": 0.5, "name": "quick"},
+    )  # fmt: skip
+    config = str(desk.write_settings(quick, "quick.yaml"))
+    assert desk.run("ledger", "record", "merged", "4").status == 0
+    desk.settle()
+    ran = desk.run("compactor", "run", "--once", "--config", config)
+    assert ran.status == 0, ran.errors
+    assert re.search(r"[1-9]\d* entries merged", ran.out)
+    desk.settle()
+    (found,) = objects(desk.run("ledger", "total", "merged", "--json"))
+    assert (found["value"], found["merged"]) == ("4", 1)
+    assert "1 older entry is merged" in desk.run("ledger", "history", "merged").out
+    shown = desk.run("compactor", "status", "--config", config)
+    assert shown.status == 0, shown.errors
+    assert all(region in shown.out for region in desk.world.regions)
+    assert "nobody just now" in shown.out
+
+
+def test_an_import_from_standard_input_counts_each_row_once(desk: Desk) -> None:
+    """`ledger import -` twice over the same bytes: the sums of one, and it says so."""
+    content = "account,amount\nin-1,1.25\nin-2,-3\nin-1,0.75\n"
+    options = ("--format", "csv", "--counter", "account", "--change", "amount")
+    for expected in ("3 rows", "already there"):
+        ran = desk.run("ledger", "import", "-", *options, stdin=content)
+        assert ran.status == 0, ran.errors
+        assert expected in ran.out
+    found = objects(desk.run("ledger", "total", "in-1", "in-2", "--json"))
+    assert [one["value"] for one in found] == ["2", "-3"]
+
+
+def test_a_table_is_made_shown_and_deleted(desk: Desk) -> None:
+    """`ledger table create` twice, `status`, then `delete`, which asks for the table's name."""
+    config = ("--config", str(desk.write_settings(desk.settings(table="second"), "second.yaml")))
+    before = desk.run("ledger", "table", "status", *config)
+    assert (before.status, "it is in none of the regions" in before.errors) == (1, True)
+    made = desk.run("ledger", "table", "create", *config)
+    assert made.status == 0, made.errors
+    again = desk.run("ledger", "table", "create", *config)
+    assert (again.status, again.out) == (0, "table second: nothing to do\n")
+    shown = desk.run("ledger", "table", "status", *config)
+    assert shown.status == 0, shown.errors
+    assert "us-east-1 (home)" in shown.out
+    assert max(map(len, shown.out.splitlines())) <= COLUMNS
+    refused = desk.run("ledger", "table", "delete", *config)
+    assert (refused.status, "confirm with --confirm second" in refused.errors) == (1, True)
+    deleted = desk.run("ledger", "table", "delete", "--confirm", "second", *config)
+    assert deleted.status == 0, deleted.errors
+    assert desk.run("ledger", "table", "status", *config).status == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """A running `ledger local up`: where it runs, and what it printed."""
+
+    folder: Path
+    said: str
+
+    def exported(self) -> dict[str, str]:
+        """Return the variables that it tells its user to export."""
+        lines = re.findall(r"^export (.*)$", self.said, flags=re.MULTILINE)
+        pairs = (pair.partition("=")[::2] for line in lines for pair in line.split())
+        return dict(pairs)
+
+    def run(self, command: str, *arguments: str) -> Ran:
+        """Run a command with what it printed exported."""
+        return run_command(command, *arguments, folder=self.folder, variables=self.exported())
+
+
+@asynccontextmanager
+async def local_up(folder: Path) -> AsyncIterator[Up]:
+    """Run `ledger local up` until the block ends, then stop it as Ctrl-C does."""
+    words = command_line(
+        "ledger", "local", "up", "--regions", "us-east-1,eu-west-1",
+        "--lag", "10ms", "--jitter", "20ms", "--write-config", "regions.yaml",
+    )  # fmt: skip
+    async with running(words, folder) as process:
+        await process.says("Ctrl-C stops it.")
+        yield Up(folder, process.said())
+        process.process.send_signal(signal.SIGINT)
+        assert await process.ends() == 0, process.said()
+        assert process.said().endswith("stopped\n")
+
+
+async def test_local_up_is_paused_and_healed_by_commands(tmp_path: Path) -> None:
+    """Commands find the running table by themselves; a paused pair holds changes until healed."""
+    async with local_up(tmp_path) as up:
+        assert up.run("ledger", "local", "pause", "us-east-1", "eu-west-1").status == 0
+        assert up.run("ledger", "record", "held", "5").status == 0
+        shown = up.run("ledger", "local", "status")
+        assert shown.status == 0, shown.errors
+        assert re.search(r"us-east-1\W+eu-west-1\W+paused\W+1\b", shown.out), shown.out
+        away = ("total", "held", "--region", "eu-west-1", "--json")
+        assert [one["value"] for one in objects(up.run("ledger", *away))] == ["0"]
+        healed = up.run("ledger", "local", "heal")
+        assert (healed.status, "paused" in healed.out) == (0, False)
+        shown_home = objects(up.run("ledger", "total", "held", "--json"))
+        assert [one["value"] for one in shown_home] == ["5"]
+        check_plain_boto3(up)
+    assert not (tmp_path / ".local/state/ledger/local.json").exists()
+    gone = run_command("ledger", "local", "status", folder=tmp_path)
+    assert gone.status == 1
+    assert "start one with `ledger local up`" in gone.errors
+
+
+def check_plain_boto3(up: Up) -> None:
+    """Put and read an item with nothing but boto3 and the endpoint that was printed."""
+    (away,) = re.findall(r"^eu-west-1 +(\S+)$", up.said, flags=re.MULTILINE)
+    client = boto3.client(
+        "dynamodb", region_name="eu-west-1", endpoint_url=away,
+        aws_access_key_id="local", aws_secret_access_key="local",
+    )  # fmt: skip
+    item = {"pk": {"S": "foreign"}, "sk": {"S": "a458fc3d"}, "change": {"N": "7"}}
+    client.put_item(TableName="ledger", Item=item)
+    key = {name: item[name] for name in ("pk", "sk")}
+    assert client.get_item(TableName="ledger", Key=key)["Item"] == item
+    client.close()
+    (counted,) = objects(up.run("ledger", "total", "foreign", "--region", "eu-west-1", "--json"))
+    assert counted["value"] == "7"
+
+
+@pytest.mark.skipif(AWS is None, reason="the AWS CLI (`aws`) is not installed")
+async def test_the_printed_line_for_the_aws_cli_works(tmp_path: Path) -> None:
+    """With what `ledger local up` says to export, its line for the AWS CLI shows the table."""
+    async with local_up(tmp_path) as up:
+        await anyio.to_thread.run_sync(check_the_aws_cli, up, str(AWS))
+
+
+def check_the_aws_cli(up: Up, aws: str) -> None:
+    """Run the line that was printed for the AWS CLI, with what it says to export."""
+    (line,) = re.findall(r"^aws (.*)$", up.said, flags=re.MULTILINE)
+    ran = subprocess.run(
+        [aws, *line.split()], env=environment(up.folder, **up.exported()), capture_output=True,
+        text=True, timeout=AWS_SECONDS_MAX, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    table = json.loads(ran.stdout)["Table"]
+    assert (table["TableName"], table["TableStatus"]) == ("ledger", "ACTIVE")
+    assert [replica["RegionName"] for replica in table["Replicas"]] == ["eu-west-1"]
