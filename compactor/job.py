@@ -6,8 +6,8 @@ leader dies. A stop (SIGTERM) is obeyed between steps; a kill at any moment leav
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from random import Random
 
 import anyio
@@ -18,11 +18,12 @@ from compactor.metrics import CompactorMetrics
 from compactor.passes import Pass, not_led, rules_of
 from compactor.plan import Rules
 from compactor.report import Report
+from compactor.views import RegionUnreadable, check_home
 from compactor.waiting import sleep_or_stop
 from ledger.clock import Clock, SystemClock, system_random
-from ledger.core.errors import LeaseLost, SettingsError, StoreError
+from ledger.core.errors import DamagedItem, LeaseLost, LedgerError, SettingsError, StoreError
 from ledger.leases.lease import Lease
-from ledger.leases.state import Held, LeaseTerms, NotHeld
+from ledger.leases.state import Held, LeaseTerms, NotHeld, lease_key
 from ledger.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.dynamodb import open_store
@@ -74,12 +75,18 @@ class Compactor:
         stop = stop or anyio.Event()
         terms = self.settings.compactor
         wait = terms.lease + terms.heartbeat if wait_seconds is None else wait_seconds
-        async with self._open_stores() as stores:
-            lease = self._lease(stores)
-            outcome = await self._acquire(lease, wait, stop)
-            if isinstance(outcome, NotHeld):
-                return not_led(outcome.owner, outcome.epoch)
-            return await self._lead(stores, lease, stop, rules_of(self.settings))
+        with self._counting_errors():
+            async with self._open_stores() as stores:
+                try:
+                    lease = await self._lease(stores)
+                except RegionUnreadable as error:
+                    self.metrics.unreadable(error.region)
+                    self.metrics.passed("waiting", seconds=0.0)
+                    return Report(led=False, unreadable=error.region, is_whole=False)
+                outcome = await self._acquire(lease, wait, stop)
+                if isinstance(outcome, NotHeld):
+                    return not_led(outcome.owner, outcome.epoch)
+                return await self._lead(stores, lease, stop, rules_of(self.settings))
 
     async def run_every(
         self,
@@ -91,19 +98,19 @@ class Compactor:
     ) -> None:
         """Lead whenever it can and do a pass every so many seconds, until told to stop.
 
-        Errors that may pass (a region down, a lost lease, throttling) are handed to `on_error`
-        and counted; it goes on.
+        Errors that may pass (a region down, a lost lease, throttling, a lease item that somebody
+        damaged and may mend) are handed to `on_error` and counted; it goes on.
         """
         stop = stop or anyio.Event()
         async with self._open_stores() as stores:
             while not stop.is_set():
-                lease = self._lease(stores)
                 try:
-                    outcome = await self._acquire(lease, None, stop)
-                    if isinstance(outcome, Held):
-                        await self._lead_on(stores, lease, every_seconds, stop, on_report)
-                except (LeaseLost, StoreError) as error:
-                    self.metrics.error(error)
+                    with self._counting_errors():
+                        lease = await self._lease(stores)
+                        outcome = await self._acquire(lease, None, stop)
+                        if isinstance(outcome, Held):
+                            await self._lead_on(stores, lease, every_seconds, stop, on_report)
+                except (LeaseLost, StoreError, DamagedItem) as error:
                     on_error(error)
                     await sleep_or_stop(self._clock, every_seconds, stop)
 
@@ -125,12 +132,13 @@ class Compactor:
             raise SettingsError(f"{target} is the home region already")
         stop = stop or anyio.Event()
         rules = rules_of(self.settings, move_to=target)
-        async with self._open_stores() as stores:
-            lease = self._lease(stores)
-            outcome = await self._acquire(lease, None, stop)
-            if isinstance(outcome, NotHeld):
-                return not_led(outcome.owner, outcome.epoch)
-            return await self._move(stores, lease, stop, rules)
+        with self._counting_errors():
+            async with self._open_stores() as stores:
+                lease = await self._lease(stores)
+                outcome = await self._acquire(lease, None, stop)
+                if isinstance(outcome, NotHeld):
+                    return not_led(outcome.owner, outcome.epoch)
+                return await self._move(stores, lease, stop, rules)
 
     async def _move(
         self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
@@ -155,8 +163,19 @@ class Compactor:
                 await self._clock.sleep(lease.terms.poll_seconds)
             return report
 
-    def _lease(self, stores: Mapping[str, Store]) -> Lease:
+    async def _lease(self, stores: Mapping[str, Store]) -> Lease:
+        """Return the lease to contend for.
+
+        Where the home region shows none yet, it may just not have arrived: then every region is
+        asked, lest two homes begin at once.
+
+        Raises:
+            LeaseLost: a region shows it as another home's.
+            RegionUnreadable: a region that might show it cannot be read.
+        """
         compactor = self.settings.compactor
+        if await stores[self.settings.home].get(lease_key(compactor.name)) is None:
+            await check_home(stores, compactor.name, home=self.settings.home)
         return Lease(
             stores[self.settings.home],
             compactor.name,
@@ -243,6 +262,7 @@ class Compactor:
     async def _pass(
         self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
     ) -> Report:
+        started = self._clock.monotonic()
         one = Pass(
             stores,
             lease,
@@ -253,7 +273,19 @@ class Compactor:
             metrics=self.metrics,
             stop=stop,
         )
-        return await one.run()
+        try:
+            return await one.run()
+        except LedgerError:
+            self.metrics.passed("failed", seconds=self._clock.monotonic() - started)
+            raise
+
+    @contextmanager
+    def _counting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except LedgerError as error:
+            self.metrics.error(error)
+            raise
 
     @asynccontextmanager
     async def _open_stores(self) -> AsyncIterator[Mapping[str, Store]]:

@@ -24,7 +24,14 @@ from compactor.report import Report
 from compactor.views import Observed, RegionUnreadable, check_home, observe
 from compactor.waiting import sleep_or_stop
 from ledger.clock import Clock
-from ledger.core.errors import AmountOverflow, DamagedItem, LeaseLost, LedgerError, StoreError
+from ledger.core.errors import (
+    AmountOverflow,
+    DamagedItem,
+    LeaseLost,
+    LedgerError,
+    RequestRefused,
+    StoreError,
+)
 from ledger.leases.lease import Lease
 from ledger.settings import Settings
 from ledger.store.metered import outcome_name
@@ -108,7 +115,13 @@ class Pass:
             stop=self._stop,
         )
         before = await load_cursor(self._home, compactor.name)
-        found = await finder.find(before)
+        try:
+            found = await finder.find(before)
+        except RequestRefused:
+            # A place in a damaged cursor can be a key that DynamoDB refuses: begin a new round.
+            if before is None:
+                raise
+            before, found = None, await finder.find(None)
         if not found.cursor.is_finished or (before is not None and not before.is_finished):
             await save_cursor(self._home, compactor.name, found.cursor)
         report = self._report

@@ -51,6 +51,8 @@ class Report:
 
     def sentence(self) -> str:
         """Return the report in one line."""
+        if not self.led and self.unreadable:
+            return f"region {self.unreadable} cannot be read, so nobody leads yet"
         if not self.led:
             return f"another instance leads ({self.leader or 'just released'}); nothing was done"
         done = (

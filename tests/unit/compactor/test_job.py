@@ -16,7 +16,7 @@ from support.compacting import (
 from support.regions import HOME, SOUTH, WEST
 
 from compactor.report import Report
-from ledger.core.errors import LeaseLost, SettingsError, Unreachable
+from ledger.core.errors import DamagedItem, LeaseLost, SettingsError, Unreachable
 from ledger.leases.lease import BEATS_MAX
 from ledger.leases.state import lease_key, record_item
 from ledger.store.faults import Call, Fault, Lost, NeverArrived, Raises
@@ -247,6 +247,38 @@ async def test_old_home_is_refused_before_the_move() -> None:
     with pytest.raises(LeaseLost):
         await world.run_once(world.instance("two", settings=TO_WEST))
     assert world.lease().home == HOME
+
+
+async def test_another_home_asks_every_region_before_it_begins() -> None:
+    """Settings with another home do not begin beside a lease that has not arrived there yet."""
+    world = World()
+    await world.settled()
+    world.regions.isolate(WEST)
+    await world.run_once(world.instance("one"))
+    with pytest.raises(LeaseLost, match=HOME):
+        await world.run_once(world.instance("two", settings=TO_WEST))
+    assert world.regions.stores[WEST].table.get(lease_key("compactor")) is None
+
+
+async def test_damaged_lease_is_waited_out_by_the_service() -> None:
+    """A service outlives a lease item that somebody damages and mends; a single pass says so."""
+    world = World()
+    await world.settled(entries=6)
+    one, stop = world.instance(), anyio.Event()
+    errors: list[Exception] = []
+    table = world.regions.stores[HOME].table
+    key = lease_key("compactor")
+    table.set(key, {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "owner": {"N": "1"}})
+    with pytest.raises(DamagedItem):
+        await world.run_once(world.instance("two"))
+
+    async def serve() -> None:
+        await one.compactor.run_every(8, stop=stop, on_error=errors.append)
+
+    mend = after(10, world, lambda: table.set(key, None))
+    await world.drive(serve, mend, after(40, world, stop.set))
+    assert {type(error) for error in errors} == {DamagedItem}
+    assert world.shown(HOME).net is not None
 
 
 async def test_move_waits_for_every_region() -> None:
