@@ -68,9 +68,9 @@ class Process:
         """Whether the world has ended."""
         return self.world.is_over
 
-    def step(self) -> None:
+    def step(self, weight: int = 1) -> None:
         """Note one step; now and then it is the last one, or the last for a while."""
-        self._steps_left -= 1
+        self._steps_left -= weight
         if self._steps_left <= 0:
             self._strike()
 
@@ -81,7 +81,7 @@ class Process:
             self.world.note(lambda: f"{self.name} crashes")
             self._loop.call_soon(self.on_crash)
 
-    async def begin(self) -> None:
+    async def begin(self, weight: int = 1) -> None:
         """Begin a call of a store: returns only while the process lives and is awake.
 
         Raises:
@@ -90,7 +90,7 @@ class Process:
         if self.is_over:
             await checkpoint()
             raise Unreachable("the world is over")
-        self.step()
+        self.step(weight)
         if self.is_dead or self._awake_at > self._loop.time():
             await self.until(self._awake_at)
 

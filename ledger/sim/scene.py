@@ -1,8 +1,9 @@
 """What a seed stands for: a small world, its weather, its people and their plans; drawn at once.
 
 Small worlds find more in the same time: two or three regions, one to three counters, up to 36
-changes each. Durations are in virtual seconds, which cost nothing; requests do, so passes and
-heartbeats are far apart.
+changes each. Durations are in virtual seconds, which cost nothing; requests do. So life comes in
+busy times, a few minutes each with quiet between them: compactors run, readers read now and then
+and often once a net change has come, and most changes are made shortly before or in them.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from ledger.sim.world import Lag
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
 Kind = Literal["one", "keyed", "many", "together", "foreign"]
+ANY_TIME_SHARE = 0.2
 KINDS: dict[Kind, int] = {"one": 8, "keyed": 8, "many": 3, "together": 2, "foreign": 1}
 
 
@@ -41,6 +43,14 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Busy:
+    """A time in which compactors run and readers read often."""
+
+    begins: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """Everything that is decided before a run begins."""
 
@@ -48,12 +58,14 @@ class Scene:
     regions: tuple[str, ...]
     settings: Settings
     span: float
+    busy: tuple[Busy, ...]
     acts: tuple[Act, ...]
     cuts: tuple[Cut, ...]
     lag: Lag
     staleness: float
     page_items_max: int
     weather: Weather
+    compactor_weather: Weather
     app_health: Health
     compactor_health: Health
     compactors: int
@@ -72,31 +84,34 @@ def draw(seed: int) -> Scene:
     """Return the scene of a seed."""
     chance = stream(seed, "scene")
     regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
-    span = chance.choice((2400.0, 3600.0, 4800.0))
+    busy = _busy(chance)
+    span = busy[-1].ends
     settings = _settings(chance, regions)
-    rough = chance.random()
-    moves = chance.random() < 0.25  # noqa: PLR2004
+    rough = chance.random() ** 2
+    moves = chance.random() < 0.2  # noqa: PLR2004
     return Scene(
         seed=seed,
         regions=regions,
         settings=settings,
         span=span,
-        acts=_acts(chance, regions, span),
+        busy=busy,
+        acts=_acts(chance, regions, busy),
         cuts=_cuts(chance, regions, span),
         lag=Lag(
             usual_seconds=chance.choice((0.2, 2.0, 20.0)),
-            late_share=chance.choice((0.0, 0.1, 0.3)),
+            late_share=chance.choice((0.0, 0.05, 0.15)),
             late_seconds=chance.choice((30.0, 300.0, 1500.0)),
         ),
-        staleness=chance.choice((0.0, 1.0, 3.5)),
-        page_items_max=chance.choice((2, 4, 8, 50)),
+        staleness=chance.choice((0.0, 2.0, 4.5)),
+        page_items_max=chance.choice((2, 5, 10, 50)),
         weather=_weather(chance, rough),
-        app_health=Health(300.0 / rough, 0.2, 240.0),
-        compactor_health=Health(250.0 / rough, 0.3, 2400.0),
+        compactor_weather=_weather(chance, rough, late_folds=chance.choice((0.0, 0.0, 0.25))),
+        app_health=Health(chance.choice((300.0, 2000.0)), 0.2, 240.0),
+        compactor_health=Health(chance.choice((100.0, 300.0, 1500.0)), 0.25, 1200.0),
         compactors=chance.choice((1, 1, 2, 3)),
-        rivals=not moves and chance.random() < 0.4,  # noqa: PLR2004
-        pass_every=chance.choice((60.0, 90.0, 150.0)),
-        read_every=chance.choice((20.0, 40.0)),
+        rivals=not moves and chance.random() < 0.7,  # noqa: PLR2004
+        pass_every=chance.choice((2.0, 4.0, 15.0)),
+        read_every=chance.choice((15.0, 30.0)),
         move_at=chance.uniform(0.3, 0.9) * span if moves else None,
     )
 
@@ -109,8 +124,8 @@ def _settings(chance: Random, regions: tuple[str, ...]) -> Settings:
         settle=chance.choice((700.0, 900.0)),
         consistent_reads=chance.random() < 0.5,  # noqa: PLR2004 (a coin)
         compactor={
-            "lease": 120.0,
-            "heartbeat": 50.0,
+            "lease": 40.0,
+            "heartbeat": 20.0,
             "fold_max": chance.choice((4, 8, 40)),
             "fold_min": fold_min,
             "fold_age": chance.choice((900.0, 1500.0)),
@@ -121,23 +136,41 @@ def _settings(chance: Random, regions: tuple[str, ...]) -> Settings:
     )
 
 
-def _weather(chance: Random, rough: float) -> Weather:
+def _weather(chance: Random, rough: float, *, late_folds: float = 0.0) -> Weather:
     def share(most: float) -> float:
         return chance.choice((0.0, rough * most))
 
     return Weather(
-        trip_seconds=chance.choice((0.05, 0.5)),
-        slow=share(0.2),
+        trip_seconds=chance.choice((0.05, 0.5, 1.0)),
+        slow=share(0.3),
         lost=share(0.1),
         never_arrived=share(0.05),
         late=share(0.1),
         throttled=share(0.05),
         unreachable=share(0.03),
         scattered=share(0.3),
+        late_transactions=late_folds,
     )
 
 
-def _acts(chance: Random, regions: tuple[str, ...], span: float) -> tuple[Act, ...]:
+def _busy(chance: Random) -> tuple[Busy, ...]:
+    times, begins = [], chance.uniform(50.0, 300.0)
+    for _ in range(chance.choice((5, 6, 7))):
+        ends = begins + chance.uniform(100.0, 250.0)
+        times.append(Busy(begins, ends))
+        begins = ends + chance.uniform(100.0, 500.0)
+    return tuple(times)
+
+
+def _moment(chance: Random, busy: tuple[Busy, ...]) -> float:
+    """Draw when something is done: before or in a busy time, early ones preferred."""
+    if chance.random() < ANY_TIME_SHARE:
+        return chance.random() * busy[-1].ends
+    one = busy[min(chance.randrange(len(busy)), chance.randrange(len(busy)))]
+    return chance.uniform(max(0.0, one.begins - 100.0), one.ends)
+
+
+def _acts(chance: Random, regions: tuple[str, ...], busy: tuple[Busy, ...]) -> tuple[Act, ...]:
     counters = [f"counter-{number}" for number in range(chance.choice((1, 1, 2, 3)))]
     left = {counter: list(range(chance.randrange(6, 37))) for counter in counters}
     acts = []
@@ -151,7 +184,7 @@ def _acts(chance: Random, regions: tuple[str, ...], span: float) -> tuple[Act, .
                 counter = chance.choice(open_counters)
                 changes.append((counter, left[counter].pop(0)))
         repeats = _repeats(chance, regions) if kind == "keyed" else ()
-        at = chance.random() * span
+        at = _moment(chance, busy)
         acts.append(Act(at, chance.choice(regions), kind, tuple(changes), repeats))
     return tuple(sorted(acts, key=lambda act: act.at))
 

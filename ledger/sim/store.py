@@ -20,13 +20,19 @@ from ledger.store.port import Action, BatchOutcome, BatchWrite, Outcome, Page, U
 
 Answer = TypeVar("Answer")
 
+CONTINUED_PAGE_STEPS = 4
+"""A process is so much likelier to crash or stall between two pages than at any other step."""
+READS_REPEATED_SHARE = 0.8
+"""Of the reads that meet a fault so many are answered in the end, since stores repeat reads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Weather:
     """How requests fare, as shares of them; in a calm world all go well.
 
     `trip_seconds` is the usual longest way there, and back; a share of `slow` takes up to
-    `slow_seconds` each way.
+    `slow_seconds` each way. Of the writes of a batch each can have a fate of its own (`scattered`);
+    `late_transactions` land late besides those that do as any write.
     """
 
     trip_seconds: float = 0.05
@@ -38,6 +44,7 @@ class Weather:
     throttled: float = 0.0
     unreachable: float = 0.0
     scattered: float = 0.0
+    late_transactions: float = 0.0
     timeout_seconds: float = 5.0
     request_life_seconds: float = 300.0
 
@@ -60,7 +67,14 @@ class SimStore:
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
-        return await self._write(lambda: done(self._replica.transact(actions, token=token)))
+        await self._process.begin()
+
+        def serve() -> Outcome:
+            return done(self._replica.transact(actions, token=token))
+
+        if not self._world.is_calm and self._random.random() < self._weather.late_transactions:
+            return await self._unanswered(serve, Unknown("no answer"), "late")
+        return await self._request(serve, Unknown("no answer"))
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes, each on its own; now and then each with its own fate."""
@@ -96,7 +110,7 @@ class SimStore:
             source = self._source(partition, consistent=consistent)
             return done(source.query(partition, after=after, first=first, last=last, limit=limit))
 
-        await self._process.begin()
+        await self._process.begin(CONTINUED_PAGE_STEPS if after else 1)
         return await self._request(serve, None)
 
     async def scan(
@@ -137,18 +151,27 @@ class SimStore:
         answer: asyncio.Future[Answer] = self._loop.create_future()
         there, back = self._trips()
         fate = "ok" if self._world.is_calm else self._fate()
+        if unknown is None and fate != "ok" and self._random.random() < READS_REPEATED_SHARE:
+            fate, there = "ok", there + self._weather.timeout_seconds * self._random.random()
         if self.region in self._world.down:
             fate = "unreachable" if unknown is None or fate == "ok" else "never arrived"
-        if fate in {"throttled", "unreachable"}:
-            self._process.wake_at(now + there + back, answer, self._error(fate))
-        elif fate == "ok":
+        if fate == "ok":
             self._loop.call_at(now + there, self._serve, serve, answer, back)
+        elif unknown is None or fate in {"throttled", "unreachable"}:
+            self._process.wake_at(now + there + back, answer, self._error(fate))
         else:
-            silence: object = Unreachable("no answer") if unknown is None else unknown
-            self._process.wake_at(now + self._weather.timeout_seconds, answer, silence)
-            if unknown is not None:
-                self._fly(fate, now + there, serve)
+            return await self._unanswered(serve, unknown, fate)
         return await answer
+
+    async def _unanswered(
+        self, serve: Callable[[], Answer], unknown: Answer, fate: str
+    ) -> Answer:
+        """Let a write go without an answer; whether and when it lands is its fate."""
+        now = self._loop.time()
+        silence: asyncio.Future[Answer] = self._loop.create_future()
+        self._process.wake_at(now + self._weather.timeout_seconds, silence, unknown)
+        self._fly(fate, now + self._random.random() * self._weather.timeout_seconds, serve)
+        return await silence
 
     def _fly(self, fate: str, served: float, serve: Callable[[], object]) -> None:
         """Let a write whose answer nobody gets land, or not."""

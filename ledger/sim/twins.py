@@ -4,31 +4,36 @@ A twin patches production functions for as long as its context lasts. A world th
 wrong with a twin is blind to what the rule prevents.
 """
 
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
-
-import re
 
 from compactor import apply as applying
 from compactor import job, passes, plan, views
 from compactor.apply import Done
 from compactor.plan import Observation, Plan, Rules
 from compactor.views import Observed
+from ledger import planning, reader
 from ledger.clock import Clock
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Entry, NetChange, net_item
 from ledger.core.fold import Collection
+from ledger.core.ids import EntryId
 from ledger.planning import Planned
+from ledger.settings import Settings
 from ledger.store.port import Action, Applied, Check, Delete, Put, Store, Unknown, Update
 from ledger.tasks import run_all
 from ledger.writer import Writer
 
 Patch = tuple[Any, str, Any]
 _decide, _apply, _rules_of = plan.decide, applying.apply, passes.rules_of
+_candidates, _read_once = plan._candidates, reader._read_once  # noqa: SLF001
 _SINGLE_TRIES_MAX = 8
 
 
@@ -197,6 +202,32 @@ async def _add_each(self: Writer, planned: list[Planned]) -> None:
         await _add_to_one_item(self, one)
 
 
+def _any_region_candidates(
+    observation: Observation, rules: Rules, *, now: datetime, room: int
+) -> tuple[EntryId, ...]:
+    """Take entries that any region shows: one broken line in the plan."""
+    everything: dict[str, Decimal] = {}
+    for view in observation.views.values():
+        everything |= view.entries
+    shown = {
+        region: Collection(everything, view.net) for region, view in observation.views.items()
+    }
+    observation.views[rules.home].entries.update(everything)
+    return _candidates(replace(observation, views=shown), rules, now=now, room=room)
+
+
+async def _read_on(
+    store: Store, partition: str, clock: Clock, read_max: float, *, consistent: bool
+) -> reader.CollectionRead | None:
+    """Read every page, however long it takes."""
+    del read_max
+    return await _read_once(store, partition, clock, math.inf, consistent=consistent)
+
+
+def _no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
+    """Repeat an id however old it is."""
+
+
 TWINS: Mapping[str, Twin] = {
     twin.name: twin
     for twin in (
@@ -210,7 +241,12 @@ TWINS: Mapping[str, Twin] = {
         ),
         Twin(
             "net-first",
-            ((keys, "NET_PREFIX", "!net#"), (keys, "_NET", re.compile(r"!net#([0-9]{4})"))),
+            (
+                (keys, "NET_PREFIX", "!net#"),
+                (keys, "_NET", re.compile(r"!net#([0-9]{4})")),
+                # With the hold in place either order is right: no read lasts as long as it.
+                (passes.Pass, "__init__", _no_hold(passes.Pass.__init__)),
+            ),
             100,
         ),
         Twin("no-merged-ids", ((passes, "decide", _no_ids_decide),), 10),
@@ -220,6 +256,9 @@ TWINS: Mapping[str, Twin] = {
         Twin("net-last", ((passes, "observe", _net_last),), 100),
         Twin("no-version", ((passes, "apply", _unconditional_apply),), 100),
         Twin("no-hold", ((passes.Pass, "__init__", _no_hold(passes.Pass.__init__)),), 100),
+        Twin("any-region", ((plan, "_candidates", _any_region_candidates),), 100),
+        Twin("no-read-max", ((reader, "_read_once", _read_on),), 100),
+        Twin("no-horizon", ((planning, "check_horizon", _no_horizon),), 100),
         Twin("no-settle", ((job, "rules_of", _unsettled_rules),), 100),
         Twin(
             "single-item",

@@ -16,7 +16,8 @@ from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
 from compactor.job import Compactor
-from ledger.core.entry import Entry
+from ledger.core import keys
+from ledger.core.entry import Entry, Item, Key
 from ledger.core.errors import (
     LeaseLost,
     OutcomeUnknown,
@@ -29,14 +30,17 @@ from ledger.ledger import Ledger
 from ledger.settings import Settings
 from ledger.sim.auditor import Auditor
 from ledger.sim.process import NEVER_ILL, Health, Process
-from ledger.sim.scene import Act, Cut, Scene, stream
+from ledger.sim.scene import Act, Busy, Cut, Scene, stream
 from ledger.sim.store import SimStore
 from ledger.sim.world import World
 from ledger.store.port import Absent, Applied, Put, Store
 
 RETRIES_MAX = 3
 RETRY_PAUSE_SECONDS_MAX = 200.0
-RESTART_SECONDS_MAX = 120.0
+RESTART_SECONDS_MAX = 60.0
+MOVED_SECONDS = 100.0
+READS_PER_NET = 3
+READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 OLD_SETTINGS_SHARE = 0.5
 REST_ROUNDS_MAX = 200
 REST_PAUSE_SECONDS = 10.0
@@ -70,6 +74,7 @@ class Workload:
         self._started = 0
         self._is_resting = False
         self._is_moving = False
+        world.observers.append(self)
 
     async def live(self, ended: anyio.Event) -> None:
         """Live the whole scene, up to and with the judgement at rest; then set `ended`."""
@@ -81,10 +86,8 @@ class Workload:
         for region in scene.regions:
             self._start(self._app, region)
             self._start(self._read_on, region)
-        for number in range(scene.compactors):
-            self._start(self._compact, f"compactor-{number}", "compactor")
-        if scene.rivals:
-            self._start(self._compact, "rival", "rival")
+        for busy in scene.busy:
+            self._start(self._be_busy, busy)
         for cut in scene.cuts:
             self._start(self._cut, cut)
         if scene.move_at is not None:
@@ -120,14 +123,11 @@ class Workload:
             span=self.scene.span,
         )
 
-    def _store(self, process: Process, region: str) -> SimStore:
-        return SimStore(process, region, self.scene.weather)
-
     async def _app(self, region: str) -> None:
         """Run an application process until it crashes, and then the next."""
         process = self._process(f"app-{region}", self.scene.app_health)
         process.on_crash = lambda: self._start(self._restart, self._app, region)
-        store = self._store(process, region)
+        store = SimStore(process, region, self.scene.weather)
         ledger = Ledger(
             self.settings,
             region=region,
@@ -150,24 +150,39 @@ class Workload:
         return self._apps[region]
 
     def _compactor(self, process: Process, settings: Settings) -> Compactor:
+        weather = self.scene.compactor_weather
         return Compactor(
             settings,
             registry=_REGISTRY,
-            stores={region: self._store(process, region) for region in settings.regions},
+            stores={region: SimStore(process, region, weather) for region in settings.regions},
             clock=process.clock,
             randomness=stream(self.scene.seed, f"{process.name} compactor"),
             owner=process.name,
         )
 
-    async def _compact(self, name: str, lease: str, settings: Settings | None = None) -> None:
-        """Run a compactor, led by the lease of this name, until it crashes, and then the next."""
-        if self._is_resting or (self._is_moving and settings is None):
+    async def _be_busy(self, busy: Busy) -> None:
+        """Run compactors for a while: some for one lease, perhaps a rival for another."""
+        await anyio.sleep(busy.begins)
+        if self._is_resting or self._is_moving:
+            return
+        names = [(f"compactor-{number}", "compactor") for number in range(self.scene.compactors)]
+        names += [("rival", "rival")] if self.scene.rivals else []
+        for name, lease in names:
+            self._start(self._compact, name, lease, busy.ends, self.settings)
+
+    async def _compact(self, name: str, lease: str, until: float, settings: Settings) -> None:
+        """Run a compactor until it is told to stop; one that crashes is followed by the next."""
+        if self._is_resting or self._is_moving or self.world.loop.time() >= until:
             return
         process = self._process(name, self.scene.compactor_health)
-        process.on_crash = lambda: self._start(self._restart, self._compact, name, lease)
+        process.on_crash = lambda: self._start(
+            self._restart, self._compact, name, lease, until, settings
+        )
         self._compactors[process.name] = process
-        own = (settings or self.settings).with_(compactor={"name": lease})
-        await self._compactor(process, own).run_every(self.scene.pass_every)
+        compactor = self._compactor(process, settings.with_(compactor={"name": lease}))
+        stop = anyio.Event()
+        self.world.loop.call_at(until, stop.set)
+        await compactor.run_every(self.scene.pass_every, stop=stop)
 
     def _crash_compactors(self) -> None:
         for process in self._compactors.values():
@@ -301,10 +316,29 @@ class Workload:
 
     # Reading.
 
+    def arrived(self, region: str, key: Key, item: Item | None) -> None:
+        """Read a counter some times in a region to which a net change of it has just come."""
+        place = keys.counter_of(key[0])
+        if place is None or item is None or "merged" not in item or self._is_resting:
+            return
+        for _ in range(READS_PER_NET):
+            delay = self._random.random() * self._random.choice(READS_WITHIN_SECONDS)
+            self._start(self._read_later, delay, region, place[0])
+
+    def changed(self, region: str, partition: str) -> None:
+        """Nothing is read for a change that is no net change."""
+
+    async def _read_later(self, delay: float, region: str, counter: str) -> None:
+        await anyio.sleep(delay)
+        await self._read(region, 0.0, counter)
+
     async def _read_on(self, region: str) -> None:
         """Read some counter again and again, each time in a task of its own."""
-        while not self._is_resting:
-            await anyio.sleep(self._random.expovariate(1 / self.scene.read_every))
+        for busy in self.scene.busy:
+            await anyio.sleep(max(0.0, busy.begins - self.world.loop.time()))
+            while self.world.loop.time() < busy.ends:
+                self._start(self._read, region, self._random.choice((0.0, 0.0, 5.0)))
+                await anyio.sleep(self._random.expovariate(1 / self.scene.read_every))
             self._start(self._read, region, self._random.choice((0.0, 0.0, 5.0)))
 
     async def _read(self, region: str, max_age: float, counter: str | None = None) -> None:
@@ -345,15 +379,16 @@ class Workload:
         if self._is_resting:
             return
         self._moved(target)
-        for number in range(self.scene.compactors):
-            self._start(self._compact, f"compactor-{number}", "compactor")
+        until = self.world.loop.time() + MOVED_SECONDS
+        self._start(self._compact, "compactor-0", "compactor", until, self.settings)
 
     def _moved(self, target: str) -> None:
         self.world.note(lambda: f"home is {target}")
         before, self.settings = self.settings, self.settings.with_(home=target)
         self._is_moving = False
         if self._random.random() < OLD_SETTINGS_SHARE and not self._is_resting:
-            self._start(self._compact, "old-settings", "compactor", before)
+            until = self.world.loop.time() + MOVED_SECONDS
+            self._start(self._compact, "old-settings", "compactor", until, before)
 
     async def _move_once(self, process: Process, target: str, ended: anyio.Event) -> None:
         try:
