@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from functools import partial
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ import anyio
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ledger.command_line import Config, run
@@ -45,6 +46,8 @@ Region = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 _TOTALS_AT_ONCE = 16
+_TIME_CHARACTERS = 28
+_WIDE_CHARACTERS = 120
 
 
 # A negative amount is an argument, not an option.
@@ -148,7 +151,7 @@ def history(
     if now.merged:
         older = "1 older entry is" if now.merged == 1 else f"{now.merged:,} older entries are"
         console.print(f"{older} merged into the net change", highlight=False)
-    console.print(_history_table(entries))
+    console.print(_history_table(entries, console.width))
     if more:
         console.print(f"there are more: go on with --after '{entries[-1].id}'", markup=False)
 
@@ -171,23 +174,30 @@ def _totals_table(totals: Iterable[Total]) -> Table:
             name, justify="right" if name in {"total", "entries", "merged"} else "left"
         )
     for one in totals:
-        when = one.as_of.strftime("%Y-%m-%d %H:%M:%S")
+        when = one.as_of.strftime("%H:%M:%S")
         table.add_row(
-            one.counter, one.region, amounts.to_text(one.value), f"{one.entries:,}",
+            escape(one.counter), one.region, amounts.to_text(one.value), f"{one.entries:,}",
             f"{one.merged:,}", when,
         )  # fmt: skip
     return table
 
 
-def _history_table(entries: Iterable[Entry]) -> Table:
+def _history_table(entries: Sequence[Entry], width: int) -> Table:
     table = Table(box=box.SIMPLE)
-    for name in ("id", "change", "region", "effective", "note"):
-        table.add_column(name, justify="right" if name == "change" else "left", overflow="fold")
+    dated, noted = any(one.effective for one in entries), any(one.note for one in entries)
+    # In a narrow terminal an id breaks after its time, not anywhere.
+    is_narrow = width < _WIDE_CHARACTERS and (dated or noted)
+    table.add_column("id", width=_TIME_CHARACTERS if is_narrow else None, overflow="fold")
+    table.add_column("change", justify="right", no_wrap=True)
+    table.add_column("region", no_wrap=True)
+    for name, is_used in (("effective", dated), ("note", noted)):
+        if is_used:
+            table.add_column(name, overflow="fold")
     for entry in entries:
-        effective = entry.effective.isoformat() if entry.effective else ""
-        table.add_row(
-            entry.id, amounts.to_text(entry.change), entry.region or "", effective, entry.note or ""
-        )
+        cells = [escape(entry.id), amounts.to_text(entry.change), entry.region or ""]
+        cells += [entry.effective.isoformat() if entry.effective else ""] if dated else []
+        cells += [escape(entry.note or "")] if noted else []
+        table.add_row(*cells)
     return table
 
 

@@ -1,5 +1,7 @@
 """How the demo looks: a live panel, and the table at the end."""
 
+from decimal import Decimal
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -7,7 +9,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ledger.core import amounts
 from ledger.demo.state import WRONG_SHOWN_MAX, Outcome, Progress, Verdict
 
 
@@ -22,7 +23,7 @@ def panel(progress: Progress) -> Panel:
             region,
             f"{progress.recorded.get(region, 0):,}",
             f"{progress.added.get(region, 0):,}",
-            f"{progress.entries.get(region, 0):,}",
+            _known(progress.entries.get(region)),
         )
     merged = progress.compactor.get("compactor_entries_merged_total", 0)
     deleted = progress.compactor.get("compactor_entries_deleted_total", 0)
@@ -32,6 +33,7 @@ def panel(progress: Progress) -> Panel:
     total = len(progress.sample.changes)
     lines: list[RenderableType] = [
         Text(progress.phase, style="bold"),
+        Text(f"{min(done, total):,} of {total:,} changes written"),
         ProgressBar(total=total, completed=min(done, total), width=60),
         table,
         Text(f"compactor: {folds:,.0f} folds, {merged:,.0f} merged, {deleted:,.0f} deleted"),
@@ -49,13 +51,13 @@ def verdict_table(verdict: Verdict) -> Group:
     table = Table(
         box=box.SIMPLE_HEAD,
         title=f"{verdict.changes:,} changes from three regions",
-        caption="exact: counters with the true sum; lost: changes that vanished without an error",
+        caption="exact: counters with the true sum; lost: changes that vanished silently",
     )
     table.add_column("counted by", no_wrap=True)
     table.add_column("region", no_wrap=True)
     for name in ("sum", "error", "exact", "lost"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_row("truth", "", _money(verdict.truth), "", f"{verdict.counters:,}", "")
+    table.add_row("truth", "", _money(verdict.truth, verdict), "", f"{verdict.counters:,}", "")
     for name, outcomes in (("ledger", verdict.ledger), ("single item", verdict.single)):
         for one in outcomes:
             table.add_row(name, one.region, *_figures(one, verdict))
@@ -70,8 +72,8 @@ def _figures(one: Outcome, verdict: Verdict) -> tuple[str, str, str, str]:
     error = one.total - verdict.truth
     style = "green" if one.exact == verdict.counters else "red"
     return (
-        _money(one.total),
-        f"[{style}]{_money(error)}[/]",
+        _money(one.total, verdict),
+        f"[{style}]{_money(error, verdict)}[/]",
         f"[{style}]{one.exact:,}[/]",
         f"[{style}]{one.lost:,}[/]",
     )
@@ -92,5 +94,16 @@ def _facts(verdict: Verdict) -> list[tuple[str, str]]:
     ]
 
 
-def _money(amount: object) -> str:
-    return f"{amounts.exact(amount):,f}"
+def _known(entries: int | None) -> str:
+    """Return a count, nothing while it has not been taken yet."""
+    return "" if entries is None else f"{entries:,}"
+
+
+def _money(amount: Decimal, verdict: Verdict) -> str:
+    """Return an amount with as many decimals as the truth, or more if it has them."""
+    return f"{amount:,.{max(_decimals(amount), _decimals(verdict.truth))}f}"
+
+
+def _decimals(amount: Decimal) -> int:
+    exponent = amount.as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0

@@ -57,6 +57,7 @@ def test_history_shows_entries_in_order_and_goes_on_after_one(desk: Desk) -> Non
     page = desk.run("ledger", "history", "story", "--limit", "2")
     assert page.status == 0, page.errors
     assert "story in us-east-1: total 6" in page.out
+    assert max(map(len, page.out.splitlines())) <= COLUMNS
     (after,) = re.findall(rf"go on with --after '({ENTRY_ID})'", page.out.replace("\n", ""))
     (rest,) = objects(desk.run("ledger", "history", "story", "--after", after, "--json"))
     assert rest == found[2]

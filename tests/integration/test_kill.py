@@ -1,7 +1,7 @@
 """Kill -9 of writers and compactors, as processes of their own: nothing is lost or doubled."""
 
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ from ledger.store.dynamodb import open_store
 REGIONS = ["us-east-1", "eu-west-1"]
 CHANGES = 60
 PROBES = 12
-WRITE_PAUSE_SECONDS = 0.05
+WRITE_PAUSE_SECONDS = 0.1
 READ_PAUSE_SECONDS = 0.03
 MERGE_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
@@ -142,7 +142,7 @@ class Watch:
     """Writers that go on and readers that check every total, until told to stop."""
 
     place: Place
-    probes: Sequence[Probe] = field(
+    probes: list[Probe] = field(
         default_factory=lambda: [Probe(f"probe-{number}") for number in range(PROBES)]
     )
     wrong: list[str] = field(default_factory=list)
@@ -150,11 +150,12 @@ class Watch:
     stopped: bool = False
 
     async def write_on(self, ledger: Ledger, randomness: Random) -> None:
-        """Write probe changes in one region."""
+        """Write probe changes in one region, on new probes once the others are full."""
         while not self.stopped:
             open_ones = [probe for probe in self.probes if len(probe.written) < CHANGES_MAX]
             if not open_ones:
-                return
+                open_ones = [Probe(f"probe-{len(self.probes)}")]
+                self.probes += open_ones
             probe = randomness.choice(open_ones)
             following = probe.next_change(ledger.region)
             assert following is not None
