@@ -10,6 +10,7 @@ import anyio
 import typer
 import yaml
 from pydantic import TypeAdapter, ValidationError
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -243,7 +244,7 @@ def lag(
 
 def _show(world: LocalGlobalTable) -> None:
     state = world.status()
-    shown = Table(title=None)
+    shown = Table(box=box.SIMPLE)
     for heading in ("from", "to", "state", "items on their way"):
         shown.add_column(heading, justify="right" if heading.startswith("items") else "left")
     for pair, queued in state["queued"].items():
