@@ -10,26 +10,25 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.entry import number_of
-from ledger.core.errors import StoreError
 from ledger.store.port import Applied, Store, Update
 
 # Not a counter's partition: readers and the compactor pass it by.
 PARTITION = "~single-item"
 
 
-async def add(store: Store, counter: str, change: Decimal) -> None:
-    """Change a single-item counter, once: an unknown outcome is not repeated.
+async def add(store: Store, counter: str, change: Decimal) -> bool:
+    """Change a single-item counter; returns whether that is known to be applied.
+
+    Without an answer nobody can know, and a repeat could count twice: it is left at that.
 
     Raises:
-        StoreError: it is not known to be applied.
+        StoreError: nothing was written.
     """
     update = Update(
         (PARTITION, counter),
         add={"value": {"N": amounts.to_text(change)}, "changes": {"N": "1"}},
     )
-    outcome = await store.write(update)
-    if not isinstance(outcome, Applied):
-        raise StoreError(f"a single-item counter was not changed: {outcome}")
+    return isinstance(await store.write(update), Applied)
 
 
 async def read_all(store: Store, counters: Sequence[str]) -> dict[str, tuple[Decimal, int]]:

@@ -40,7 +40,7 @@ ADDS_AT_ONCE = 8
 READS_AT_ONCE = 16
 MERGE_SECONDS_MAX = 600.0
 PARTITION_FROM, PARTITION_TO = 0.3, 0.7
-_TIMES = {"settle": 3.0, "retry_horizon": 1.0, "hold": 0.6}
+_TIMES = {"settle": 4.0, "retry_horizon": 1.0, "hold": 0.6}
 _COMPACTOR = {"fold_min": 20, "fold_age": 8.0, "lease": 6.0, "heartbeat": 1.0}
 
 
@@ -163,16 +163,14 @@ class Story:
         for number, chunk in enumerate(chunks, start=1):
             await stage.ledgers[region].record_many(chunk)
             self._count(self.progress.recorded, region, len(chunk))
-            await run_all(
-                [partial(self._add, stage.stores[region], change) for change in chunk],
-                at_once=ADDS_AT_ONCE,
-            )
-            self._count(self.progress.added, region, len(chunk))
+            adds = [partial(self._add, stage.stores[region], change) for change in chunk]
+            known = await run_all(adds, at_once=ADDS_AT_ONCE)
+            self._count(self.progress.added, region, sum(known))
             await self._write_probe(stage, region)
             await self._clock.sleep(max(0.0, started + number * pause - self._clock.monotonic()))
 
-    async def _add(self, store: Store, change: Change) -> None:
-        await naive.add(store, change.counter, amounts.exact(change.change))
+    async def _add(self, store: Store, change: Change) -> bool:
+        return await naive.add(store, change.counter, amounts.exact(change.change))
 
     async def _write_probe(self, stage: _Stage, region: str) -> None:
         probe = self._random.choice(self._probes)
