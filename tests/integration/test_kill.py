@@ -40,7 +40,7 @@ REGIONS = ["us-east-1", "eu-west-1"]
 CHANGES = 60
 PROBES = 12
 WRITE_PAUSE_SECONDS = 0.1
-READ_PAUSE_SECONDS = 0.03
+READ_PAUSE_SECONDS = 0.06
 MERGE_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
 SHORT: dict[str, Any] = {
@@ -225,9 +225,9 @@ async def check_all_is_merged_and_exact(watch: Watch) -> None:
 
 @pytest.mark.parametrize(
     ("kills", "seed"),
-    [(6, 7), *(pytest.param(40, seed, marks=pytest.mark.slow) for seed in (11, 23))],
+    [(4, 7), *(pytest.param(20, seed, marks=pytest.mark.slow) for seed in (11, 23))],
 )
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 async def test_killed_compactors_leave_no_read_wrong(tmp_path: Path, kills: int, seed: int) -> None:
     """Kill -9 at random requests: every read exact all along, and all merged in the end."""
     async with a_place(tmp_path, **SHORT) as place:
