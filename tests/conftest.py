@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """aiobotocore runs on asyncio, so the tests do."""
+    """Run tests on asyncio, as aiobotocore does."""
     return "asyncio"
