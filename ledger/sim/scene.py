@@ -51,6 +51,78 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
+class Focus:
+    """What a scene is drawn from; worlds with a focus meet rarer meetings of events.
+
+    `rough` is the largest share of faults, `healths` are steps between two strikes of a process,
+    of which each compactor draws its own.
+    """
+
+    rough: float = 1.0
+    usual_seconds: tuple[float, ...] = (0.2, 2.0, 20.0)
+    late_share: tuple[float, ...] = (0.0, 0.05, 0.15)
+    late_seconds: tuple[float, ...] = (30.0, 300.0, 1500.0)
+    staleness: tuple[float, ...] = (0.0, 2.0, 4.5)
+    consistent: float = 0.5
+    page_items: tuple[int, ...] = (2, 4, 30)
+    trips: tuple[float, ...] = (0.05, 1.0, 2.5)
+    pass_every: tuple[float, ...] = (4.0, 15.0)
+    healths: tuple[float, ...] = (100.0, 300.0, 1500.0)
+    app_healths: tuple[float, ...] = (300.0, 2000.0)
+    compactors: tuple[int, ...] = (1, 1, 2, 3)
+    rivals: float = 0.6
+    late_folds: tuple[float, ...] = (0.0, 0.0, 0.25)
+    moves: float = 0.2
+    cuts: tuple[int, ...] = (0, 1, 3)
+    reads_per_net: int = 3
+
+
+FOCI = (
+    Focus(),
+    Focus(  # long reads, and merging as quick as it can be
+        rough=0.1,
+        usual_seconds=(0.2,),
+        late_share=(0.0,),
+        staleness=(2.0, 4.5),
+        consistent=0.3,
+        page_items=(2, 3),
+        trips=(0.3, 1.0),
+        pass_every=(2.0, 3.0),
+        healths=(2000.0,),
+        app_healths=(2000.0,),
+        late_folds=(0.0,),
+        moves=0.0,
+        cuts=(0,),
+        reads_per_net=8,
+    ),
+    Focus(  # several leaders, stalled in the midst of what they do
+        rough=0.2,
+        usual_seconds=(0.2, 2.0),
+        late_share=(0.0, 0.05),
+        page_items=(1, 2),
+        trips=(0.05,),
+        pass_every=(5.0, 10.0),
+        healths=(60.0, 150.0, 2000.0),
+        compactors=(2, 3),
+        rivals=1.0,
+        late_folds=(0.0, 0.3),
+        moves=0.1,
+        cuts=(0,),
+        reads_per_net=1,
+    ),
+    Focus(  # replication late and in disorder
+        rough=0.3,
+        usual_seconds=(2.0, 20.0),
+        late_share=(0.1, 0.2),
+        late_seconds=(300.0, 1500.0),
+        cuts=(1, 3, 5),
+        moves=0.3,
+        reads_per_net=2,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """Everything that is decided before a run begins."""
 
@@ -67,11 +139,12 @@ class Scene:
     weather: Weather
     compactor_weather: Weather
     app_health: Health
-    compactor_health: Health
+    compactor_healths: tuple[Health, ...]
     compactors: int
     rivals: bool
     pass_every: float
     read_every: float
+    reads_per_net: int
     move_at: float | None
 
 
@@ -83,46 +156,49 @@ def stream(seed: int, name: str) -> Random:
 def draw(seed: int) -> Scene:
     """Return the scene of a seed."""
     chance = stream(seed, "scene")
+    focus = FOCI[seed % len(FOCI)]
     regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
     busy = _busy(chance)
     span = busy[-1].ends
-    settings = _settings(chance, regions)
-    rough = chance.random() ** 2
-    moves = chance.random() < 0.2  # noqa: PLR2004
+    rough = focus.rough * chance.random() ** 2
+    moves = chance.random() < focus.moves
     return Scene(
         seed=seed,
         regions=regions,
-        settings=settings,
+        settings=_settings(chance, focus, regions),
         span=span,
         busy=busy,
         acts=_acts(chance, regions, busy),
-        cuts=_cuts(chance, regions, span),
+        cuts=_cuts(chance, focus, regions, span),
         lag=Lag(
-            usual_seconds=chance.choice((0.2, 2.0, 20.0)),
-            late_share=chance.choice((0.0, 0.05, 0.15)),
-            late_seconds=chance.choice((30.0, 300.0, 1500.0)),
+            usual_seconds=chance.choice(focus.usual_seconds),
+            late_share=chance.choice(focus.late_share),
+            late_seconds=chance.choice(focus.late_seconds),
         ),
-        staleness=chance.choice((0.0, 2.0, 4.5)),
-        page_items_max=chance.choice((2, 5, 10, 50)),
-        weather=_weather(chance, rough),
-        compactor_weather=_weather(chance, rough, late_folds=chance.choice((0.0, 0.0, 0.25))),
-        app_health=Health(chance.choice((300.0, 2000.0)), 0.2, 240.0),
-        compactor_health=Health(chance.choice((100.0, 300.0, 1500.0)), 0.25, 1200.0),
-        compactors=chance.choice((1, 1, 2, 3)),
-        rivals=not moves and chance.random() < 0.7,  # noqa: PLR2004
-        pass_every=chance.choice((2.0, 4.0, 15.0)),
+        staleness=chance.choice(focus.staleness),
+        page_items_max=chance.choice(focus.page_items),
+        weather=_weather(chance, rough, trip_seconds=chance.choice(focus.trips)),
+        compactor_weather=_weather(
+            chance, rough, trip_seconds=0.05, late_folds=chance.choice(focus.late_folds)
+        ),
+        app_health=Health(chance.choice(focus.app_healths), 0.2, 240.0),
+        compactor_healths=tuple(Health(steps, 0.25, 1200.0) for steps in focus.healths),
+        compactors=chance.choice(focus.compactors),
+        rivals=not moves and chance.random() < focus.rivals,
+        pass_every=chance.choice(focus.pass_every),
         read_every=chance.choice((15.0, 30.0)),
+        reads_per_net=focus.reads_per_net,
         move_at=chance.uniform(0.3, 0.9) * span if moves else None,
     )
 
 
-def _settings(chance: Random, regions: tuple[str, ...]) -> Settings:
+def _settings(chance: Random, focus: Focus, regions: tuple[str, ...]) -> Settings:
     fold_min = chance.choice((1, 2, 4))
     return Settings(
         home=regions[0],
         regions={name: {} for name in regions},
         settle=chance.choice((700.0, 900.0)),
-        consistent_reads=chance.random() < 0.5,  # noqa: PLR2004 (a coin)
+        consistent_reads=chance.random() < focus.consistent,
         compactor={
             "lease": 40.0,
             "heartbeat": 20.0,
@@ -136,12 +212,14 @@ def _settings(chance: Random, regions: tuple[str, ...]) -> Settings:
     )
 
 
-def _weather(chance: Random, rough: float, *, late_folds: float = 0.0) -> Weather:
+def _weather(
+    chance: Random, rough: float, *, trip_seconds: float, late_folds: float = 0.0
+) -> Weather:
     def share(most: float) -> float:
         return chance.choice((0.0, rough * most))
 
     return Weather(
-        trip_seconds=chance.choice((0.05, 0.5, 1.0)),
+        trip_seconds=trip_seconds,
         slow=share(0.3),
         lost=share(0.1),
         never_arrived=share(0.05),
@@ -197,9 +275,11 @@ def _repeats(chance: Random, regions: tuple[str, ...]) -> tuple[tuple[float, str
     )
 
 
-def _cuts(chance: Random, regions: tuple[str, ...], span: float) -> tuple[Cut, ...]:
+def _cuts(
+    chance: Random, focus: Focus, regions: tuple[str, ...], span: float
+) -> tuple[Cut, ...]:
     cuts = []
-    for _ in range(chance.choice((0, 1, 3))):
+    for _ in range(chance.choice(focus.cuts)):
         begins = chance.random() * span
         ends = begins + chance.choice((60.0, 600.0, 1500.0)) * chance.random()
         source, target = chance.sample(regions, k=2)

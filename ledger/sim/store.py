@@ -22,6 +22,8 @@ Answer = TypeVar("Answer")
 
 CONTINUED_PAGE_STEPS = 4
 """A process is so much likelier to crash or stall between two pages than at any other step."""
+SCAN_PAGE_ITEMS_MAX = 40
+"""Pages of a Scan are larger than those of a Query: cut collections are searched twice at worst."""
 READS_REPEATED_SHARE = 0.8
 """Of the reads that meet a fault so many are answered in the end, since stores repeat reads."""
 
@@ -124,9 +126,11 @@ class SimStore:
     ) -> Page:
         """Read one page of one segment."""
 
+        source = MemoryStore(self.region, self._replica.table, page_items_max=SCAN_PAGE_ITEMS_MAX)
+
         def serve() -> Page:
             return done(
-                self._replica.scan(
+                source.scan(
                     segment=segment,
                     segments=segments,
                     after=after,

@@ -6,10 +6,10 @@ wrong with a twin is blind to what the rule prevents.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from compactor import job, passes, plan, views
 from compactor.apply import Done
 from compactor.plan import Observation, Plan, Rules
 from compactor.views import Observed
-from ledger import planning, reader
+from ledger import planning, reader, writer
 from ledger.clock import Clock
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Entry, NetChange, net_item
@@ -27,6 +27,7 @@ from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.planning import Planned
 from ledger.settings import Settings
+from ledger.sim.run import Result, run_seed
 from ledger.store.port import Action, Applied, Check, Delete, Put, Store, Unknown, Update
 from ledger.tasks import run_all
 from ledger.writer import Writer
@@ -228,6 +229,12 @@ def _no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None
     """Repeat an id however old it is."""
 
 
+def _never(planned: Sequence[Planned], settings: Settings) -> datetime:
+    """Return when it is too late to repeat these."""
+    del planned, settings
+    return datetime.max.replace(tzinfo=UTC)
+
+
 TWINS: Mapping[str, Twin] = {
     twin.name: twin
     for twin in (
@@ -258,7 +265,7 @@ TWINS: Mapping[str, Twin] = {
         Twin("no-hold", ((passes.Pass, "__init__", _no_hold(passes.Pass.__init__)),), 100),
         Twin("any-region", ((plan, "_candidates", _any_region_candidates),), 100),
         Twin("no-read-max", ((reader, "_read_once", _read_on),), 100),
-        Twin("no-horizon", ((planning, "check_horizon", _no_horizon),), 100),
+        Twin("no-horizon", ((planning, "check_horizon", _no_horizon), (writer, "latest_repeat", _never)), 100),
         Twin("no-settle", ((job, "rules_of", _unsettled_rules),), 100),
         Twin(
             "single-item",
@@ -267,3 +274,9 @@ TWINS: Mapping[str, Twin] = {
         ),
     )
 }
+
+
+def run_broken(seed: int, *, twin: str = "", is_traced: bool = False) -> Result:
+    """Run a seed with the rule of a twin broken; without a twin it is `run_seed`."""
+    with TWINS[twin].active() if twin else nullcontext():
+        return run_seed(seed, is_traced=is_traced)

@@ -39,7 +39,7 @@ RETRIES_MAX = 3
 RETRY_PAUSE_SECONDS_MAX = 200.0
 RESTART_SECONDS_MAX = 60.0
 MOVED_SECONDS = 100.0
-READS_PER_NET = 3
+ZOMBIE_SECONDS = 60.0
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 OLD_SETTINGS_SHARE = 0.5
 REST_ROUNDS_MAX = 200
@@ -111,14 +111,14 @@ class Workload:
 
     # Processes.
 
-    def _process(self, name: str, health: Health) -> Process:
+    def _process(self, name: str, *healths: Health) -> Process:
         self._started += 1
         name = f"{name}/{self._started}"
         return Process(
             name,
             world=self.world,
             randomness=stream(self.scene.seed, name),
-            health=health,
+            health=self._random.choice(healths),
             skew_seconds=self.scene.settings.clock_skew,
             span=self.scene.span,
         )
@@ -174,15 +174,26 @@ class Workload:
         """Run a compactor until it is told to stop; one that crashes is followed by the next."""
         if self._is_resting or self._is_moving or self.world.loop.time() >= until:
             return
-        process = self._process(name, self.scene.compactor_health)
+        process = self._process(name, *self.scene.compactor_healths)
         process.on_crash = lambda: self._start(
             self._restart, self._compact, name, lease, until, settings
         )
         self._compactors[process.name] = process
         compactor = self._compactor(process, settings.with_(compactor={"name": lease}))
         stop = anyio.Event()
-        self.world.loop.call_at(until, stop.set)
+        self._stop_at(until, process, stop)
         await compactor.run_every(self.scene.pass_every, stop=stop)
+
+    def _stop_at(self, moment: float, process: Process, stop: anyio.Event) -> None:
+        """Tell a compactor to stop, but let one that is stalled wake up to what it was doing."""
+
+        def end() -> None:
+            if process.local > self.world.loop.time():
+                self._stop_at(process.local + ZOMBIE_SECONDS, process, stop)
+            else:
+                stop.set()
+
+        self.world.loop.call_at(moment, end)
 
     def _crash_compactors(self) -> None:
         for process in self._compactors.values():
@@ -321,7 +332,7 @@ class Workload:
         place = keys.counter_of(key[0])
         if place is None or item is None or "merged" not in item or self._is_resting:
             return
-        for _ in range(READS_PER_NET):
+        for _ in range(self.scene.reads_per_net):
             delay = self._random.random() * self._random.choice(READS_WITHIN_SECONDS)
             self._start(self._read_later, delay, region, place[0])
 
@@ -370,7 +381,7 @@ class Workload:
         self.world.note(lambda: f"home moves to {target}")
         self._crash_compactors()
         while not self._is_resting and not self._is_handed_over(target):
-            process = self._process("mover", self.scene.compactor_health)
+            process = self._process("mover", *self.scene.compactor_healths)
             ended = anyio.Event()
             process.on_crash = ended.set
             self._start(self._move_once, process, target, ended)
