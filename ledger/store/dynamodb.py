@@ -160,7 +160,7 @@ class DynamoStore:
             last=last,
             limit=limit,
         )
-        return _page(await self._read("query", request))
+        return _page(await self._read("query", request), self.region)
 
     async def scan(
         self,
@@ -180,7 +180,7 @@ class DynamoStore:
             attributes=attributes,
             limit=limit,
         )
-        return _page(await self._read("scan", request))
+        return _page(await self._read("scan", request), self.region)
 
     async def close(self) -> None:
         """Close the client's connections."""
@@ -245,7 +245,7 @@ class DynamoStore:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             if isinstance(mapped, Throttled) or _is_passing(error):
                 return _Failure(mapped, passing=True)
-            if status >= _SERVER_FAULT:
+            if status >= _SERVER_FAULT or isinstance(mapped, Unreachable):
                 return _Failure(mapped, applied_maybe=True)
             return _Failure(mapped)
         if _never_sent(error):
@@ -294,14 +294,18 @@ def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _page(response: Response) -> Page:
+def _page(response: Response, region: str) -> Page:
+    """Read a page; JSON that is none comes from whatever else listens at a wrong endpoint."""
     last = response.get("LastEvaluatedKey")
     capacity = response.get("ConsumedCapacity")
-    return Page(
-        items=response["Items"],
-        after=(last["pk"]["S"], last["sk"]["S"]) if last else None,
-        read_units=float(capacity["CapacityUnits"]) if capacity else None,
-    )
+    try:
+        return Page(
+            items=[*response["Items"]],
+            after=(last["pk"]["S"], last["sk"]["S"]) if last else None,
+            read_units=float(capacity["CapacityUnits"]) if capacity else None,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise Unreachable(f"{region}: the answer is no page of items: check the endpoint") from None
 
 
 @asynccontextmanager

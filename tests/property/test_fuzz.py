@@ -1,0 +1,465 @@
+"""Items as foreign writers and accidents leave them: a clear error, or exactly what they say.
+
+A damaged item names itself and its counter in a `DamagedItem`, or counts as a foreign entry where
+the design says so. What stands in an item is taken at its word: a net whose `change` was replaced
+by another number, or whose ids were cut at the border of an id, is another net. DynamoDB writes
+items whole, so that takes a hand that writes nets.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import anyio
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.damage import attribute_values, damaged, mutated, odd_numbers, short_texts
+from support.ledgers import START, InstantClock, make_settings, seeded
+from support.strategies import entry_ids, money
+
+from compactor.finder import Finder, load_cursor
+from compactor.passes import rules_of
+from ledger.core import amounts, ids, keys
+from ledger.core.capacity import item_size
+from ledger.core.entry import Entry, Item, NetChange, entry_item, entry_of, net_item, net_of
+from ledger.core.errors import AmountOverflow, DamagedItem, StoreError
+from ledger.core.fold import collect
+from ledger.core.ids import EntryId
+from ledger.importing.batches import NUMBER_DIGITS, batch_number
+from ledger.leases.state import LeaseRecord, record_item, record_of
+from ledger.store.dynamodb import DynamoStore
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Applied, Outcome, Put, Rejected, Unknown
+from ledger.store.retry import Backoff
+
+COUNTER = "customer1-balance"
+COUNTED_KEYS = st.one_of(
+    short_texts().filter(lambda key: key != "" and not key.startswith(keys.NET_PREFIX)),
+    entry_ids().map(str),
+)
+
+
+def assert_named(error: DamagedItem, item: Item) -> None:
+    """Check that the error names the item and its counter, in one line."""
+    assert repr(item["sk"]["S"]) in str(error)
+    assert repr(item["pk"]["S"]) in str(error)
+    assert "\n" not in str(error)
+
+
+def number_in(item: Item, name: str) -> Fraction | None:
+    """Read a number as this test understands it, apart from the code under test."""
+    try:
+        text = item[name]["N"]
+        assert text.strip().isascii()
+        assert "_" not in text
+        number = Decimal(text.strip())
+        amounts.within_range(number)
+        return Fraction(number)
+    except (KeyError, ArithmeticError, ValueError, AssertionError):
+        return None
+
+
+# Items of foreign writers.
+
+
+LEGAL_CHANGES = st.fixed_dictionaries({"N": money().map(amounts.to_text)})
+CHANGES = st.one_of(
+    LEGAL_CHANGES, LEGAL_CHANGES, LEGAL_CHANGES, st.none(), attribute_values(), odd_numbers()
+)
+ATTRIBUTES = st.dictionaries(
+    st.one_of(st.sampled_from(["note", "region", "effective"]), short_texts()),
+    attribute_values(),
+    max_size=2,
+)
+
+
+def _foreign_item(
+    sort_key: str, attributes: Mapping[str, Any], change: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    item = {**attributes, "pk": {"S": COUNTER}, "sk": {"S": sort_key}}
+    item.pop("change", None)
+    return item if change is None else {**item, "change": change}
+
+
+def foreign_items() -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Items under any key with any attributes; some have a `change`, of any kind."""
+    one = st.builds(_foreign_item, COUNTED_KEYS, ATTRIBUTES, CHANGES)
+    return st.lists(one, max_size=4, unique_by=lambda item: str(item["sk"]["S"]))
+
+
+@given(foreign_items())
+def test_a_foreign_item_is_counted_or_named(items: list[Item]) -> None:
+    """The total is the sum of every `change` there is, or one that cannot be counted is named."""
+    counted = [item for item in items if "change" in item or ids.parse(item["sk"]["S"]) is not None]
+    numbers = [number_in(item, "change") for item in counted]
+    try:
+        total = collect(items).total()
+    except DamagedItem as error:
+        bad = [item for item, number in zip(counted, numbers, strict=True) if number is None]
+        assert_named(error, bad[0])
+    except AmountOverflow:
+        assert None not in numbers
+    else:
+        assert Fraction(total) == sum(filter(None, numbers), Fraction(0))
+        assert None not in numbers
+
+
+@given(foreign_items())
+def test_a_foreign_item_is_an_entry_of_the_history_or_named(items: list[Item]) -> None:
+    """Read as an entry, any item gives its own change, or an error that names it."""
+    for item in items:
+        try:
+            entry = entry_of(item)
+        except DamagedItem as error:
+            assert_named(error, item)
+        else:
+            assert Fraction(entry.change) == number_in(item, "change")
+            assert (entry.counter, entry.id) == (COUNTER, item["sk"]["S"])
+
+
+@given(foreign_items())
+def test_every_item_has_a_size(items: list[Item]) -> None:
+    """The size of an item of any attributes is known, so that its cost can be told."""
+    assert all(item_size(item) > 0 for item in items)
+
+
+# Net changes.
+
+
+@st.composite
+def merged_collections(draw: st.DrawFn) -> tuple[dict[str, Any], list[Item]]:
+    """A net and the entries around it: merged and visible, merged and gone, not merged."""
+    changes = draw(st.dictionaries(entry_ids(), money(), min_size=1, max_size=6))
+    made = sorted(changes)
+    merged = tuple(one for one in made if draw(st.booleans())) or tuple(made[:1])
+    change = sum((changes[one] for one in merged), Decimal(0))
+    count = len(merged) + draw(st.integers(0, 3))
+    net = NetChange(change, count, merged, "v", str(merged[-1]), "us-east-1")
+    shown = [one for one in made if one not in merged or draw(st.booleans())]
+    return net_item(net, COUNTER), [
+        entry_item(Entry(COUNTER, str(one), changes[one])) for one in shown
+    ]
+
+
+def said_by(net: Item, entries: list[Item]) -> Fraction | None:
+    """Tell the total that these items stand for, None if the net is not to be believed."""
+    change, count, packed = number_in(net, "change"), number_in(net, "count"), net.get("merged", {})
+    merged = packed.get("B")
+    if change is None or count is None or merged is None or count.denominator != 1:
+        return None
+    parts = [merged[start : start + 16] for start in range(0, len(merged), 16)]
+    texts_there = all("S" in net.get(name, {}) for name in ("version", "until", "home"))
+    if parts != sorted(set(parts)) or len(merged) % 16 or not texts_there or count < len(parts):
+        return None
+    return change + sum(
+        (
+            number_in(item, "change") or Fraction(0)
+            for item in entries
+            if EntryId.pack(_id_of(item)) not in parts
+        ),
+        Fraction(0),
+    )
+
+
+def _id_of(item: Item) -> EntryId:
+    found = ids.parse(item["sk"]["S"])
+    assert found is not None
+    return found
+
+
+def assert_taken_at_its_word(net: Item, entries: list[Item]) -> None:
+    """Check that the total is what the items say, or that the net is named as damaged."""
+    expected = said_by(net, entries)
+    try:
+        total = collect([*entries, net]).total()
+    except DamagedItem as error:
+        assert_named(error, net)
+    except AmountOverflow:
+        assert expected is not None
+    else:
+        assert Fraction(total) == expected
+
+
+@settings(max_examples=200)
+@given(merged_collections(), st.data())
+def test_a_net_damaged_in_any_field_is_never_counted_in_part(
+    collection: tuple[dict[str, Any], list[Item]], data: st.DataObject
+) -> None:
+    """One attribute lost or replaced: the net is named, or counts as what it says now."""
+    net, entries = collection
+    name, broken = data.draw(damaged(net))
+    assert_taken_at_its_word(broken, entries)
+    if name not in broken:
+        with pytest.raises(DamagedItem):
+            net_of(broken)
+
+
+@settings(max_examples=200)
+@given(merged_collections(), st.data())
+def test_merged_bytes_of_any_content_are_refused_or_ids(
+    collection: tuple[dict[str, Any], list[Item]], data: st.DataObject
+) -> None:
+    """Ids flipped, cut, moved, doubled or made up: the net is named, or they are other ids."""
+    net, entries = collection
+    packed = net["merged"]["B"]
+    broken = data.draw(st.one_of(mutated(packed), st.binary(max_size=64), st.just(packed * 2)))
+    assert_taken_at_its_word({**net, "merged": {"B": broken}}, entries)
+
+
+@given(merged_collections(), st.data())
+def test_merged_bytes_cut_within_an_id_or_doubled_are_refused(
+    collection: tuple[dict[str, Any], list[Item]], data: st.DataObject
+) -> None:
+    """Part of an id, or all of them twice, is never read as a shorter or longer list."""
+    net, entries = collection
+    packed = net["merged"]["B"]
+    cut = data.draw(st.integers(1, len(packed) - 1).filter(lambda length: length % 16))
+    for broken in (packed[:cut], packed[cut:], packed * 2, packed + packed[-16:]):
+        item = {**net, "merged": {"B": broken}}
+        with pytest.raises(DamagedItem, match="merged") as caught:
+            collect([*entries, item])
+        assert_named(caught.value, item)
+
+
+@given(merged_collections(), st.from_regex(r"~net#[0-9]{0,5}[x#]?", fullmatch=True))
+def test_a_net_under_any_key_is_a_generation_or_named(
+    collection: tuple[dict[str, Any], list[Item]], sort_key: str
+) -> None:
+    """Whatever begins like a net is one of a generation of four digits, or named as damaged."""
+    net, entries = collection
+    item = {**net, "sk": {"S": sort_key}}
+    if keys.generation_of(sort_key) is None:
+        with pytest.raises(DamagedItem) as caught:
+            collect([*entries, item])
+        assert_named(caught.value, item)
+    else:
+        assert keys.net_sort_key(net_of(item).generation) == sort_key
+
+
+# Ids.
+
+
+@settings(max_examples=200)
+@given(entry_ids(), st.data())
+def test_a_damaged_sort_key_is_another_id_or_none(entry: EntryId, data: st.DataObject) -> None:
+    """A sort key changed anywhere is foreign, or is the id whose sort key it is, to the letter."""
+    broken = data.draw(mutated(str(entry).encode())).decode(errors="replace")
+    found = ids.parse(broken)
+    assert found is None or str(found) == broken
+
+
+# Leases, cursors and markers.
+
+RECORD = LeaseRecord("compactor", "someone", "rvn1", 30.0, 7, "us-east-1")
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_a_damaged_lease_is_named_or_a_lease(data: st.DataObject) -> None:
+    """One attribute lost or replaced: the item is named, or it is a lease of just these values."""
+    name, broken = data.draw(damaged(record_item(RECORD)))
+    try:
+        record = record_of(broken)
+    except DamagedItem as error:
+        assert_named(error, broken)
+        return
+    assert name in broken
+    assert (record.owner, record.rvn, record.home) == tuple(
+        broken[text]["S"] for text in ("owner", "rvn", "home")
+    )
+    assert record.rvn
+    assert record.epoch == number_in(broken, "epoch")
+    assert record.epoch >= 1
+    assert 0 < record.lease_seconds <= 86_400
+
+
+@st.composite
+def cursors(draw: st.DrawFn) -> dict[str, Any]:
+    """Cursors of a search as they could be and as they could not."""
+    key = st.builds(lambda parts: {"L": [{"S": part} for part in parts]}, st.lists(short_texts()))
+    place = st.one_of(st.just({"NULL": True}), key, attribute_values())
+    segment = st.one_of(st.integers(-1, 5).map(str), short_texts())
+    places = st.builds(lambda found: {"M": found}, st.dictionaries(segment, place, max_size=5))
+    segments = st.builds(lambda count: {"N": str(count)}, st.integers(-1, 5))
+    item: dict[str, Any] = {"pk": {"S": keys.SCAN_PARTITION}, "sk": {"S": "compactor"}}
+    for name, content in (("segments", segments), ("places", places)):
+        drawn = draw(st.one_of(content, content, content, attribute_values(), st.none()))
+        if drawn is not None:
+            item[name] = drawn
+    return item
+
+
+@settings(max_examples=60, deadline=None)
+@given(cursors())
+async def test_a_damaged_cursor_never_stops_the_search(item: dict[str, Any]) -> None:
+    """Whatever stands for a cursor, within two runs every collection is found, and a round ends."""
+    store = MemoryStore("us-east-1", page_items_max=2)
+    settings_ = make_settings(settle=1_000)
+    for number in range(6):
+        entry = Entry(f"counter{number}", str(EntryId(1 + number, 1)), Decimal(1))
+        await store.write(Put(entry_item(entry)))
+    await store.write(Put(item))
+    found, cursor = set(), await load_cursor(store, "compactor")
+    for _run in range(2):
+        finder = Finder(
+            store,
+            rules=rules_of(settings_),
+            now=START,
+            segments=4,
+            pages_max=1_000,
+            stop=anyio.Event(),
+        )
+        run = await finder.find(cursor)
+        found |= set(run.due)
+        cursor = run.cursor
+        assert cursor.is_finished
+    assert found == {f"counter{number}" for number in range(6)}
+
+
+@given(st.one_of(short_texts(), st.from_regex(r"[0-9a-f]{4}#[0-9 _x]{1,10}", fullmatch=True)))
+def test_a_damaged_marker_stands_for_no_batch(sort_key: str) -> None:
+    """A marker's key is that of one batch, to the letter, or named as damaged."""
+    marker = {"pk": {"S": keys.IMPORT_PARTITION}, "sk": {"S": sort_key}}
+    try:
+        number = batch_number(marker)
+    except DamagedItem as error:
+        assert_named(error, marker)
+        return
+    assert sort_key.endswith(f"#{number:0{NUMBER_DIGITS}d}")
+
+
+# Answers of the store.
+
+CODES = st.one_of(
+    st.sampled_from(
+        [
+            "ConditionalCheckFailedException",
+            "TransactionCanceledException",
+            "TransactionConflictException",
+            "ProvisionedThroughputExceededException",
+            "ResourceNotFoundException",
+            "InternalServerError",
+            "ValidationException",
+        ]
+    ),
+    short_texts(),
+)
+REASONS = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "Code": st.one_of(
+                st.sampled_from(["None", "ConditionalCheckFailed", "TransactionConflict"]),
+                short_texts(),
+            ),
+            "Message": short_texts(),
+            "Item": st.dictionaries(short_texts(), attribute_values(), max_size=2),
+        },
+    ),
+    max_size=3,
+)
+
+
+def error_answers() -> st.SearchStrategy[dict[str, Any]]:
+    """What botocore makes of any error answer, and of what is none."""
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "Error": st.fixed_dictionaries({}, optional={"Code": CODES, "Message": short_texts()}),
+            "ResponseMetadata": st.fixed_dictionaries(
+                {}, optional={"HTTPStatusCode": st.integers(100, 599)}
+            ),
+            "CancellationReasons": REASONS,
+            "Item": st.dictionaries(short_texts(), attribute_values(), max_size=2),
+        },
+    )
+
+
+class AnsweringClient:
+    """A client whose every call ends in the same way."""
+
+    def __init__(self, answer: Mapping[str, Any], *, is_error: bool) -> None:
+        self._answer = dict(answer)
+        self._is_error = is_error
+
+    def __getattr__(self, operation: str) -> Any:
+        """Return the call of any operation."""
+
+        async def call(**_request: Any) -> Mapping[str, Any]:
+            if self._is_error:
+                raise ClientError(self._answer, operation)  # type: ignore[arg-type]
+            return self._answer
+
+        return call
+
+
+def store_of(client: AnsweringClient) -> DynamoStore:
+    """Return the store over such a client; it tries twice."""
+    return DynamoStore(
+        client,
+        region="us-east-1",
+        table="ledger",
+        backoff=Backoff(tries_max=2),
+        clock=InstantClock(),
+        randomness=seeded(),
+    )
+
+
+PUT = Put(entry_item(Entry(COUNTER, str(EntryId(1, 1)), Decimal(1))))
+
+
+async def outcome_of(client: AnsweringClient) -> Outcome | StoreError:
+    """Return how a transaction of one put ends."""
+    try:
+        return await store_of(client).transact([PUT])
+    except StoreError as error:
+        return error
+
+
+@settings(max_examples=200, deadline=None)
+@given(error_answers())
+async def test_any_error_answer_is_an_outcome_or_an_error_of_ours(answer: dict[str, Any]) -> None:
+    """No error answer passes for applied, and none of a server's faults for not applied."""
+    outcome = await outcome_of(AnsweringClient(answer, is_error=True))
+    assert not isinstance(outcome, Applied)
+    failed = [
+        reason
+        for reason in answer.get("CancellationReasons", [])
+        if reason.get("Code") == "ConditionalCheckFailed"
+    ]
+    code = answer.get("Error", {}).get("Code", "")
+    if failed or code == "ConditionalCheckFailedException":
+        assert isinstance(outcome, Rejected)
+    elif code == "InternalServerError":
+        assert isinstance(outcome, Unknown | StoreError)
+        assert isinstance(outcome, Unknown) or _is_passing(answer)
+
+
+def _is_passing(answer: Mapping[str, Any]) -> bool:
+    reasons = answer.get("CancellationReasons", [])
+    return any(reason.get("Code", "None") != "None" for reason in reasons)
+
+
+ANSWERS = st.dictionaries(
+    st.sampled_from(["Items", "LastEvaluatedKey", "ConsumedCapacity", "Count"]),
+    st.one_of(
+        st.dictionaries(st.sampled_from(["pk", "sk", "CapacityUnits"]), attribute_values()),
+        st.lists(st.dictionaries(short_texts(), attribute_values(), max_size=2), max_size=2),
+        st.floats(0, 100),
+    ),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(ANSWERS)
+async def test_an_answer_that_is_no_page_is_an_error_of_ours(answer: dict[str, Any]) -> None:
+    """A read answered by something else than DynamoDB is a page of items or a StoreError."""
+    try:
+        page = await store_of(AnsweringClient(answer, is_error=False)).query(COUNTER)
+    except StoreError:
+        return
+    assert page.items == [*answer["Items"]]
+    assert (page.after is None) == (not answer.get("LastEvaluatedKey"))
