@@ -41,6 +41,7 @@ _MOTO_FAULTS = (
     AssertionError,
     NotImplementedError,
     StopIteration,
+    RecursionError,
 )
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]|\.")
 
