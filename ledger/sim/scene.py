@@ -67,10 +67,13 @@ class Focus:
     page_items: tuple[int, ...] = (2, 4, 30)
     trips: tuple[float, ...] = (0.05, 1.0, 2.5)
     pass_every: tuple[float, ...] = (4.0, 15.0)
-    healths: tuple[float, ...] = (100.0, 300.0, 1500.0)
-    app_healths: tuple[float, ...] = (300.0, 2000.0)
+    healths: tuple[float, ...] = (300.0, 1000.0, 5000.0)
+    app_healths: tuple[float, ...] = (500.0, 3000.0)
     compactors: tuple[int, ...] = (1, 1, 2, 3)
     rivals: float = 0.6
+    leases: tuple[float, ...] = (40.0,)
+    crashes: float = 0.25
+    stall_seconds_max: float = 1200.0
     late_folds: tuple[float, ...] = (0.0, 0.0, 0.25)
     moves: float = 0.2
     cuts: tuple[int, ...] = (0, 1, 3)
@@ -102,9 +105,12 @@ FOCI = (
         page_items=(1, 2),
         trips=(0.05,),
         pass_every=(5.0, 10.0),
-        healths=(60.0, 150.0, 2000.0),
-        compactors=(2, 3),
+        healths=(300.0, 700.0, 5000.0),
+        compactors=(1, 2),
         rivals=1.0,
+        leases=(400.0,),
+        crashes=0.1,
+        stall_seconds_max=400.0,
         late_folds=(0.0, 0.3),
         moves=0.1,
         cuts=(0,),
@@ -182,7 +188,9 @@ def draw(seed: int) -> Scene:
             chance, rough, trip_seconds=0.05, late_folds=chance.choice(focus.late_folds)
         ),
         app_health=Health(chance.choice(focus.app_healths), 0.2, 240.0),
-        compactor_healths=tuple(Health(steps, 0.25, 1200.0) for steps in focus.healths),
+        compactor_healths=tuple(
+            Health(steps, focus.crashes, focus.stall_seconds_max) for steps in focus.healths
+        ),
         compactors=chance.choice(focus.compactors),
         rivals=not moves and chance.random() < focus.rivals,
         pass_every=chance.choice(focus.pass_every),
@@ -200,7 +208,7 @@ def _settings(chance: Random, focus: Focus, regions: tuple[str, ...]) -> Setting
         settle=chance.choice((700.0, 900.0)),
         consistent_reads=chance.random() < focus.consistent,
         compactor={
-            "lease": 40.0,
+            "lease": chance.choice(focus.leases),
             "heartbeat": 20.0,
             "fold_max": chance.choice((4, 8, 40)),
             "fold_min": fold_min,

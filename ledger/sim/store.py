@@ -20,8 +20,9 @@ from ledger.store.port import Action, BatchOutcome, BatchWrite, Outcome, Page, U
 
 Answer = TypeVar("Answer")
 
-CONTINUED_PAGE_STEPS = 4
-"""A process is so much likelier to crash or stall between two pages than at any other step."""
+WORK_STEPS = 15
+"""A process is so much likelier to crash or stall in the midst of its work (between two pages of a
+Query, before a batch or a transaction) than at any other step, of which idle ones make the most."""
 SCAN_PAGE_ITEMS_MAX = 40
 """Pages of a Scan are larger than those of a Query: cut collections are searched twice at worst."""
 READS_REPEATED_SHARE = 0.8
@@ -69,7 +70,7 @@ class SimStore:
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
-        await self._process.begin()
+        await self._process.begin(WORK_STEPS)
 
         def serve() -> Outcome:
             return done(self._replica.transact(actions, token=token))
@@ -80,7 +81,7 @@ class SimStore:
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes, each on its own; now and then each with its own fate."""
-        await self._process.begin()
+        await self._process.begin(WORK_STEPS)
         scattered = not self._world.is_calm and self._random.random() < self._weather.scattered
         if not scattered:
             unknown = BatchOutcome(unknown=tuple(range(len(writes))), cause="no answer")
@@ -112,7 +113,7 @@ class SimStore:
             source = self._source(partition, consistent=consistent)
             return done(source.query(partition, after=after, first=first, last=last, limit=limit))
 
-        await self._process.begin(CONTINUED_PAGE_STEPS if after else 1)
+        await self._process.begin(WORK_STEPS if after else 1)
         return await self._request(serve, None)
 
     async def scan(
