@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 
 START = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 RATE_OFF_MAX = 0.005
-"""How far the rate of a monotonic clock may be off, as a share; quartz is a hundred times better."""
+"""How far the rate of a monotonic clock may be off, as a share; quartz is far better."""
 STEPS_MAX = 4
 ZERO_SECONDS_MAX = 100_000.0
 

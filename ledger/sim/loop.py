@@ -9,7 +9,7 @@ import asyncio
 from asyncio import base_events
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 
@@ -61,7 +61,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._selector = _Jump()
         self._clock_resolution = _CLOCK_RESOLUTION_SECONDS
         self._tasks_made = 0
-        self.set_task_factory(self._make_task)
+        self.set_task_factory(cast("Any", self._make_task))
 
     def time(self) -> float:
         """Return the virtual time in seconds."""

@@ -14,6 +14,7 @@ from compactor import lag
 from ledger.sim import loop
 from ledger.sim.auditor import Auditor, Violation
 from ledger.sim.scene import Scene, draw, stream
+from ledger.sim.staff import Staff
 from ledger.sim.workload import Workload
 from ledger.sim.world import World
 
@@ -59,7 +60,7 @@ async def _live(scene: Scene, *, is_traced: bool) -> Result:
     )
     auditor = Auditor(world, found=ended.set)
     async with anyio.create_task_group() as tasks:
-        workload = Workload(scene, world, auditor, tasks)
+        workload = Workload(Staff(scene, world, auditor, tasks))
         tasks.start_soon(workload.live, ended)
         await ended.wait()
         world.end()

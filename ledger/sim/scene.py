@@ -283,9 +283,7 @@ def _repeats(chance: Random, regions: tuple[str, ...]) -> tuple[tuple[float, str
     )
 
 
-def _cuts(
-    chance: Random, focus: Focus, regions: tuple[str, ...], span: float
-) -> tuple[Cut, ...]:
+def _cuts(chance: Random, focus: Focus, regions: tuple[str, ...], span: float) -> tuple[Cut, ...]:
     cuts = []
     for _ in range(chance.choice(focus.cuts)):
         begins = chance.random() * span

@@ -80,7 +80,7 @@ class SimStore:
         return await self._request(serve, Unknown("no answer"))
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do up to 25 unconditional writes, each on its own; now and then each with its own fate."""
+        """Do up to 25 unconditional writes; now and then each has a fate of its own."""
         await self._process.begin(WORK_STEPS)
         scattered = not self._world.is_calm and self._random.random() < self._weather.scattered
         if not scattered:
@@ -126,8 +126,8 @@ class SimStore:
         limit: int | None = None,
     ) -> Page:
         """Read one page of one segment."""
-
-        source = MemoryStore(self.region, self._replica.table, page_items_max=SCAN_PAGE_ITEMS_MAX)
+        table = self._replica.table
+        source = MemoryStore(self.region, table, page_items_max=SCAN_PAGE_ITEMS_MAX)
 
         def serve() -> Page:
             return done(
@@ -168,9 +168,7 @@ class SimStore:
             return await self._unanswered(serve, unknown, fate)
         return await answer
 
-    async def _unanswered(
-        self, serve: Callable[[], Answer], unknown: Answer, fate: str
-    ) -> Answer:
+    async def _unanswered(self, serve: Callable[[], Answer], unknown: Answer, fate: str) -> Answer:
         """Let a write go without an answer; whether and when it lands is its fate."""
         now = self._loop.time()
         silence: asyncio.Future[Answer] = self._loop.create_future()

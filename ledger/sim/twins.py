@@ -68,8 +68,9 @@ def _one_transaction_decide(
     settled = tuple(str(one) for one in old[: rules.fold_max])
     if len(settled) < rules.fold_min:
         return Plan(waits="too few entries")
+    before = net.change if net else Decimal(0)
     fold = NetChange(
-        change=amounts.total([net.change if net else 0, *(home.entries[key] for key in settled)]),
+        change=amounts.total([before, *(home.entries[key] for key in settled)]),
         count=(net.count if net else 0) + len(settled),
         merged=(),
         version=version,
@@ -189,11 +190,9 @@ def _unsettled_rules(*args: Any, **options: Any) -> Rules:
 async def _add_to_one_item(self: Writer, planned: Planned) -> Entry:
     """Count in a single item per counter, as is usual without regions."""
     entry = planned.entry
-    update = Update(
-        (entry.counter, "sum"), add={"change": {"N": amounts.to_text(entry.change)}}
-    )
+    update = Update((entry.counter, "sum"), add={"change": {"N": amounts.to_text(entry.change)}})
     for _ in range(_SINGLE_TRIES_MAX):
-        if not isinstance(await self._store.write(update), Unknown):  # noqa: SLF001
+        if not isinstance(await self._store.write(update), Unknown):
             break
     return entry
 
@@ -210,9 +209,7 @@ def _any_region_candidates(
     everything: dict[str, Decimal] = {}
     for view in observation.views.values():
         everything |= view.entries
-    shown = {
-        region: Collection(everything, view.net) for region, view in observation.views.items()
-    }
+    shown = {region: Collection(everything, view.net) for region, view in observation.views.items()}
     observation.views[rules.home].entries.update(everything)
     return _candidates(replace(observation, views=shown), rules, now=now, room=room)
 
@@ -265,7 +262,11 @@ TWINS: Mapping[str, Twin] = {
         Twin("no-hold", ((passes.Pass, "__init__", _no_hold(passes.Pass.__init__)),), 100),
         Twin("any-region", ((plan, "_candidates", _any_region_candidates),), 100),
         Twin("no-read-max", ((reader, "_read_once", _read_on),), 100),
-        Twin("no-horizon", ((planning, "check_horizon", _no_horizon), (writer, "latest_repeat", _never)), 100),
+        Twin(
+            "no-horizon",
+            ((planning, "check_horizon", _no_horizon), (writer, "latest_repeat", _never)),
+            100,
+        ),
         Twin("no-settle", ((job, "rules_of", _unsettled_rules),), 100),
         Twin(
             "single-item",

@@ -5,49 +5,28 @@ Each region has an application process (a `Ledger`: writer, reader, cache), some
 auditor, which judges. At the end everything heals, arrives and is merged to rest.
 """
 
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 import anyio
-from anyio.abc import TaskGroup
-from prometheus_client import CollectorRegistry
 
-from compactor.job import Compactor
 from ledger.core import keys
 from ledger.core.entry import Entry, Item, Key
-from ledger.core.errors import (
-    LeaseLost,
-    OutcomeUnknown,
-    ReadTooSlow,
-    RetryHorizonPassed,
-    StoreError,
-)
-from ledger.leases.state import lease_key
+from ledger.core.errors import OutcomeUnknown, ReadTooSlow, RetryHorizonPassed, StoreError
 from ledger.ledger import Ledger
-from ledger.settings import Settings
-from ledger.sim.auditor import Auditor
-from ledger.sim.process import NEVER_ILL, Health, Process
-from ledger.sim.scene import Act, Busy, Cut, Scene, stream
+from ledger.sim.leaders import Leaders
+from ledger.sim.process import Process
+from ledger.sim.scene import Act, Cut, stream
+from ledger.sim.staff import REGISTRY, Staff
 from ledger.sim.store import SimStore
-from ledger.sim.world import World
 from ledger.store.port import Absent, Applied, Put, Store
 
 RETRIES_MAX = 3
 RETRY_PAUSE_SECONDS_MAX = 200.0
-RESTART_SECONDS_MAX = 60.0
-MOVED_SECONDS = 100.0
-ZOMBIE_SECONDS = 60.0
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
-OLD_SETTINGS_SHARE = 0.5
-REST_ROUNDS_MAX = 200
-REST_PAUSE_SECONDS = 10.0
 _PAUSE_SECONDS = 5.0
-
-# Metrics are no matter of the simulation, and making a registry takes as long as a hundred steps.
-_REGISTRY = CollectorRegistry()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,76 +41,46 @@ class App:
 class Workload:
     """One scene lived through in one world."""
 
-    def __init__(self, scene: Scene, world: World, auditor: Auditor, tasks: TaskGroup) -> None:
-        self.scene = scene
-        self.world = world
-        self.auditor = auditor
-        self.settings = scene.settings
-        self._tasks = tasks
-        self._random = stream(scene.seed, "workload")
+    def __init__(self, staff: Staff) -> None:
+        self.scene = staff.scene
+        self.world = staff.world
+        self.auditor = staff.auditor
+        self.settings = staff.scene.settings
+        self._staff = staff
+        self._random = staff.random
+        self._leaders = Leaders(staff)
         self._apps: dict[str, App] = {}
-        self._compactors: dict[str, Process] = {}
-        self._started = 0
         self._is_resting = False
-        self._is_moving = False
-        world.observers.append(self)
+        self.world.observers.append(self)
 
     async def live(self, ended: anyio.Event) -> None:
         """Live the whole scene, up to and with the judgement at rest; then set `ended`."""
-        await self._guarded(self._live)
+        await self._staff.guarded(self._live)
         ended.set()
 
     async def _live(self) -> None:
         scene = self.scene
         for region in scene.regions:
-            self._start(self._app, region)
-            self._start(self._read_on, region)
-        for busy in scene.busy:
-            self._start(self._be_busy, busy)
+            self._staff.start(self._app, region)
+            self._staff.start(self._read_on, region)
+        self._leaders.start()
         for cut in scene.cuts:
-            self._start(self._cut, cut)
-        if scene.move_at is not None:
-            self._start(self._move, scene.move_at, scene.regions[1])
+            self._staff.start(self._cut, cut)
         for act in scene.acts:
             await anyio.sleep(max(0.0, act.at - self.world.loop.time()))
-            self._start(self._do, act)
+            self._staff.start(self._do, act)
         await anyio.sleep(max(0.0, scene.span - self.world.loop.time()))
         await self._rest()
 
-    def _start(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
-        self._tasks.start_soon(self._guarded, work, *args)
-
-    async def _guarded(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Do some work; whatever it raises that nobody expects is a violation."""
-        try:
-            await work(*args)
-        except Exception:  # noqa: BLE001 (judged, not hidden)
-            if not self.world.is_over:
-                self.auditor.fail("unexpected error", traceback.format_exc())
-
-    # Processes.
-
-    def _process(self, name: str, *healths: Health) -> Process:
-        self._started += 1
-        name = f"{name}/{self._started}"
-        return Process(
-            name,
-            world=self.world,
-            randomness=stream(self.scene.seed, name),
-            health=self._random.choice(healths),
-            skew_seconds=self.scene.settings.clock_skew,
-            span=self.scene.span,
-        )
-
     async def _app(self, region: str) -> None:
         """Run an application process until it crashes, and then the next."""
-        process = self._process(f"app-{region}", self.scene.app_health)
-        process.on_crash = lambda: self._start(self._restart, self._app, region)
+        process = self._staff.process(f"app-{region}", self.scene.app_health)
+        process.on_crash = lambda: self._staff.start(self._staff.restart, self._app, region)
         store = SimStore(process, region, self.scene.weather)
         ledger = Ledger(
             self.settings,
             region=region,
-            registry=_REGISTRY,
+            registry=REGISTRY,
             store=store,
             clock=process.clock,
             randomness=stream(self.scene.seed, f"{process.name} ids"),
@@ -140,66 +89,11 @@ class Workload:
             self._apps[region] = App(process, ledger, store)
             await anyio.sleep_forever()
 
-    async def _restart(self, start: Callable[..., Awaitable[None]], *args: object) -> None:
-        await anyio.sleep(self._random.random() * RESTART_SECONDS_MAX)
-        await start(*args)
-
     async def _alive(self, region: str) -> App:
-        while region not in self._apps or self._apps[region].process.is_dead:
+        # A look every few seconds costs next to nothing on virtual time.
+        while region not in self._apps or self._apps[region].process.is_dead:  # noqa: ASYNC110
             await anyio.sleep(_PAUSE_SECONDS)
         return self._apps[region]
-
-    def _compactor(self, process: Process, settings: Settings) -> Compactor:
-        weather = self.scene.compactor_weather
-        return Compactor(
-            settings,
-            registry=_REGISTRY,
-            stores={region: SimStore(process, region, weather) for region in settings.regions},
-            clock=process.clock,
-            randomness=stream(self.scene.seed, f"{process.name} compactor"),
-            owner=process.name,
-        )
-
-    async def _be_busy(self, busy: Busy) -> None:
-        """Run compactors for a while: some for one lease, perhaps a rival for another."""
-        await anyio.sleep(busy.begins)
-        if self._is_resting or self._is_moving:
-            return
-        names = [(f"compactor-{number}", "compactor") for number in range(self.scene.compactors)]
-        names += [("rival", "rival")] if self.scene.rivals else []
-        for name, lease in names:
-            self._start(self._compact, name, lease, busy.ends, self.settings)
-
-    async def _compact(self, name: str, lease: str, until: float, settings: Settings) -> None:
-        """Run a compactor until it is told to stop; one that crashes is followed by the next."""
-        if self._is_resting or self._is_moving or self.world.loop.time() >= until:
-            return
-        process = self._process(name, *self.scene.compactor_healths)
-        process.on_crash = lambda: self._start(
-            self._restart, self._compact, name, lease, until, settings
-        )
-        self._compactors[process.name] = process
-        compactor = self._compactor(process, settings.with_(compactor={"name": lease}))
-        stop = anyio.Event()
-        self._stop_at(until, process, stop)
-        await compactor.run_every(self.scene.pass_every, stop=stop)
-
-    def _stop_at(self, moment: float, process: Process, stop: anyio.Event) -> None:
-        """Tell a compactor to stop, but let one that is stalled wake up to what it was doing."""
-
-        def end() -> None:
-            if process.local > self.world.loop.time():
-                self._stop_at(process.local + ZOMBIE_SECONDS, process, stop)
-            else:
-                stop.set()
-
-        self.world.loop.call_at(moment, end)
-
-    def _crash_compactors(self) -> None:
-        for process in self._compactors.values():
-            process.on_crash = lambda: None
-            process.crash()
-        self._compactors.clear()
 
     # Faults that are planned.
 
@@ -241,12 +135,10 @@ class Workload:
         at = app.process.clock.wall(self.world.loop.time())
         made = self.world.loop.time()
         for delay, region in act.repeats:
-            self._start(self._repeat, act, region, at, made, delay)
+            self._staff.start(self._repeat, act, region, at, made, delay)
         await self._ask(act, app, lambda: self._record_keyed(act, app, at), is_repeated=True)
 
-    async def _repeat(
-        self, act: Act, region: str, at: datetime, made: float, delay: float
-    ) -> None:
+    async def _repeat(self, act: Act, region: str, at: datetime, made: float, delay: float) -> None:
         await anyio.sleep(delay)
         app = await self._alive(region)
         age = self.world.loop.time() - made
@@ -334,7 +226,7 @@ class Workload:
             return
         for _ in range(self.scene.reads_per_net):
             delay = self._random.random() * self._random.choice(READS_WITHIN_SECONDS)
-            self._start(self._read_later, delay, region, place[0])
+            self._staff.start(self._read_later, delay, region, place[0])
 
     def changed(self, region: str, partition: str) -> None:
         """Nothing is read for a change that is no net change."""
@@ -348,9 +240,9 @@ class Workload:
         for busy in self.scene.busy:
             await anyio.sleep(max(0.0, busy.begins - self.world.loop.time()))
             while self.world.loop.time() < busy.ends:
-                self._start(self._read, region, self._random.choice((0.0, 0.0, 5.0)))
+                self._staff.start(self._read, region, self._random.choice((0.0, 0.0, 5.0)))
                 await anyio.sleep(self._random.expovariate(1 / self.scene.read_every))
-            self._start(self._read, region, self._random.choice((0.0, 0.0, 5.0)))
+            self._staff.start(self._read, region, self._random.choice((0.0, 0.0, 5.0)))
 
     async def _read(self, region: str, max_age: float, counter: str | None = None) -> None:
         app = await self._alive(region)
@@ -370,80 +262,23 @@ class Workload:
     def _counters(self) -> list[str]:
         return sorted({counter for act in self.scene.acts for counter, _ in act.changes})
 
-    # Moving home.
-
-    async def _move(self, at: float, target: str) -> None:
-        """Stop the compactors, hand everything over, begin again with the new settings."""
-        await anyio.sleep(at)
-        if self._is_resting:
-            return
-        self._is_moving = True
-        self.world.note(lambda: f"home moves to {target}")
-        self._crash_compactors()
-        while not self._is_resting and not self._is_handed_over(target):
-            process = self._process("mover", *self.scene.compactor_healths)
-            ended = anyio.Event()
-            process.on_crash = ended.set
-            self._start(self._move_once, process, target, ended)
-            await ended.wait()
-            await anyio.sleep(_PAUSE_SECONDS)
-        if self._is_resting:
-            return
-        self._moved(target)
-        until = self.world.loop.time() + MOVED_SECONDS
-        self._start(self._compact, "compactor-0", "compactor", until, self.settings)
-
-    def _moved(self, target: str) -> None:
-        self.world.note(lambda: f"home is {target}")
-        before, self.settings = self.settings, self.settings.with_(home=target)
-        self._is_moving = False
-        if self._random.random() < OLD_SETTINGS_SHARE and not self._is_resting:
-            until = self.world.loop.time() + MOVED_SECONDS
-            self._start(self._compact, "old-settings", "compactor", until, before)
-
-    async def _move_once(self, process: Process, target: str, ended: anyio.Event) -> None:
-        try:
-            await self._compactor(process, self.settings).move_home(target)
-        except (LeaseLost, StoreError) as error:
-            self.world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
-        ended.set()
-
-    def _is_handed_over(self, target: str) -> bool:
-        table = self.world.replicas[self.settings.home].table
-        item = table.get(lease_key(self.settings.compactor.name))
-        return item is not None and item["home"]["S"] == target
-
     # The end.
 
     async def _rest(self) -> None:
         """Heal everything, let it arrive, merge it to rest, and have it judged."""
         self._is_resting = True
         self.world.calm()
-        self._crash_compactors()
+        self._leaders.rest()
         settings = self.settings
         await anyio.sleep(settings.request_life + settings.retry_horizon)
-        while self.world.under_way:
-            await anyio.sleep(1.0)
+        while self.world.under_way:  # noqa: ASYNC110 (as above)
+            await anyio.sleep(_PAUSE_SECONDS)
         await anyio.sleep(settings.settle + settings.compactor.fold_age)
-        if self._is_moving:
-            await self._finish_moving(self.scene.regions[1])
-        compactor = self._compactor(self._process("last", NEVER_ILL), self.settings)
-        for _ in range(REST_ROUNDS_MAX):
-            await compactor.run_once()
-            await anyio.sleep(REST_PAUSE_SECONDS)
-            if self.auditor.is_small() and not self.world.under_way:
-                break
+        await self._leaders.merge_all()
         self.auditor.check_rest()
         for region in self.scene.regions:
             for counter in self._counters:
                 await self._read(region, 0.0, counter)
-
-    async def _finish_moving(self, target: str) -> None:
-        process = self._process("last-mover", NEVER_ILL)
-        if not self._is_handed_over(target):
-            await self._compactor(process, self.settings).move_home(target)
-            await anyio.sleep(REST_PAUSE_SECONDS)
-        self._moved(target)
 
 
 def _numbered(entry: Entry) -> tuple[str, int]:

@@ -243,10 +243,9 @@ def described(key: Key, item: Item | None) -> str:
     where = f"{key[0]} {key[1]}"
     if item is None:
         return f"delete {where}"
+    shown = ("change", "version", "owner", "epoch", "home")
     parts = [f"put {where}"]
-    for name in ("change", "version", "owner", "epoch", "home"):
-        if name in item:
-            parts.append(f"{name}={next(iter(item[name].values()))}"[:60])
+    parts += [f"{name}={next(iter(item[name].values()))}"[:60] for name in shown if name in item]
     if "merged" in item:
         parts.append(f"merged={len(item['merged']['B']) // 16}")
     return " ".join(parts)
