@@ -224,6 +224,22 @@ def test_merged_bytes_cut_within_an_id_or_doubled_are_refused(
         assert_named(caught.value, item)
 
 
+@given(merged_collections(), st.integers(0, 6))
+def test_a_net_that_counts_fewer_than_it_names_is_refused(
+    collection: tuple[dict[str, Any], list[Item]], count: int
+) -> None:
+    """A count below the number of ids shows that one of the two is damaged."""
+    net, _ = collection
+    named = len(net["merged"]["B"]) // 16
+    item = {**net, "count": {"N": str(count)}}
+    if count >= named:
+        assert net_of(item).count == count
+        return
+    with pytest.raises(DamagedItem, match="count") as caught:
+        net_of(item)
+    assert_named(caught.value, item)
+
+
 @given(merged_collections(), st.from_regex(r"~net#[0-9]{0,5}[x#]?", fullmatch=True))
 def test_a_net_under_any_key_is_a_generation_or_named(
     collection: tuple[dict[str, Any], list[Item]], sort_key: str

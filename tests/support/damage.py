@@ -64,6 +64,7 @@ def odd_numbers() -> st.SearchStrategy[AttributeValue]:
     edge += ["\N{ARABIC-INDIC DIGIT ONE}", " 1 ", "1E-130"]
     digits = st.integers(10**37, 10**40).map(str)
     return st.one_of(
+        st.builds(lambda number: {"N": str(number)}, st.integers(-3, 10)),
         st.builds(lambda text: {"N": text}, st.sampled_from(edge)),
         st.builds(lambda text: {"N": text}, st.one_of(digits, numbers(), short_texts())),
     )
