@@ -34,17 +34,26 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An entry with its id taken apart and the item that stands for it."""
+    """An entry with its id taken apart and the item that stands for it.
+
+    `latest` is the retry horizon of its id: no request for it is signed later.
+    """
 
     entry: Entry
     id: EntryId
     item: Item
+    latest: datetime
     keyed: bool = False
 
     @property
     def put(self) -> Put:
         """The write that makes it durable, once."""
-        return Put(self.item, condition=Absent())
+        return Put(self.item, condition=Absent(), not_after=self.latest)
+
+    @property
+    def batch_put(self) -> Put:
+        """The same for a batch, which has no conditions: the same item again changes nothing."""
+        return Put(self.item, not_after=self.latest)
 
 
 def plan(change: Change, *, region: str, settings: Settings, now: datetime, suffix: int) -> Planned:
@@ -94,7 +103,8 @@ def _planned(
     shard = keys.shard_of(entry_id.suffix, settings.shards_at(entry.counter, entry_id.at))
     item = entry_item(entry, shard=shard)
     checked_size(entry, item_size(item))
-    return Planned(entry, entry_id, item, keyed)
+    latest = entry_id.at + timedelta(seconds=settings.retry_horizon)
+    return Planned(entry, entry_id, item, latest, keyed)
 
 
 def check_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
@@ -163,10 +173,9 @@ def conflict(ours: Entry, theirs: Entry) -> KeyConflict:
     )
 
 
-def latest_repeat(planned: Sequence[Planned], settings: Settings) -> datetime:
+def latest_repeat(planned: Sequence[Planned]) -> datetime:
     """Return when the first of these ids reaches the retry horizon."""
-    oldest = min(one.id for one in planned)
-    return oldest.at + timedelta(seconds=settings.retry_horizon)
+    return min(one.latest for one in planned)
 
 
 def _said(entry: Entry) -> str:

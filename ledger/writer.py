@@ -34,7 +34,6 @@ from ledger.store.port import (
     TRANSACTION_ACTIONS_MAX,
     Applied,
     Outcome,
-    Put,
     Rejected,
     Store,
     Unknown,
@@ -112,7 +111,7 @@ class Writer:
     ) -> Applied | Rejected:
         """Try until the outcome is known, with the same ids."""
         deadline = self._clock.monotonic() + self._settings.patience
-        horizon = latest_repeat(planned, self._settings)
+        horizon = latest_repeat(planned)
         # A change with a key may repeat another process's try, and of a large write the last parts
         # have waited since their ids were checked; an id that nobody else can have never is late.
         fresh = not any(one.keyed for one in planned)
@@ -195,7 +194,7 @@ class Writer:
 
         async def attempt() -> Outcome:
             nonlocal left
-            outcome = await self._store.write_batch([Put(one.item) for one in left])
+            outcome = await self._store.write_batch([one.batch_put for one in left])
             if not outcome.unknown and not outcome.unprocessed:
                 return Applied()
             left = [left[place] for place in (*outcome.unknown, *outcome.unprocessed)]

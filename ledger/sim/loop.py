@@ -6,14 +6,16 @@ keeps several) is iterated in the same order every time.
 """
 
 import asyncio
+import math
 from asyncio import base_events
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
 import anyio
 
 Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 TURNS_PER_MOMENT_MAX = 100_000
 """So many turns of the loop without any time passing are a loop that spins."""
@@ -48,6 +50,7 @@ class _Jump:
             raise Stuck(f"at {self.now:.3f} s every task waits for something that never comes")
         self._turns = 0 if timeout > 0 else self._turns + 1
         if self._turns > TURNS_PER_MOMENT_MAX:
+            self._turns = 0  # tasks still have to unwind
             raise Stuck(f"at {self.now:.3f} s the loop turns without end")
         self.now += timeout
         return []
@@ -66,6 +69,18 @@ class VirtualLoop(base_events.BaseEventLoop):
     def time(self) -> float:
         """Return the virtual time in seconds."""
         return self._selector.now
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: Unpack[Arguments],
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call back at a moment; what waits for ever has no timer, or time would run on for it."""
+        if math.isinf(when):
+            return asyncio.TimerHandle(when, callback, args, self, context)
+        return super().call_at(when, callback, *args, context=context)
 
     def _make_task(
         self,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import anyio
 from anyio.lowlevel import checkpoint
 
 from ledger.core.errors import Unreachable
@@ -84,6 +85,9 @@ class Process:
     async def begin(self, weight: int = 1) -> None:
         """Begin a call of a store: returns only while the process lives and is awake.
 
+        A process that was stalled goes on to send its request, whatever timer has run out
+        meanwhile: the loop of a frozen process turns only after that.
+
         Raises:
             Unreachable: the world is over; everything unwinds.
         """
@@ -92,7 +96,10 @@ class Process:
             raise Unreachable("the world is over")
         self.step(weight)
         if self.is_dead or self._awake_at > self._loop.time():
-            await self.until(self._awake_at)
+            with anyio.CancelScope(shield=True):
+                await self.until(self._awake_at)
+        if self.is_over:
+            raise Unreachable("the world is over")
 
     async def until(self, moment: float) -> None:
         """Wait until this moment of the world."""

@@ -187,7 +187,7 @@ def draw(seed: int) -> Scene:
         compactor_weather=_weather(
             chance, rough, trip_seconds=0.05, late_folds=chance.choice(focus.late_folds)
         ),
-        app_health=Health(chance.choice(focus.app_healths), 0.2, 240.0),
+        app_health=Health(chance.choice(focus.app_healths), 0.2, 1200.0),
         compactor_healths=tuple(
             Health(steps, focus.crashes, focus.stall_seconds_max) for steps in focus.healths
         ),

@@ -1,6 +1,7 @@
 """The store port for one process and one region of the world, and all that can go wrong with it.
 
-A request is signed when its call begins, served at a moment of its own and answered at a third.
+A request is signed when its call begins, after any stall before it, served at a moment of its own
+and answered at a third; one that would be signed later than its writes allow is not sent.
 Whether the process still lives, or waits, by then is nothing to the request. Writes can be lost on
 the way, their answers can be lost, and they can land late, within `request_life` of being signed.
 What DynamoDB's store repeats by itself (throttling, conflicts, connections never made) appears
@@ -16,13 +17,23 @@ from ledger.core.entry import Item, Key
 from ledger.core.errors import LedgerError, Throttled, Unreachable
 from ledger.sim.process import Process
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Action, BatchOutcome, BatchWrite, Outcome, Page, Unknown, Write
+from ledger.store.port import (
+    Action,
+    BatchOutcome,
+    BatchWrite,
+    Outcome,
+    Page,
+    Unknown,
+    Write,
+    signed_by,
+)
 
 Answer = TypeVar("Answer")
 
 WORK_STEPS = 15
 """A process is so much likelier to crash or stall in the midst of its work (between two pages of a
 Query, before a batch or a transaction) than at any other step, of which idle ones make the most."""
+TOO_LATE = "signed too late, so it was not sent"
 SCAN_PAGE_ITEMS_MAX = 40
 """Pages of a Scan are larger than those of a Query: cut collections are searched twice at worst."""
 READS_REPEATED_SHARE = 0.8
@@ -66,11 +77,16 @@ class SimStore:
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
-        return await self._write(lambda: done(self._replica.write(write)))
+        await self._process.begin()
+        if self._is_late([write]):
+            return Unknown(TOO_LATE)
+        return await self._request(lambda: done(self._replica.write(write)), Unknown("no answer"))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
         await self._process.begin(WORK_STEPS)
+        if self._is_late(actions):
+            return Unknown(TOO_LATE)
 
         def serve() -> Outcome:
             return done(self._replica.transact(actions, token=token))
@@ -82,6 +98,8 @@ class SimStore:
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes; now and then each has a fate of its own."""
         await self._process.begin(WORK_STEPS)
+        if self._is_late(writes):
+            return BatchOutcome(unknown=tuple(range(len(writes))), cause=TOO_LATE)
         scattered = not self._world.is_calm and self._random.random() < self._weather.scattered
         if not scattered:
             unknown = BatchOutcome(unknown=tuple(range(len(writes))), cause="no answer")
@@ -146,9 +164,10 @@ class SimStore:
     async def close(self) -> None:
         """Nothing to give back."""
 
-    async def _write(self, serve: Callable[[], Outcome]) -> Outcome:
-        await self._process.begin()
-        return await self._request(serve, Unknown("no answer"))
+    def _is_late(self, actions: Sequence[Action]) -> bool:
+        """Tell whether a request of these, signed now by the process's clock, would be too late."""
+        limit = signed_by(actions)
+        return limit is not None and self._process.clock.wall(self._loop.time()) > limit
 
     async def _request(self, serve: Callable[[], Answer], unknown: Answer | None) -> Answer:
         """Send one request and wait for its answer; without an `unknown` one it is a read."""

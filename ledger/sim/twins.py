@@ -28,7 +28,7 @@ from ledger.core.ids import EntryId
 from ledger.planning import Planned
 from ledger.settings import Settings
 from ledger.sim.run import Result, run_seed
-from ledger.store.port import Action, Applied, Check, Delete, Put, Store, Unknown, Update
+from ledger.store.port import Absent, Action, Applied, Check, Delete, Put, Store, Unknown, Update
 from ledger.tasks import run_all
 from ledger.writer import Writer
 
@@ -226,9 +226,14 @@ def _no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None
     """Repeat an id however old it is."""
 
 
-def _never(planned: Sequence[Planned], settings: Settings) -> datetime:
+def _put_any_time(planned: Planned) -> Put:
+    """Let a writer that was frozen sign its request whenever it wakes up."""
+    return Put(planned.item, condition=Absent())
+
+
+def _never(planned: Sequence[Planned]) -> datetime:
     """Return when it is too late to repeat these."""
-    del planned, settings
+    del planned
     return datetime.max.replace(tzinfo=UTC)
 
 
@@ -264,9 +269,14 @@ TWINS: Mapping[str, Twin] = {
         Twin("no-read-max", ((reader, "_read_once", _read_on),), 24),
         Twin(
             "no-horizon",
-            ((planning, "check_horizon", _no_horizon), (writer, "latest_repeat", _never)),
+            (
+                (planning, "check_horizon", _no_horizon),
+                (writer, "latest_repeat", _never),
+                (Planned, "put", property(_put_any_time)),
+            ),
             8,
         ),
+        Twin("signed-any-time", ((Planned, "put", property(_put_any_time)),), 100),
         Twin("no-settle", ((job, "rules_of", _unsettled_rules),), 12),
         Twin(
             "single-item",

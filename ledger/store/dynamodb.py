@@ -12,6 +12,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -31,7 +32,7 @@ from ledger.core.entry import Item, Key
 from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store import requests
+from ledger.store import requests, signing
 from ledger.store.connect import client_options
 from ledger.store.errors import from_botocore
 from ledger.store.metered import MeteredStore
@@ -49,6 +50,7 @@ from ledger.store.port import (
     Unknown,
     Write,
     checked_actions,
+    signed_by,
 )
 from ledger.store.retry import Backoff
 
@@ -97,14 +99,14 @@ class DynamoStore:
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
         operation, request = requests.write_request(write, self._table)
-        answer = await self._write(operation, request)
+        answer = await self._write(operation, request, signed_by([write]))
         return answer if isinstance(answer, Outcome) else Applied(answer.get("Attributes"))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
         checked_actions(actions, TRANSACTION_ACTIONS_MAX)
         request = requests.transaction_request(actions, self._table, token)
-        answer = await self._write("transact_write_items", request)
+        answer = await self._write("transact_write_items", request, signed_by(actions))
         return answer if isinstance(answer, Outcome) else Applied()
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
@@ -114,7 +116,7 @@ class DynamoStore:
         for tries in range(1, self._backoff.tries_max + 1):
             request = requests.batch_request(list(left.values()), self._table)
             try:
-                answer = await self._write("batch_write_item", request)
+                answer = await self._write("batch_write_item", request, signed_by(writes))
             except StoreError as error:
                 if len(left) == len(writes):
                     raise
@@ -186,11 +188,14 @@ class DynamoStore:
         """Close the client's connections."""
         await self._client.close()
 
-    async def _write(self, operation: str, request: requests.Request) -> Response | Outcome:
+    async def _write(
+        self, operation: str, request: requests.Request, latest: datetime | None
+    ) -> Response | Outcome:
         """Send a write until its fate is known or unknowable."""
         for tries in range(1, self._backoff.tries_max + 1):
             try:
-                return await self._send(operation, request)
+                with signing.not_after(latest):
+                    return await self._send(operation, request)
             except ClientError as error:
                 rejected = _rejected(error)
                 if rejected is not None:
@@ -344,6 +349,7 @@ async def open_store(
                 "dynamodb", config=config, **client_options(region, described)
             )
             opened = await stack.enter_async_context(client)
+            opened.meta.events.register("before-send.dynamodb", signing.refuse_late)
         except BotoCoreError as error:
             raise from_botocore(error, region=region, table=settings.table) from error
         store = DynamoStore(

@@ -15,6 +15,7 @@ as a `StoreError`: no `StoreError` raised by a write leaves anything written by 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
@@ -64,11 +65,14 @@ class Put:
     """Put a whole item in place of whatever is there.
 
     `replaces_bytes` is the size of what is there, if known, for cost: the larger is charged.
+    `not_after` is until when its request may be signed: one that would be signed later is not
+    sent, and its outcome is `Unknown`.
     """
 
     item: Item
     condition: Condition | None = None
     replaces_bytes: int = 0
+    not_after: datetime | None = None
 
     @property
     def key(self) -> Key:
@@ -219,6 +223,12 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Give back connections; the store is not used afterwards."""
+
+
+def signed_by(actions: Sequence[Action]) -> datetime | None:
+    """Return until when a request of these actions may be signed, None for any time."""
+    limits = [action.not_after for action in actions if isinstance(action, Put)]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def checked_actions(actions: Sequence[Action], most: int) -> None:

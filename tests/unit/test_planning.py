@@ -230,7 +230,7 @@ def test_the_oldest_entry_sets_the_horizon() -> None:
     old = planned(Change("c", 1, key="k", at=START - timedelta(seconds=250)))
     new = planned(Change("c", 1))
 
-    assert latest_repeat([new, old], SETTINGS) == START + timedelta(seconds=50)
+    assert latest_repeat([new, old]) == START + timedelta(seconds=50)
 
 
 def test_two_changes_differ_in_their_suffix_only() -> None:

@@ -6,6 +6,7 @@ A server on 127.0.0.1 counts the requests: the SDK must never repeat one by itse
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -672,13 +673,14 @@ async def test_ledger_over_the_wire_counts_once(lost: int) -> None:
         settings = make_settings(
             home=AWAY, regions={AWAY: {"endpoint": server.endpoint}}, request_timeout=2
         )
-        book = Ledger(settings, region=AWAY, clock=InstantClock())
+        # The SDK signs by the machine's clock.
+        now = datetime.now(UTC)
+        book = Ledger(settings, region=AWAY, clock=InstantClock(now))
         async with book:
             entry = await book.record("c", 5)
-            when = InstantClock().now()
-            await book.record("c", 1, key="k", at=when)
+            await book.record("c", 1, key="k", at=now)
             with pytest.raises(KeyConflict):
-                await book.record("c", 2, key="k", at=when)
+                await book.record("c", 2, key="k", at=now)
 
     assert len(table.items) == 2
     assert table.ids[: lost + 1] == [entry.id] * (lost + 1)

@@ -1,0 +1,56 @@
+"""No write is sent under a signature later than it allows.
+
+AWS refuses a signed request that arrives more than its validity (`request_life`) after the time in
+its signature. So a repeat can land late only if it was signed late; and a process can freeze for
+any time between its look at the clock and the signing::
+
+    writer      now <= horizon ..... frozen for an hour ..... signs | sends
+    compactor                fold | delete | forget                        counted twice
+
+The time in the signature is therefore looked at after signing, before sending: what freezes before
+is seen here, and what freezes after is refused by AWS.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import HTTPClientError
+
+DATE_HEADER = "X-Amz-Date"
+_DATE_FORM = "%Y%m%dT%H%M%SZ"
+_limit: ContextVar[datetime | None] = ContextVar("_limit", default=None)
+
+
+class SignedTooLate(HTTPClientError):
+    """The request was signed later than its write allows, and not sent."""
+
+    fmt = "signed at {signed}, later than {limit}, so it was not sent"
+
+
+@contextmanager
+def not_after(limit: datetime | None) -> Iterator[None]:
+    """Send no request inside the block whose signature is later than `limit`."""
+    token = _limit.set(limit)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def refuse_late(request: Any, **_: object) -> None:
+    """Handle botocore's `before-send` event: look at the time in the signature.
+
+    Raises:
+        SignedTooLate: it is later than `not_after` allows; nothing is sent.
+    """
+    limit = _limit.get()
+    if limit is None:
+        return
+    header = request.headers[DATE_HEADER]
+    text = header.decode() if isinstance(header, bytes) else str(header)
+    signed = datetime.strptime(text, _DATE_FORM).replace(tzinfo=UTC)
+    if signed > limit:
+        raise SignedTooLate(signed=signed.isoformat(), limit=limit.isoformat(), error="too late")

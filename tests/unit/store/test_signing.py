@@ -1,0 +1,57 @@
+"""Tests of the look at the time in a request's signature."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.awsrequest import AWSRequest
+
+from ledger.settings import Settings
+from ledger.store import signing
+from ledger.store.dynamodb import open_store
+from ledger.store.port import Absent, Put, Unknown, signed_by
+
+SIGNED = datetime(2026, 11, 21, 6, 50, 1, tzinfo=UTC)
+HOME = "us-east-1"
+ITEM = {"pk": {"S": "counter"}, "sk": {"S": "entry"}, "change": {"N": "1"}}
+
+
+def request() -> AWSRequest:
+    """Return a request as botocore signs it."""
+    return AWSRequest(headers={"X-Amz-Date": "20261121T065001Z"})
+
+
+def test_request_signed_in_time_is_sent() -> None:
+    """A signature up to the limit passes, and any does without a limit."""
+    signing.refuse_late(request())
+    with signing.not_after(SIGNED):
+        signing.refuse_late(request())
+
+
+def test_request_signed_too_late_is_not_sent() -> None:
+    """A signature a second past the limit is refused before sending, inside the block only."""
+    limit = SIGNED - timedelta(seconds=1)
+    with (
+        signing.not_after(limit),
+        pytest.raises(signing.SignedTooLate, match=r"06:50:01.*not sent"),
+    ):
+        signing.refuse_late(request())
+    signing.refuse_late(request())
+
+
+def test_earliest_limit_of_a_request_counts() -> None:
+    """Of several writes in one request the one that may be signed least late decides."""
+    early = Put(ITEM, not_after=SIGNED)
+    late = Put(ITEM, not_after=SIGNED + timedelta(hours=1))
+    assert signed_by([late, early, Put(ITEM)]) == SIGNED
+    assert signed_by([Put(ITEM)]) is None
+
+
+async def test_client_looks_before_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real client does not even connect for a write whose time is over: nobody listens there."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
+    settings = Settings(home=HOME, regions={HOME: {"endpoint": "http://127.0.0.1:9"}})
+    async with open_store(settings, HOME) as store:
+        outcome = await store.write(Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999)))
+    assert isinstance(outcome, Unknown)
+    assert "not sent" in outcome.cause
