@@ -74,7 +74,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self,
         when: float,
         callback: Callable[[Unpack[Arguments]], object],
-        *args: Unpack[Arguments],
+        *args: *Arguments,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Call back at a moment; what waits for ever has no timer, or time would run on for it."""

@@ -72,6 +72,8 @@ class Focus:
     compactors: tuple[int, ...] = (1, 1, 2, 3)
     rivals: float = 0.6
     leases: tuple[float, ...] = (40.0,)
+    fold_min: tuple[int, ...] = (1, 2, 4)
+    clean_min: tuple[int, ...] = (1, 2, 4)
     crashes: float = 0.25
     stall_seconds_max: float = 1200.0
     late_folds: tuple[float, ...] = (0.0, 0.0, 0.25)
@@ -99,9 +101,11 @@ FOCI = (
         reads_per_net=8,
     ),
     Focus(  # several leaders, stalled in the midst of what they do
-        rough=0.2,
-        usual_seconds=(0.2, 2.0),
+        rough=0.1,
+        usual_seconds=(0.2,),
         late_share=(0.0, 0.05),
+        fold_min=(1,),
+        clean_min=(1,),
         page_items=(1, 2),
         trips=(0.05,),
         pass_every=(5.0, 10.0),
@@ -187,7 +191,7 @@ def draw(seed: int) -> Scene:
         compactor_weather=_weather(
             chance, rough, trip_seconds=0.05, late_folds=chance.choice(focus.late_folds)
         ),
-        app_health=Health(chance.choice(focus.app_healths), 0.2, 1200.0),
+        app_health=Health(chance.choice(focus.app_healths), 0.2, 2400.0),
         compactor_healths=tuple(
             Health(steps, focus.crashes, focus.stall_seconds_max) for steps in focus.healths
         ),
@@ -201,7 +205,6 @@ def draw(seed: int) -> Scene:
 
 
 def _settings(chance: Random, focus: Focus, regions: tuple[str, ...]) -> Settings:
-    fold_min = chance.choice((1, 2, 4))
     return Settings(
         home=regions[0],
         regions={name: {} for name in regions},
@@ -211,9 +214,9 @@ def _settings(chance: Random, focus: Focus, regions: tuple[str, ...]) -> Setting
             "lease": chance.choice(focus.leases),
             "heartbeat": 20.0,
             "fold_max": chance.choice((4, 8, 40)),
-            "fold_min": fold_min,
+            "fold_min": chance.choice(focus.fold_min),
             "fold_age": chance.choice((900.0, 1500.0)),
-            "clean_min": chance.choice((1, 2, 4)),
+            "clean_min": chance.choice(focus.clean_min),
             "scan_segments": 1,
         },
         shards={"counter-2": chance.choice((1, 2))},

@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 
 WORK_STEPS = 15
 """A process is so much likelier to crash or stall in the midst of its work (between two pages of a
-Query, before a batch or a transaction) than at any other step, of which idle ones make the most."""
+Query, before a write) than at any other step, of which idle ones make the most."""
 TOO_LATE = "signed too late, so it was not sent"
 SCAN_PAGE_ITEMS_MAX = 40
 """Pages of a Scan are larger than those of a Query: cut collections are searched twice at worst."""
@@ -77,7 +77,7 @@ class SimStore:
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
-        await self._process.begin()
+        await self._process.begin(WORK_STEPS)
         if self._is_late([write]):
             return Unknown(TOO_LATE)
         return await self._request(lambda: done(self._replica.write(write)), Unknown("no answer"))
