@@ -206,7 +206,10 @@ async def write_and_merge(bank: Bank, compactor: Compactor, changes: Sequence[Ba
         background.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine",
+    ["moto", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])],
+)
 async def test_the_sample_is_exact(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """3,021 changes of the shipped sample: no wrong read, one net item for each account."""
     skip_without(engine)
