@@ -115,6 +115,7 @@ class Auditor:
         if self.violation is None:
             self.violation = Violation(rule, text, self._world.loop.time())
             self._world.note(lambda: f"*** {self.violation}")
+            self._world.end_trace()
             self._found()
 
     def check_rest(self) -> None:

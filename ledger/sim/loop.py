@@ -6,8 +6,11 @@ keeps several) is iterated in the same order every time.
 """
 
 import asyncio
+import heapq
+import itertools
 import math
 from asyncio import base_events
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
@@ -19,8 +22,6 @@ Arguments = TypeVarTuple("Arguments")
 
 TURNS_PER_MOMENT_MAX = 100_000
 """So many turns of the loop without any time passing are a loop that spins."""
-
-_CLOCK_RESOLUTION_SECONDS = 1e-9
 
 
 class Stuck(RuntimeError):
@@ -38,37 +39,26 @@ class _NumberedTask(asyncio.Task[Any]):
         return self._number
 
 
-class _Jump:
-    """Stands where a loop waits for sockets: instead of waiting, time moves on."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._turns = 0
-
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stuck(f"at {self.now:.3f} s every task waits for something that never comes")
-        self._turns = 0 if timeout > 0 else self._turns + 1
-        if self._turns > TURNS_PER_MOMENT_MAX:
-            self._turns = 0  # tasks still have to unwind
-            raise Stuck(f"at {self.now:.3f} s the loop turns without end")
-        self.now += timeout
-        return []
-
-
 class VirtualLoop(base_events.BaseEventLoop):
-    """An asyncio loop without sockets, threads or waiting; its time begins at zero."""
+    """An asyncio loop without sockets, threads or waiting; its time begins at zero.
+
+    Timers of the same moment fire in the order in which they were set.
+    """
+
+    _ready: "deque[asyncio.Handle]"
+    _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
-        self._selector = _Jump()
-        self._clock_resolution = _CLOCK_RESOLUTION_SECONDS
-        self._tasks_made = 0
+        self._now = 0.0
+        self._turns = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._numbers = itertools.count()
         self.set_task_factory(cast("Any", self._make_task))
 
     def time(self) -> float:
         """Return the virtual time in seconds."""
-        return self._selector.now
+        return self._now
 
     def call_at(
         self,
@@ -78,9 +68,37 @@ class VirtualLoop(base_events.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Call back at a moment; what waits for ever has no timer, or time would run on for it."""
-        if math.isinf(when):
-            return asyncio.TimerHandle(when, callback, args, self, context)
-        return super().call_at(when, callback, *args, context=context)
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if not math.isinf(when):
+            heapq.heappush(self._timers, (when, next(self._numbers), handle))
+        return handle
+
+    def _run_once(self) -> None:
+        """Run what is ready; if nothing is, jump to the next timer."""
+        ready = self._ready
+        if not ready and not self._stopping:
+            self._jump()
+        self._turns += 1
+        if self._turns > TURNS_PER_MOMENT_MAX:
+            self._turns = 0  # tasks still have to unwind
+            raise Stuck(f"at {self._now:.3f} s the loop turns without end")
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()  # noqa: SLF001 (the loop runs it: whose else is it)
+
+    def _jump(self) -> None:
+        """Move time on to the next timer and make it ready."""
+        timers = self._timers
+        while timers:
+            when, _, handle = heapq.heappop(timers)
+            if handle.cancelled():
+                continue
+            if when > self._now:
+                self._now, self._turns = when, 0
+            self._ready.append(handle)
+            return
+        raise Stuck(f"at {self._now:.3f} s every task waits for something that never comes")
 
     def _make_task(
         self,
@@ -89,13 +107,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         context: Context | None = None,
         **options: Any,
     ) -> _NumberedTask:
-        self._tasks_made += 1
-        return _NumberedTask(
-            coroutine, number=self._tasks_made, loop=loop, context=context, **options
-        )
-
-    def _process_events(self, events: list[Any]) -> None:
-        """There are no sockets, so there are no events."""
+        number = next(self._numbers)
+        return _NumberedTask(coroutine, number=number, loop=loop, context=context, **options)
 
     def _write_to_self(self) -> None:
         """Nobody waits, so nobody has to be woken."""

@@ -104,6 +104,10 @@ class World:
         if self._is_traced:
             self.trace.append(f"{self.loop.time():10.3f}  {line()}")
 
+    def end_trace(self) -> None:
+        """Note nothing more: the last line is what matters."""
+        self._is_traced = False
+
     def pause(self, source: str, target: str) -> None:
         """Hold back what arrives at `target` from `source`."""
         self.note(lambda: f"link {source} -> {target} pauses")
