@@ -4,6 +4,7 @@ An item is a mapping from attribute names to DynamoDB's attribute values (`{"S":
 `{"N": "2.5"}`, `{"B": b"..."}`), as the low-level client gives and takes them.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -19,6 +20,8 @@ Item = Mapping[str, AttributeValue]
 Key = tuple[str, str]
 
 ITEM_BYTES_MAX = 400 * 1024
+DIGEST_BYTES = 8
+"""Of SHA-256, kept in a net change over the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +108,27 @@ def entry_of(item: Item) -> Entry:
 
 def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
     """Return the item of a net change in this partition."""
-    item: dict[str, AttributeValue] = {
+    packed = ids.pack_all(net.merged)
+    return {
         "pk": {"S": partition},
         "sk": {"S": keys.net_sort_key(net.generation)},
         "change": {"N": amounts.to_text(net.change)},
         "count": {"N": str(net.count)},
-        "merged": {"B": ids.pack_all(net.merged)},
+        "merged": {"B": packed},
         "version": {"S": net.version},
         "until": {"S": net.until},
         "home": {"S": net.home},
+        "digest": {"B": _digest(net, partition, packed)},
     }
-    return item
 
 
 def net_of(item: Item) -> NetChange:
     """Read a net change from its item.
 
     Raises:
-        DamagedItem: an attribute is missing, of another kind, or `merged` is damaged; a net
-            that cannot be read whole is never counted in part.
+        DamagedItem: an attribute is missing, of another kind, `merged` is damaged, or the digest
+            is another net's; a net that cannot be read whole is never counted in part. One
+            without a digest is taken at its word.
     """
     generation = keys.generation_of(item["sk"]["S"])
     packed = item.get("merged", {}).get("B")
@@ -139,7 +144,7 @@ def net_of(item: Item) -> NetChange:
         raise damaged(item, f"merged: {error}") from None
     if count != count.to_integral_value() or count < len(merged):
         raise damaged(item, f"count {count} does not fit {len(merged)} merged ids")
-    return NetChange(
+    net = NetChange(
         change=number_of(item, "change"),
         count=int(count),
         merged=merged,
@@ -148,6 +153,24 @@ def net_of(item: Item) -> NetChange:
         home=fields["home"] or "",
         generation=generation,
     )
+    if "digest" in item and item["digest"].get("B") != _digest(net, item["pk"]["S"], packed):
+        raise damaged(item, "its digest is another one's: something was changed or cut")
+    return net
+
+
+def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
+    """Return what tells a whole net change from one that was changed, or cut at an id's border."""
+    texts = [
+        partition,
+        keys.net_sort_key(net.generation),
+        amounts.to_text(net.change),
+        str(net.count),
+        net.version,
+        net.until,
+        net.home,
+    ]
+    head = b"".join(len(text := one.encode()).to_bytes(2, "big") + text for one in texts)
+    return hashlib.sha256(head + packed).digest()[:DIGEST_BYTES]
 
 
 def number_of(item: Item, name: str) -> Decimal:

@@ -1,6 +1,7 @@
 """What a careless hand, a foreign program or a broken disk leaves behind, for fuzzing."""
 
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 
 from ledger.core import amounts
 from ledger.core.entry import AttributeValue, Item
+from ledger.core.errors import DamagedItem
 
 EDITS_MAX = 6
+COUNTER = "customer1-balance"
 
 # Strategies are made once: making one anew at every draw takes longer than drawing from it.
 
@@ -106,3 +109,23 @@ def mutated(draw: st.DrawFn, content: bytes) -> bytes:
             case _:
                 content = before + draw(st.binary(max_size=8)) + after
     return content
+
+
+def assert_named(error: DamagedItem, item: Item) -> None:
+    """Check that the error names the item and its counter, in one line."""
+    assert repr(item["sk"]["S"]) in str(error)
+    assert repr(item["pk"]["S"]) in str(error)
+    assert "\n" not in str(error)
+
+
+def number_in(item: Item, name: str) -> Fraction | None:
+    """Read a number as this test understands it, apart from the code under test."""
+    try:
+        text = item[name]["N"]
+        assert text.strip().isascii()
+        assert "_" not in text
+        number = Decimal(text.strip())
+        amounts.within_range(number)
+        return Fraction(number)
+    except (KeyError, ArithmeticError, ValueError, AssertionError):
+        return None

@@ -100,6 +100,7 @@ def test_a_net_change_is_the_documented_item() -> None:
         "version": {"S": "v1"},
         "until": {"S": KEY},
         "home": {"S": "eu-west-1"},
+        "digest": {"B": bytes.fromhex("e7e5443329fff713")},
     }
 
 
@@ -121,6 +122,11 @@ def test_a_net_change_is_the_documented_item() -> None:
         ("version", {"N": "1"}, "version"),
         ("until", None, "until"),
         ("home", None, "home"),
+        ("digest", {"B": b"\0" * 8}, "digest is another"),
+        ("digest", {"S": "x"}, "digest is another"),
+        ("change", {"N": "-2"}, "digest is another"),
+        ("merged", {"B": b""}, "digest is another"),
+        ("sk", {"S": "~net#0001"}, "digest is another"),
         ("sk", {"S": "~net#1"}, "sk"),
         ("sk", {"S": "~net#00001"}, "sk"),
     ],
@@ -138,6 +144,24 @@ def test_a_damaged_net_change_is_named(
         net_of(item)
     assert "'customer1'" in str(raised.value)
     assert "~net#" in str(raised.value)
+
+
+def test_a_net_change_of_another_collection_is_damaged() -> None:
+    """A net change that was copied into another collection does not pass for that one's."""
+    with pytest.raises(DamagedItem, match=r"'customer2'.*digest is another"):
+        net_of({**net_item(NET, "customer1"), "pk": {"S": "customer2"}})
+
+
+def test_numbers_of_a_net_change_may_be_written_otherwise() -> None:
+    """DynamoDB may write a number its own way: the digest is of the number, not of its text."""
+    assert net_of({**net_item(NET, "a"), "change": {"N": "-3.0"}}) == NET
+
+
+def test_a_net_change_without_a_digest_is_taken_at_its_word() -> None:
+    """Another writer of the documented item need not know the digest."""
+    item = net_item(NET, "a")
+    del item["digest"]
+    assert net_of({**item, "change": {"N": "-4"}}).change == -4
 
 
 def test_an_entry_over_the_item_limit_is_refused() -> None:
