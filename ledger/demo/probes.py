@@ -1,15 +1,14 @@
-"""Counters whose total tells which changes it counts, and how often: pure.
+"""Probes: counters of which every single read is checked from outside: pure.
 
-Change number n of a probe adds 10 to the power of n, so digit n of a total says how many times
-that change is counted: 0 or 1 in every right read, and never 0 again in a region once it was 1.
-This checks the ledger's first promise from outside, on every single read, with nothing known of
-what has replicated where.
+Each total tells which changes it counts (`ledger.digits`): each once in every right read, and never
+none again in a region that has shown it. Nothing is known of what has replicated where.
 """
 
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-CHANGES_MAX = 36
+from ledger.digits import CHANGES_MAX, amount, digits, told
+
 PREFIX = "probe-"
 
 
@@ -28,7 +27,7 @@ class Probe:
         if number == CHANGES_MAX:
             return None
         self.written[number] = region
-        return number, Decimal(10**number)
+        return number, Decimal(amount(number))
 
     def acknowledge(self, region: str, number: int) -> None:
         """Note that a change is durable in this region."""
@@ -41,11 +40,11 @@ class Probe:
 
     def judge(self, region: str, total: Decimal, expected: frozenset[int]) -> str | None:
         """Return what is wrong with a total read in a region, None if nothing is."""
-        digits = [int(digit) for digit in reversed(f"{total:f}")] if total >= 0 else [-1]
-        wrong = [place for place, digit in enumerate(digits) if digit not in {0, 1}]
-        if wrong:
-            return f"{self.counter} in {region}: change {wrong[0]} counted {digits[wrong[0]]} times"
-        counted = {place for place, digit in enumerate(digits) if digit}
+        times = digits(total)
+        often = {number: count for number, count in times.items() if count > 1 or number < 0}
+        if often:
+            return f"{self.counter} in {region}: {told(often)}"
+        counted = set(times)
         if not expected <= counted:
             missing = min(expected - counted)
             return f"{self.counter} in {region}: change {missing} is no longer counted"
@@ -56,4 +55,4 @@ class Probe:
 
     def truth(self) -> Decimal:
         """Return the sum of all that was written."""
-        return Decimal(sum(10**number for number in self.written))
+        return Decimal(sum(map(amount, self.written)))

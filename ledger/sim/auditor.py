@@ -18,9 +18,9 @@ from datetime import UTC, datetime, timedelta
 
 from ledger.core import keys
 from ledger.core.entry import Item, Key
+from ledger.digits import CHANGES_MAX, digits, told
 from ledger.sim.world import World
 
-CHANGES_MAX = 36
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ID_CHARACTERS = 44
 _NUMBERS = {10**number: number for number in range(CHANGES_MAX)}
@@ -87,11 +87,11 @@ class Auditor:
     def answered(self, asked: Asked, value: int, reader: str) -> None:
         """Check the answer of a read."""
         self.reads += 1
-        counted = _digits(value)
+        counted = digits(value)
         who = f"{reader} reads {asked.counter} in {asked.region} as {value}"
         often = {number: times for number, times in counted.items() if times != 1}
         if often:
-            self.fail("P1", f"{who}: {_told(often)}")
+            self.fail("P1", f"{who}: {told(often)}")
             return
         missing = asked.least - counted.keys()
         if missing:
@@ -146,7 +146,7 @@ class Auditor:
         items = self._items(region, partition)
         nets = sum("merged" in item for item in items.values())
         foreign = len(items) - nets - len(left)
-        if nets != 1 and foreign < len(_digits(expected)):
+        if nets != 1 and foreign < len(digits(expected)):
             self.fail("P4", f"{region} {partition}: {nets} net changes")
 
     def _entries(self, region: str, partition: str) -> list[str]:
@@ -162,7 +162,7 @@ class Auditor:
     def _reach(self, region: str, counter: str, partition: str, change: int) -> None:
         reached = self._reached[region].setdefault(counter, {})
         number = _NUMBERS.get(change)
-        for one in _digits(change) if number is None else (number,):
+        for one in digits(change) if number is None else (number,):
             if one not in reached:
                 reached[one] = self._world.loop.time()
                 place = (region, partition)
@@ -184,13 +184,13 @@ class Auditor:
                 total += int(item["change"]["N"])
         expected = self._expected.get((region, partition), 0)
         if total != expected:
-            shown, right = _digits(total), _digits(expected)
+            shown, right = digits(total), digits(expected)
             wrong = {
                 number: shown.get(number, 0)
                 for number in range(CHANGES_MAX + 1)
                 if shown.get(number, 0) != right.get(number, 0)
             }
-            self.fail("P1", f"{region} shows {partition} as {total}: {_told(wrong)}")
+            self.fail("P1", f"{region} shows {partition} as {total}: {told(wrong)}")
 
     def _pack(self, sort_key: str) -> bytes | None:
         """Return the 16 bytes that stand for a sort key in `merged`; None for a foreign one."""
@@ -202,14 +202,3 @@ class Auditor:
                 packed = microseconds.to_bytes(8, "big") + bytes.fromhex(sort_key[28:])
             self._packed[sort_key] = packed
         return self._packed[sort_key]
-
-
-def _digits(total: int) -> dict[int, int]:
-    """Return how often a total counts each change that it counts; change -1 for a debt."""
-    if total < 0:
-        return {-1: 1}
-    return {place: int(digit) for place, digit in enumerate(reversed(str(total))) if digit != "0"}
-
-
-def _told(times: Mapping[int, int]) -> str:
-    return ", ".join(f"change {number} counted {often} times" for number, often in times.items())

@@ -29,7 +29,8 @@ from support.worlds import (
 
 from compactor import Compactor
 from ledger.core.entry import entry_of
-from ledger.demo.probes import CHANGES_MAX, Probe
+from ledger.demo.probes import Probe
+from ledger.digits import CHANGES_MAX
 from ledger.leases.state import LeaseRecord, lease_key, record_of
 from ledger.ledger import Ledger
 from ledger.local import Fault, LocalGlobalTable

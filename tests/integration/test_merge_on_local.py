@@ -19,7 +19,8 @@ from support.worlds import merge_all, open_ledgers, open_stores
 from compactor import Compactor
 from ledger import Ledger
 from ledger.clock import SystemClock
-from ledger.demo.probes import CHANGES_MAX, Probe
+from ledger.demo.probes import Probe
+from ledger.digits import CHANGES_MAX
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
 
