@@ -5,12 +5,15 @@ probability each, drawn from a seeded generator so that a run can be repeated.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from ledger.local.engine import ApiError
+
+SLOW_SECONDS_MAX = 1.5
 
 
 class Fault(StrEnum):
@@ -19,7 +22,8 @@ class Fault(StrEnum):
     `error_500`: an internal error, nothing applied. `lost_answer`: applied, then the connection is
     closed without an answer. `throttle`: ProvisionedThroughputExceededException. `unprocessed`:
     half of a batch comes back as unprocessed. `conflict`: another transaction was in the way.
-    `hang`: nothing applied and no answer until the client gives up.
+    `hang`: nothing applied and no answer until the client gives up. `slow`: applied and answered
+    up to `SLOW_SECONDS_MAX` later, whether or not the client still waits.
     """
 
     ERROR_500 = "error_500"
@@ -28,6 +32,7 @@ class Fault(StrEnum):
     UNPROCESSED = "unprocessed"
     CONFLICT = "conflict"
     HANG = "hang"
+    SLOW = "slow"
 
 
 FaultHook = Callable[[str, str, Mapping[str, Any]], Fault | None]
@@ -55,7 +60,7 @@ class Faults:
 
     def __init__(self, *, seed: int, hook: FaultHook | None = None) -> None:
         self.rules: Sequence[FaultRule] = ()
-        self.injected = 0
+        self.injected: Counter[Fault] = Counter()
         self._hook = hook
         self._random = random.Random(seed)  # noqa: S311 (chances, not secrets)
 
@@ -65,8 +70,13 @@ class Faults:
         for rule in self.rules:
             if fault is None and rule.covers(region, operation):
                 fault = rule.kind if self._random.random() < rule.probability else None
-        self.injected += fault is not None
+        if fault is not None:
+            self.injected[fault] += 1
         return fault
+
+    def slow_seconds(self) -> float:
+        """Return how long a slow request waits for its turn."""
+        return self._random.uniform(0.0, SLOW_SECONDS_MAX)
 
 
 def refusal(fault: Fault, operation: str, body: Mapping[str, Any]) -> ApiError | None:

@@ -11,6 +11,7 @@ Writes to a region take its lock from before the engine is asked until the chang
 sent off, so their stamps are in the order of the commits. Reads take no lock.
 """
 
+import asyncio
 import contextlib
 import logging
 import time
@@ -88,6 +89,8 @@ class Front:
             raise error
         if fault is Fault.HANG:
             raise NoAnswer(hold=True)
+        if fault is Fault.SLOW:
+            await asyncio.sleep(self._faults.slow_seconds())
         if fault is Fault.LOST_ANSWER:
             with contextlib.suppress(ApiError):
                 await self._carry_out(region, operation, body)

@@ -198,7 +198,8 @@ class Server:
             "paused": [[link.source, link.target] for link in links if not link.up],
             "applied": self._replicator.applied,
             "dropped": self._replicator.dropped,
-            "faults": self._faults.injected,
+            "faults": self._faults.injected.total(),
+            "faults_by_kind": dict(self._faults.injected),
         }
 
 

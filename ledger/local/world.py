@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from ledger.core.errors import LocalTableError
 from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
-from ledger.local.faults import Fault, FaultHook
+from ledger.local.faults import Fault, FaultHook, FaultRule
 from ledger.local.options import SETTLE_SECONDS_MAX, Options
 from ledger.settings import Seconds, Settings
 from ledger.table import create_table
@@ -175,18 +175,33 @@ class LocalGlobalTable:
         operations: Iterable[str] = (),
         regions: Iterable[str] = (),
     ) -> None:
-        """Let a fault befall this share of requests from now on; None ends all such faults.
+        """Let a fault befall this share of requests from now on; None ends all faults.
 
         Raises:
             LocalTableError: the probability is out of range.
         """
-        rule = {
-            "kind": kind,
-            "probability": probability,
-            "operations": list(operations),
-            "regions": list(regions),
-        }
-        self._control("fault", {"rules": [] if kind is None else [rule]})
+        if kind is None:
+            self.set_faults(())
+        else:
+            befalls = frozenset(operations), frozenset(regions)
+            self.set_faults([FaultRule(kind, probability, *befalls)])
+
+    def set_faults(self, rules: Iterable[FaultRule]) -> None:
+        """Let these faults befall requests from now on, and no others; the first to hit counts.
+
+        Raises:
+            LocalTableError: a probability is out of range.
+        """
+        told = [
+            {
+                "kind": rule.kind,
+                "probability": rule.probability,
+                "operations": sorted(rule.operations),
+                "regions": sorted(rule.regions),
+            }
+            for rule in rules
+        ]
+        self._control("fault", {"rules": told})
 
     async def settled(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109 (no cancelling)
         """Wait until every replicated change has been applied, or dropped for a later one.

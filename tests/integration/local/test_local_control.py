@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from ledger.core.errors import LocalTableError
 from ledger.local import Fault, LocalGlobalTable
 from ledger.local.commands import app
+from ledger.local.faults import FaultRule
 
 WAIT_SECONDS = 20.0
 
@@ -118,6 +119,39 @@ async def test_a_hanging_request_applies_nothing_and_holds_up_nobody() -> None:
         with pytest.raises((asyncio.CancelledError, ReadTimeoutError)):
             await stuck
         assert await world.get(EAST, "stuck") is None
+
+
+async def test_a_slow_request_is_applied_although_its_client_has_given_up() -> None:
+    """It waits for its turn, and lands whether or not somebody still waits for the answer."""
+    async with open_world() as world:
+        world.table.faults(Fault.SLOW)
+        given_up = asyncio.ensure_future(world.put(EAST, "a", n=1))
+        await until(lambda: world.table.status()["faults"] == 1)
+        given_up.cancel()
+        world.table.faults(None)
+        await until_shown(world, "a")
+
+
+async def until_shown(world: World, pk: str) -> None:
+    """Wait until an item is there."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while await world.get(EAST, pk) is None:  # noqa: ASYNC110 (the table says nothing)
+            await anyio.sleep(0.01)
+
+
+async def test_several_faults_at_once_are_counted_by_kind(world: World) -> None:
+    """Each request meets the first rule that hits it; the status tells how many of each kind."""
+    world.table.set_faults(
+        [
+            FaultRule(Fault.THROTTLE, 1.0, frozenset({"PutItem"}), frozenset({EAST})),
+            FaultRule(Fault.ERROR_500, 1.0, frozenset({"PutItem"})),
+        ]
+    )
+    for region, kind in ((EAST, "ProvisionedThroughputExceededException"), (WEST, "InternalServ")):
+        with pytest.raises(ClientError, match=kind):
+            await world.put(region, "a")
+    assert await world.get(EAST, "a") is None
+    assert world.table.status()["faults_by_kind"] == {"throttle": 1, "error_500": 1}
 
 
 async def test_random_faults_repeat_with_their_seed() -> None:
