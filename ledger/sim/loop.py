@@ -12,7 +12,7 @@ import math
 from asyncio import base_events
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
 import anyio
@@ -38,11 +38,44 @@ class _NumberedTask(asyncio.Task[Any]):
     def __hash__(self) -> int:
         return self._number
 
+    def __repr__(self) -> str:
+        return f"<task {self._number}>"
+
+
+class _Call(asyncio.TimerHandle):
+    """A callback that will run, or has been cancelled; lighter than those of asyncio."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled")
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+        when: float = 0.0,
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = copy_context() if context is None else context
+        self.is_cancelled = False
+        self._when = when
+
+    def __repr__(self) -> str:
+        return f"<{'cancelled' if self.is_cancelled else 'call'} at {self._when:.3f} s>"
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
 
 class VirtualLoop(base_events.BaseEventLoop):
     """An asyncio loop without sockets, threads or waiting; its time begins at zero.
 
-    Timers of the same moment fire in the order in which they were set.
+    Timers of the same moment fire in the order in which they were set. What a callback raises ends
+    the run.
     """
 
     _ready: "deque[asyncio.Handle]"
@@ -52,13 +85,34 @@ class VirtualLoop(base_events.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._turns = 0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, _Call]] = []
         self._numbers = itertools.count()
         self.set_task_factory(cast("Any", self._make_task))
 
     def time(self) -> float:
         """Return the virtual time in seconds."""
         return self._now
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Call back at this moment, after what is to be called already."""
+        call = _Call(callback, args, context)
+        self._ready.append(call)
+        return call
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call back after some seconds."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
         self,
@@ -68,14 +122,14 @@ class VirtualLoop(base_events.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Call back at a moment; what waits for ever has no timer, or time would run on for it."""
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        if not math.isinf(when):
-            heapq.heappush(self._timers, (when, next(self._numbers), handle))
-        return handle
+        call = _Call(callback, args, context, when)
+        if when < math.inf:
+            heapq.heappush(self._timers, (when, next(self._numbers), call))
+        return call
 
     def _run_once(self) -> None:
         """Run what is ready; if nothing is, jump to the next timer."""
-        ready = self._ready
+        ready = cast("deque[_Call]", self._ready)
         if not ready and not self._stopping:
             self._jump()
         self._turns += 1
@@ -83,20 +137,20 @@ class VirtualLoop(base_events.BaseEventLoop):
             self._turns = 0  # tasks still have to unwind
             raise Stuck(f"at {self._now:.3f} s the loop turns without end")
         for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle.cancelled():
-                handle._run()  # noqa: SLF001 (the loop runs it: whose else is it)
+            call = ready.popleft()
+            if not call.is_cancelled:
+                call.context.run(call.callback, *call.args)
 
     def _jump(self) -> None:
         """Move time on to the next timer and make it ready."""
         timers = self._timers
         while timers:
-            when, _, handle = heapq.heappop(timers)
-            if handle.cancelled():
+            when, _, call = heapq.heappop(timers)
+            if call.is_cancelled:
                 continue
             if when > self._now:
                 self._now, self._turns = when, 0
-            self._ready.append(handle)
+            self._ready.append(call)
             return
         raise Stuck(f"at {self._now:.3f} s every task waits for something that never comes")
 
