@@ -20,7 +20,8 @@ from compactor.status import Status, status_of
 from ledger.command_line import FAILED, Config, run
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.metrics import serve
-from ledger.settings import PositiveSeconds, Seconds, Settings
+from ledger.settings import Settings
+from ledger.settings_groups import PositiveSeconds, Seconds
 
 app = typer.Typer(
     name="compactor",

@@ -22,7 +22,7 @@ from ledger.clock import Clock
 from ledger.core.errors import LedgerError
 from ledger.metrics import Metrics
 from ledger.reader import Total
-from ledger.settings import Cache as CacheSettings
+from ledger.settings_groups import Cache as CacheSettings
 
 
 class _Flight:

@@ -18,7 +18,8 @@ from rich.table import Table
 from ledger.core.errors import LocalTableError
 from ledger.local.options import ENGINES
 from ledger.local.world import LocalGlobalTable
-from ledger.settings import Seconds, Settings
+from ledger.settings import Settings
+from ledger.settings_groups import Seconds
 
 DEFAULT_REGIONS = "us-east-1,eu-west-1,ap-southeast-1"
 CREDENTIALS = "AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"

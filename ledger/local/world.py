@@ -13,7 +13,8 @@ from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
 from ledger.local.faults import Fault, FaultHook, FaultRule
 from ledger.local.options import SETTLE_SECONDS_MAX, Options
-from ledger.settings import Seconds, Settings
+from ledger.settings import Settings
+from ledger.settings_groups import Seconds
 from ledger.table import create_table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import HTTPClientError
 
-from ledger.settings import Region
+from ledger.settings_groups import Region
 
 LOCAL_CREDENTIAL = "local"
 """Key and secret for an engine on this machine; letters only, as DynamoDB Local asks for."""

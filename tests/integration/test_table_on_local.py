@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from ledger import table_commands
 from ledger.core.errors import AccessDenied, RequestRefused, Unreachable
 from ledger.local import LocalGlobalTable
-from ledger.settings import Region, Settings
+from ledger.settings import Settings
+from ledger.settings_groups import Region
 from ledger.table import connect, create_table, delete_table, table_state
 from ledger.table_plan import Kind
 

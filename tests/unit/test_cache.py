@@ -18,7 +18,7 @@ from ledger.cache import TotalCache
 from ledger.core.errors import LedgerError, Throttled
 from ledger.metrics import Metrics
 from ledger.reader import Total
-from ledger.settings import Cache
+from ledger.settings_groups import Cache
 
 Read = Callable[[str], Awaitable[Total]]
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ledger.core.errors import SettingsError
-from ledger.settings import (
+from ledger.settings import Settings
+from ledger.settings_groups import (
     FOLD_MAX_LIMIT,
     ITEM_BYTES_MAX,
     MERGED_ID_BYTES,
@@ -14,7 +15,6 @@ from ledger.settings import (
     SHARDS_MAX,
     Cache,
     Region,
-    Settings,
 )
 
 REGIONS = {"us-east-1": Region(), "eu-west-1": Region()}

@@ -13,7 +13,8 @@ from ledger.core.errors import (
     SettingsError,
     Unreachable,
 )
-from ledger.settings import Region, Settings
+from ledger.settings import Settings
+from ledger.settings_groups import Region
 from ledger.table import Clients, Progress, create_table, delete_table, table_state
 from ledger.table_plan import KEYS, PASSING, Kind, Step
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ledger.settings import Region
+from ledger.settings_groups import Region
 from ledger.store.connect import client_options
 
 

@@ -1,0 +1,192 @@
+"""The groups of the settings, and the types of their values; `ledger.settings` puts them together.
+
+Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h", "1d".
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from ledger.settings_file import Broken, raise_broken
+
+ITEM_BYTES_MAX = 400 * 1024
+"""DynamoDB's limit of one item: names and values together."""
+MERGED_ID_BYTES = 16
+"""One id in the net change's `merged`: 8 bytes of microseconds, 8 of suffix."""
+NET_REST_BYTES_MAX = 4 * 1024
+"""More than all else in a net change can take: keys of 1,040 bytes, two numbers, names, ids."""
+FOLD_MAX_LIMIT = 25_000
+"""The largest `fold_max`: its packed ids and the rest stay under the limit of an item."""
+SHARDS_MAX = 100
+"""The most shards of a counter: a total costs at least one query for each of them."""
+SCAN_SEGMENTS_MAX = 1_000
+"""The most segments of the compactor's scan: each is a request in flight and a cursor to keep."""
+
+_UNIT_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d|)")
+_DURATION_RULE = 'a duration is 0 or more seconds, or text such as "250ms", "20s", "15m", "1d"'
+
+
+def rule(message: str) -> PydanticCustomError:
+    """Return the error of a broken rule, with one line for the user."""
+    # The message is data, not a template: braces in a value must not be read as fields.
+    return PydanticCustomError("rule", "{message}", {"message": message})
+
+
+def _seconds(value: object) -> float:
+    """Give a duration in seconds."""
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        value = float(match[1]) * _UNIT_SECONDS[match[2]]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise rule(_DURATION_RULE)
+    try:
+        seconds = float(value)
+    except OverflowError:  # an int of hundreds of digits
+        raise rule(_DURATION_RULE) from None
+    if not math.isfinite(seconds) or seconds < 0:
+        raise rule(_DURATION_RULE)
+    return seconds
+
+
+def _no_boolean(value: object) -> object:
+    # YAML reads `yes` as true, and pydantic would read true as 1.
+    if isinstance(value, bool):
+        raise rule("must be a whole number")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+PositiveSeconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
+
+
+class _Group(BaseModel):
+    """What all groups share: frozen, and an unknown key is an error, not a silent default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Region(_Group):
+    """How one region is reached; everything else is found as the AWS SDK finds it."""
+
+    endpoint: str | None = None
+    profile: Annotated[str, Field(min_length=1)] | None = None
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_url(cls, endpoint: str | None) -> str | None:
+        if endpoint is None:
+            return None
+        try:
+            parts = urlsplit(endpoint)
+            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+            usable = usable and endpoint.isprintable()
+        except ValueError:
+            usable = False
+        if not usable:
+            raise rule("an endpoint is a URL such as http://127.0.0.1:8000")
+        return endpoint
+
+
+class Cache(_Group):
+    """How long a total may be kept, and how many."""
+
+    max_age: Seconds = 1.0
+    counters_max: Count = 10_000
+    stale_max: Seconds = 0.0
+
+
+class CompactorSettings(_Group):
+    """When and how much the compactor merges."""
+
+    name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"
+    lease: PositiveSeconds = 30.0
+    heartbeat: PositiveSeconds = 10.0
+    fold_max: Count = 500
+    fold_min: Count = 20
+    fold_age: Seconds = 86_400.0
+    clean_min: Count = 50
+    scan_segments: Annotated[Count, Field(le=SCAN_SEGMENTS_MAX)] = 4
+    scan_pages_max: Count = 1_000
+    window: Count = 500
+    parallel: Count = 16
+
+    @field_validator("fold_max")
+    @classmethod
+    def _fits_an_item(cls, fold_max: int) -> int:
+        if fold_max > FOLD_MAX_LIMIT:
+            raise rule(
+                f"at most {FOLD_MAX_LIMIT}, so that the net change, {MERGED_ID_BYTES} bytes for "
+                f"each merged id, stays under DynamoDB's {ITEM_BYTES_MAX // 1024} KB per item"
+            )
+        return fold_max
+
+    @model_validator(mode="after")
+    def _relations_hold(self) -> Self:
+        raise_broken(tuple(_compactor_relations(self)))
+        return self
+
+
+def _compactor_relations(compactor: CompactorSettings) -> Iterator[Broken]:
+    if compactor.lease < 2 * compactor.heartbeat:
+        yield Broken(
+            ("lease", "heartbeat"),
+            f"compactor.lease ({compactor.lease:g} s) must be at least twice compactor.heartbeat "
+            f"({compactor.heartbeat:g} s): one lost heartbeat must not cost the lease",
+        )
+    if compactor.fold_min > compactor.fold_max:
+        yield Broken(
+            ("fold_min", "fold_max"),
+            f"compactor.fold_min ({compactor.fold_min}) must not exceed compactor.fold_max "
+            f"({compactor.fold_max}): a fold would never be large enough to begin",
+        )
+
+
+class ShardStep(_Group):
+    """From `since` on, the counter's changes may use `count` shards."""
+
+    count: Annotated[Count, Field(le=SHARDS_MAX)]
+    since: AwareDatetime | None = None
+
+
+def _as_steps(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return value
+    return ({"count": value},)
+
+
+def _steps_ascend(steps: tuple[ShardStep, ...]) -> tuple[ShardStep, ...]:
+    if not steps or steps[0].since is not None:
+        raise rule("the first step has no `since`, so that every time has a number of shards")
+    for before, after in pairwise(steps):
+        if after.since is None:
+            raise rule("every step but the first needs `since`")
+        if before.since is not None and after.since <= before.since:
+            raise rule(f"`since` must ascend: {after.since} comes after {before.since}")
+        if after.count < before.count:
+            raise rule(
+                f"the count falls from {before.count} to {after.count}: it may only grow, "
+                "or readers would no longer see the shards left behind"
+            )
+    return steps
+
+
+ShardSteps = Annotated[
+    tuple[ShardStep, ...], BeforeValidator(_as_steps), AfterValidator(_steps_ascend)
+]
+ONE_SHARD = (ShardStep(count=1),)
