@@ -1,8 +1,22 @@
 """What the tests of conformance share."""
 
+from collections.abc import Iterator
+
 import pytest
+from support import dynamodb_local
+from support.engines import settings_of, skip_without
+
+from ledger.settings import Settings
 
 # The suite lies in plain modules; without this a failed assertion would not show its values.
 pytest.register_assert_rewrite(
     "conformance.store_writes", "conformance.store_groups", "conformance.store_reads"
 )
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local_settings() -> Iterator[Settings]:
+    """Run DynamoDB Local for all tests of the session, which differ in their tables."""
+    skip_without("dynamodb_local")
+    with dynamodb_local.running() as endpoint:
+        yield settings_of(endpoint)

@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator
 from itertools import count
 
 import pytest
+from conformance import locked_moto
+from conformance.known_gaps import DYNAMODB_LOCAL, DYNOXIDE, MOTO
 from conformance.store_suite import StoreSuite
 from support.engines import REGIONS, bare_dynoxide, empty_table, skip_without
 
 from ledger.clock import SystemClock
 from ledger.local import LocalGlobalTable
 from ledger.metrics import Metrics
+from ledger.settings import Settings
 from ledger.store.dynamodb import open_store
 from ledger.store.faults import FaultyStore, InOrder
 from ledger.store.memory import MemoryStore
@@ -54,10 +57,38 @@ class TestDynoxide(RealStoreSuite):
 class TestBareDynoxide(RealStoreSuite):
     """The store over dynoxide itself, with nothing of ours between."""
 
+    engine = DYNOXIDE
+
     @pytest.fixture(scope="class")
     async def opened(self) -> AsyncIterator[Store]:
         """Yield a store whose client the tests share."""
         async with bare_dynoxide() as settings, open_store(settings, REGION) as store:
+            yield store
+
+
+class TestLockedMoto(RealStoreSuite):
+    """The store over moto itself, with nothing of ours between but a lock."""
+
+    engine = MOTO
+
+    @pytest.fixture(scope="class")
+    async def opened(self) -> AsyncIterator[Store]:
+        """Yield a store whose client the tests share."""
+        with locked_moto.running() as settings:
+            async with open_store(settings, REGION) as store:
+                yield store
+
+
+@pytest.mark.dynamodb_local
+class TestDynamoDbLocal(RealStoreSuite):
+    """The store over AWS's DynamoDB Local, with nothing of ours between."""
+
+    engine = DYNAMODB_LOCAL
+
+    @pytest.fixture(scope="class")
+    async def opened(self, dynamodb_local_settings: Settings) -> AsyncIterator[Store]:
+        """Yield a store whose client the tests share."""
+        async with open_store(dynamodb_local_settings, REGION) as store:
             yield store
 
 

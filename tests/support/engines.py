@@ -1,16 +1,23 @@
-"""The engines that tests run on; those that need dynoxide skip with the reason where it is not."""
+"""The engines that tests run on; where one is missing its tests skip with the reason.
 
-from collections.abc import AsyncIterator
+What LEDGER_REQUIRE_ENGINES names (`dynoxide,dynamodb_local`) must be there: its tests fail instead.
+`.ci/run` sets it, so that nothing that it fetches is skipped in silence.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
 
 import pytest
+from support import dynamodb_local
 
 from ledger.clock import SystemClock
 from ledger.core.errors import LocalTableError
 from ledger.local.dynoxide_engine import DynoxideEngine, find_binary
 from ledger.metrics import Metrics
-from ledger.settings import Region, Settings
+from ledger.settings import Settings
+from ledger.settings_groups import Region
 from ledger.store.dynamodb import open_store
 from ledger.store.metered import MeteredStore
 from ledger.store.port import Store
@@ -21,13 +28,25 @@ ENGINES = ["moto", DYNOXIDE]
 """For `pytest.mark.parametrize("engine", ENGINES)`; the test calls `skip_without(engine)`."""
 
 
+REQUIRED = "LEDGER_REQUIRE_ENGINES"
+_FINDERS: Mapping[str, Callable[[], object]] = {
+    "moto": lambda: None,
+    "dynoxide": find_binary,
+    "dynamodb_local": dynamodb_local.find,
+}
+
+
 def skip_without(engine: str) -> None:
-    """Skip the test, saying why, where this engine cannot run."""
-    if engine == "dynoxide":
-        try:
-            find_binary()
-        except LocalTableError as error:
-            pytest.skip(str(error))
+    """Skip the test, saying why, where this engine cannot run; fail it where it has to."""
+    required = set(filter(None, os.environ.get(REQUIRED, "").split(",")))
+    if unknown := required - set(_FINDERS):
+        pytest.fail(f"{REQUIRED} names no engine: {', '.join(sorted(unknown))}", pytrace=False)
+    try:
+        _FINDERS[engine]()
+    except LocalTableError as error:
+        if engine in required:
+            pytest.fail(f"{REQUIRED} names {engine}: {error}", pytrace=False)
+        pytest.skip(str(error))
 
 
 @asynccontextmanager
@@ -37,7 +56,7 @@ async def bare_dynoxide() -> AsyncIterator[Settings]:
     engine, region = DynoxideEngine(), REGIONS[0]
     try:
         await engine.start([region])
-        yield Settings(home=region, regions={region: Region(endpoint=engine._urls[region])})
+        yield settings_of(engine._urls[region])
     finally:
         await engine.close()
 
@@ -50,7 +69,12 @@ async def bare_table() -> AsyncIterator[Settings]:
         yield settings
 
 
-async def empty_table(store: Store, name: str) -> Store:
+def settings_of(endpoint: str) -> Settings:
+    """Return the settings of one region behind this address."""
+    return Settings(home=REGIONS[0], regions={REGIONS[0]: Region(endpoint=endpoint)})
+
+
+async def empty_table(store: Store, name: str, metrics: Metrics | None = None) -> Store:
     """Make a table through the client of an open store, and return a store over it.
 
     A client takes longer to open than most tests to run, so that tests share one.
@@ -69,4 +93,4 @@ async def empty_table(store: Store, name: str) -> Store:
             {"AttributeName": "sk", "AttributeType": "S"},
         ],
     )
-    return MeteredStore(dynamo, metrics=Metrics(None), clock=SystemClock())
+    return MeteredStore(dynamo, metrics=metrics or Metrics(None), clock=SystemClock())
