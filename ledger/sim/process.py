@@ -23,13 +23,13 @@ from ledger.sim.world import World
 class Health:
     """How a process fares: steps between two strikes on average, and what a strike is.
 
-    `crash_share` of the strikes are crashes, the others stalls of up to `stall_seconds_max`, most
-    of them much shorter.
+    `crash_share` of the strikes are crashes, the others stalls, each of up to one of
+    `stall_seconds_max`.
     """
 
-    steps_per_strike: float = 400.0
+    steps_per_strike: float
     crash_share: float = 0.3
-    stall_seconds_max: float = 1800.0
+    stall_seconds_max: tuple[float, ...] = (30.0, 300.0, 1800.0)
 
 
 NEVER_ILL = Health(steps_per_strike=float("inf"))
@@ -133,9 +133,7 @@ class Process:
         if self.random.random() < self._health.crash_share:
             self.crash()
             return
-        longest = self._health.stall_seconds_max
-        seconds = self.random.choice((min(30.0, longest), min(300.0, longest), longest))
-        seconds *= self.random.random()
+        seconds = self.random.choice(self._health.stall_seconds_max) * self.random.random()
         self._awake_at = self.local + seconds
         self.world.note(lambda: f"{self.name} stalls for {seconds:.1f} s")
 

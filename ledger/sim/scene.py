@@ -8,17 +8,15 @@ and often once a net change has come, and most changes are made shortly before o
 
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from ledger.settings import Settings
+from ledger.sim.foci import FOCI, Focus, Kind
 from ledger.sim.process import Health
 from ledger.sim.store import Weather
 from ledger.sim.world import Lag
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
-Kind = Literal["one", "keyed", "many", "together", "foreign"]
 ANY_TIME_SHARE = 0.2
-KINDS: dict[Kind, int] = {"one": 8, "keyed": 8, "many": 3, "together": 2, "foreign": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,92 +49,11 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
-class Focus:
-    """What a scene is drawn from; worlds with a focus meet rarer meetings of events.
-
-    `rough` is the largest share of faults, `healths` are steps between two strikes of a process,
-    of which each compactor draws its own.
-    """
-
-    rough: float = 1.0
-    usual_seconds: tuple[float, ...] = (0.2, 2.0, 20.0)
-    late_share: tuple[float, ...] = (0.0, 0.05, 0.15)
-    late_seconds: tuple[float, ...] = (30.0, 300.0, 1500.0)
-    staleness: tuple[float, ...] = (0.0, 2.0, 4.5)
-    consistent: float = 0.5
-    page_items: tuple[int, ...] = (2, 4, 30)
-    trips: tuple[float, ...] = (0.05, 1.0, 2.5)
-    pass_every: tuple[float, ...] = (4.0, 15.0)
-    healths: tuple[float, ...] = (300.0, 1000.0, 5000.0)
-    app_healths: tuple[float, ...] = (500.0, 3000.0)
-    compactors: tuple[int, ...] = (1, 1, 2, 3)
-    rivals: float = 0.6
-    leases: tuple[float, ...] = (40.0,)
-    fold_min: tuple[int, ...] = (1, 2, 4)
-    clean_min: tuple[int, ...] = (1, 2, 4)
-    crashes: float = 0.25
-    stall_seconds_max: float = 1200.0
-    late_folds: tuple[float, ...] = (0.0, 0.0, 0.25)
-    moves: float = 0.2
-    cuts: tuple[int, ...] = (0, 1, 3)
-    reads_per_net: int = 3
-
-
-FOCI = (
-    Focus(),
-    Focus(  # long reads, and merging as quick as it can be
-        rough=0.1,
-        usual_seconds=(0.2,),
-        late_share=(0.0,),
-        staleness=(2.0, 4.5),
-        consistent=0.3,
-        page_items=(2, 3),
-        trips=(0.3, 1.0),
-        pass_every=(2.0, 3.0),
-        healths=(2000.0,),
-        app_healths=(2000.0,),
-        late_folds=(0.0,),
-        moves=0.0,
-        cuts=(0,),
-        reads_per_net=8,
-    ),
-    Focus(  # several leaders, stalled in the midst of what they do
-        rough=0.1,
-        usual_seconds=(0.2,),
-        late_share=(0.0, 0.05),
-        fold_min=(1,),
-        clean_min=(1,),
-        page_items=(1, 2),
-        trips=(0.05,),
-        pass_every=(5.0, 10.0),
-        healths=(300.0, 700.0, 5000.0),
-        compactors=(1, 2),
-        rivals=1.0,
-        leases=(400.0,),
-        crashes=0.1,
-        stall_seconds_max=400.0,
-        late_folds=(0.0, 0.3),
-        moves=0.1,
-        cuts=(0,),
-        reads_per_net=1,
-    ),
-    Focus(  # replication late and in disorder
-        rough=0.3,
-        usual_seconds=(2.0, 20.0),
-        late_share=(0.1, 0.2),
-        late_seconds=(300.0, 1500.0),
-        cuts=(1, 3, 5),
-        moves=0.3,
-        reads_per_net=2,
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Scene:
     """Everything that is decided before a run begins."""
 
     seed: int
+    focus: str
     regions: tuple[str, ...]
     settings: Settings
     span: float
@@ -174,11 +91,12 @@ def draw(seed: int) -> Scene:
     moves = chance.random() < focus.moves
     return Scene(
         seed=seed,
+        focus=focus.name,
         regions=regions,
         settings=_settings(chance, focus, regions),
         span=span,
         busy=busy,
-        acts=_acts(chance, regions, busy),
+        acts=_acts(chance, focus, regions, busy),
         cuts=_cuts(chance, focus, regions, span),
         lag=Lag(
             usual_seconds=chance.choice(focus.usual_seconds),
@@ -191,9 +109,9 @@ def draw(seed: int) -> Scene:
         compactor_weather=_weather(
             chance, rough, trip_seconds=0.05, late_folds=chance.choice(focus.late_folds)
         ),
-        app_health=Health(chance.choice(focus.app_healths), 0.2, 2400.0),
+        app_health=Health(chance.choice(focus.app_healths), focus.app_crashes, focus.app_stalls),
         compactor_healths=tuple(
-            Health(steps, focus.crashes, focus.stall_seconds_max) for steps in focus.healths
+            Health(steps, focus.crashes, focus.stalls) for steps in focus.healths
         ),
         compactors=chance.choice(focus.compactors),
         rivals=not moves and chance.random() < focus.rivals,
@@ -211,9 +129,9 @@ def _settings(chance: Random, focus: Focus, regions: tuple[str, ...]) -> Setting
         settle=chance.choice((700.0, 900.0)),
         consistent_reads=chance.random() < focus.consistent,
         compactor={
-            "lease": chance.choice(focus.leases),
-            "heartbeat": 20.0,
-            "fold_max": chance.choice((4, 8, 40)),
+            "lease": focus.lease,
+            "heartbeat": focus.heartbeat,
+            "fold_max": chance.choice(focus.fold_max),
             "fold_min": chance.choice(focus.fold_min),
             "fold_age": chance.choice((900.0, 1500.0)),
             "clean_min": chance.choice(focus.clean_min),
@@ -259,12 +177,14 @@ def _moment(chance: Random, busy: tuple[Busy, ...]) -> float:
     return chance.uniform(max(0.0, one.begins - 100.0), one.ends)
 
 
-def _acts(chance: Random, regions: tuple[str, ...], busy: tuple[Busy, ...]) -> tuple[Act, ...]:
+def _acts(
+    chance: Random, focus: Focus, regions: tuple[str, ...], busy: tuple[Busy, ...]
+) -> tuple[Act, ...]:
     counters = [f"counter-{number}" for number in range(chance.choice((1, 1, 2, 3)))]
     left = {counter: list(range(chance.randrange(6, 37))) for counter in counters}
     acts = []
     while any(left.values()):
-        kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
+        kind = chance.choices(list(focus.kinds), list(focus.kinds.values()))[0]
         count = chance.randrange(2, 6) if kind in {"many", "together"} else 1
         changes = []
         for _ in range(count):
@@ -272,15 +192,17 @@ def _acts(chance: Random, regions: tuple[str, ...], busy: tuple[Busy, ...]) -> t
             if open_counters:
                 counter = chance.choice(open_counters)
                 changes.append((counter, left[counter].pop(0)))
-        repeats = _repeats(chance, regions) if kind == "keyed" else ()
+        repeats = _repeats(chance, focus, regions) if kind == "keyed" else ()
         at = _moment(chance, busy)
         acts.append(Act(at, chance.choice(regions), kind, tuple(changes), repeats))
     return tuple(sorted(acts, key=lambda act: act.at))
 
 
-def _repeats(chance: Random, regions: tuple[str, ...]) -> tuple[tuple[float, str], ...]:
+def _repeats(
+    chance: Random, focus: Focus, regions: tuple[str, ...]
+) -> tuple[tuple[float, str], ...]:
     """Draw later calls with the same key: most within the retry horizon, some long after."""
-    longest = chance.choice((5.0, 60.0, 300.0, 300.0, 3000.0))
+    longest = chance.choice(focus.repeats)
     return tuple(
         (chance.random() * longest, chance.choice(regions)) for _ in range(chance.randrange(4))
     )

@@ -1,0 +1,151 @@
+"""What scenes are drawn from: one wide range, and narrow ones in which rare meetings are frequent.
+
+A focus says what can happen and how often, never when: which of it happens, and in which order, is
+drawn from the seed. So a broken rule that needs, say, a leader that stalls between two pages while
+another folds, deletes and forgets is met in some tens of seeds instead of some thousands.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["one", "keyed", "many", "together", "foreign"]
+KINDS: Mapping[Kind, int] = {"one": 8, "keyed": 8, "many": 3, "together": 2, "foreign": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """The ranges of a scene; of a tuple one is drawn for the whole scene, durations in seconds.
+
+    `rough` is the largest share of faults. `healths` are steps between two strikes of a process,
+    of which each compactor draws its own; a strike is a crash or a stall of up to one of `stalls`.
+    `kinds` are how often each kind of act is drawn, `repeats` the longest delays of a same call.
+    """
+
+    name: str
+    rough: float = 1.0
+    usual_seconds: tuple[float, ...] = (0.2, 2.0, 20.0)
+    late_share: tuple[float, ...] = (0.0, 0.05, 0.15)
+    late_seconds: tuple[float, ...] = (30.0, 300.0, 1500.0)
+    staleness: tuple[float, ...] = (0.0, 2.0, 4.5)
+    consistent: float = 0.5
+    page_items: tuple[int, ...] = (2, 4, 30)
+    trips: tuple[float, ...] = (0.05, 1.0, 2.5)
+    pass_every: tuple[float, ...] = (10.0, 20.0)
+    healths: tuple[float, ...] = (300.0, 1000.0, 5000.0)
+    crashes: float = 0.25
+    stalls: tuple[float, ...] = (30.0, 300.0, 1200.0)
+    app_healths: tuple[float, ...] = (500.0, 3000.0)
+    app_crashes: float = 0.2
+    app_stalls: tuple[float, ...] = (30.0, 300.0, 2400.0)
+    compactors: tuple[int, ...] = (1, 1, 2, 3)
+    rivals: float = 0.6
+    lease: float = 40.0
+    heartbeat: float = 20.0
+    fold_max: tuple[int, ...] = (4, 8, 40)
+    fold_min: tuple[int, ...] = (1, 2, 4)
+    clean_min: tuple[int, ...] = (1, 2, 4)
+    late_folds: tuple[float, ...] = (0.0, 0.0, 0.25)
+    moves: float = 0.2
+    cuts: tuple[int, ...] = (0, 1, 3)
+    reads_per_net: int = 3
+    kinds: Mapping[Kind, int] = field(default_factory=lambda: KINDS)
+    repeats: tuple[float, ...] = (5.0, 60.0, 300.0, 300.0, 3000.0)
+
+
+FOCI = (
+    Focus("everything"),
+    Focus(
+        "long reads while merging is quick",
+        rough=0.1,
+        usual_seconds=(0.2,),
+        late_share=(0.0,),
+        staleness=(2.0, 4.5),
+        consistent=0.3,
+        page_items=(2, 3),
+        trips=(0.3, 1.0),
+        pass_every=(8.0,),
+        healths=(2000.0,),
+        app_healths=(2000.0,),
+        late_folds=(0.0,),
+        moves=0.0,
+        cuts=(0,),
+        reads_per_net=8,
+    ),
+    Focus(
+        "leaders that stall and whose folds land late",
+        rough=0.1,
+        usual_seconds=(0.2,),
+        late_share=(0.0, 0.05),
+        fold_min=(1,),
+        clean_min=(1,),
+        page_items=(1, 2),
+        trips=(0.05,),
+        pass_every=(10.0, 15.0),
+        healths=(300.0, 700.0, 5000.0),
+        crashes=0.1,
+        stalls=(30.0, 300.0, 400.0),
+        compactors=(1, 2),
+        rivals=1.0,
+        lease=400.0,
+        heartbeat=40.0,
+        late_folds=(0.0, 0.3),
+        moves=0.1,
+        cuts=(0,),
+        reads_per_net=1,
+    ),
+    Focus(
+        "replication late and in disorder",
+        rough=0.3,
+        usual_seconds=(2.0, 20.0),
+        late_share=(0.1, 0.2),
+        late_seconds=(300.0, 1500.0),
+        cuts=(1, 3, 5),
+        moves=0.3,
+        reads_per_net=2,
+    ),
+    Focus(
+        "leaders that stall for long between two pages",
+        rough=0.1,
+        usual_seconds=(0.2,),
+        late_share=(0.0, 0.05),
+        page_items=(1, 2),
+        trips=(0.05,),
+        pass_every=(10.0, 15.0),
+        healths=(600.0, 1500.0),
+        crashes=0.0,
+        stalls=(400.0,),
+        compactors=(1,),
+        rivals=1.0,
+        lease=400.0,
+        heartbeat=40.0,
+        fold_max=(40,),
+        fold_min=(2, 4),
+        clean_min=(1,),
+        late_folds=(0.0,),
+        moves=0.0,
+        cuts=(0,),
+        reads_per_net=1,
+    ),
+    Focus(
+        "writers that freeze for long, repeating others' calls",
+        rough=0.1,
+        usual_seconds=(0.2, 2.0),
+        late_share=(0.0,),
+        page_items=(4, 30),
+        trips=(0.05, 1.0),
+        healths=(1000.0, 5000.0),
+        app_healths=(150.0, 400.0),
+        app_crashes=0.05,
+        app_stalls=(2400.0,),
+        compactors=(1, 2),
+        rivals=0.3,
+        fold_min=(1, 2),
+        clean_min=(1,),
+        late_folds=(0.0,),
+        cuts=(0, 1),
+        reads_per_net=1,
+        kinds={"one": 2, "keyed": 10, "many": 1, "together": 1},
+        repeats=(60.0, 300.0),
+    ),
+)
