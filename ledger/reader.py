@@ -75,12 +75,13 @@ class Reader:
             seconds=self._clock.monotonic() - started,
         )
         nets = [read.collection.net for read in reads if read.collection.net is not None]
+        left = [read.collection.unmerged() for read in reads]
         return Total(
             counter=counter,
-            value=amounts.total(read.collection.total() for read in reads),
+            value=amounts.total(one.change for one in (*nets, *left)),
             as_of=as_of,
             region=self._store.region,
-            entries=sum(len(read.collection.unmerged()) for read in reads),
+            entries=sum(one.entries for one in left),
             merged=sum(net.count for net in nets),
             versions=tuple(net.version for net in nets),
         )

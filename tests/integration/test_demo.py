@@ -11,8 +11,8 @@ import typer
 from support.naive_merge import merge_every
 from typer.testing import CliRunner, Result
 
+from ledger.core import fold
 from ledger.core.errors import LedgerError
-from ledger.core.fold import Collection
 from ledger.demo import story
 from ledger.demo.commands import demo
 from ledger.demo.probes import PREFIX
@@ -70,11 +70,6 @@ class FakeCompactor:
         return {}
 
 
-def forget_merged(collection: Collection) -> dict[str, object]:
-    """Fold without looking at the ids that the net counts already."""
-    return dict(collection.entries)
-
-
 def use_usual_merge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge in the usual way."""
     monkeypatch.setattr(story, "run_compactor", usual_merge)
@@ -82,7 +77,7 @@ def use_usual_merge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def count_merged_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read without the ids that are merged."""
-    monkeypatch.setattr(Collection, "unmerged", forget_merged)
+    monkeypatch.setattr(fold, "named_by", lambda _: iter(()))
 
 
 def test_the_demo_ends_exact(changes: Path) -> None:
