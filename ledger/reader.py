@@ -78,7 +78,7 @@ class Reader:
         left = [read.collection.unmerged() for read in reads]
         return Total(
             counter=counter,
-            value=amounts.total(one.change for one in (*nets, *left)),
+            value=amounts.total([*(net.change for net in nets), *(one.change for one in left)]),
             as_of=as_of,
             region=self._store.region,
             entries=sum(one.entries for one in left),
