@@ -187,14 +187,19 @@ def _history_table(entries: Sequence[Entry], width: int) -> Table:
     dated, noted = any(one.effective for one in entries), any(one.note for one in entries)
     # In a narrow terminal an id breaks after its time, not anywhere.
     is_narrow = width < _WIDE_CHARACTERS and (dated or noted)
+    combined = any(one.count > 1 for one in entries)
     table.add_column("id", width=_TIME_CHARACTERS if is_narrow else None, overflow="fold")
     table.add_column("change", justify="right", no_wrap=True)
     table.add_column("region", no_wrap=True)
     for name, is_used in (("effective", dated), ("note", noted)):
+    if combined:
+        table.add_column("combined of", justify="right", no_wrap=True)
         if is_used:
             table.add_column(name, overflow="fold")
     for entry in entries:
-        cells = [escape(entry.id), amounts.to_text(entry.change), entry.region or ""]
+        cells = [escape(entry.id), amounts.to_text(entry.change)]
+        cells += [f"{entry.count:,}" if entry.count > 1 else ""] if combined else []
+        cells += [entry.region or ""]
         cells += [entry.effective.isoformat() if entry.effective else ""] if dated else []
         cells += [escape(entry.note or "")] if noted else []
         table.add_row(*cells)
@@ -211,6 +216,7 @@ def _entry_fields(entry: Entry) -> dict[str, Any]:
         "effective": entry.effective.isoformat() if entry.effective else None,
     }
 
+        "count": entry.count,
 
 def _total_fields(one: Total) -> dict[str, Any]:
     return {

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -103,6 +104,8 @@ class Ledger:
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
         writer = Writer(store, settings=self.settings, clock=self._clock, randomness=self._random)
+        writer.share(tasks, on_group=partial(self.metrics.group, self.region))
+        self._stack.callback(writer.close)
         reader = Reader(store, settings=self.settings, clock=self._clock, metrics=self.metrics)
         cache = TotalCache(
             reader.total,
@@ -142,6 +145,10 @@ class Ledger:
         at: datetime | None = None,
     ) -> Entry:
         """Add `change` to a counter; durable in this region when it returns.
+
+        Calls without a key that are made at the same time share requests; each is told of its own
+        change. For a counter that the settings combine, the entry returned may stand for more
+        changes than this one: `count` tells for how many, `change` is their sum.
 
         Without a key each call is a change of its own, safe against lost answers while it lasts.
         With `key` and `at` (an aware time, made once by the caller) the same call again changes

@@ -22,6 +22,7 @@ LATENCY_BUCKETS_SECONDS = (
 AGE_BUCKETS_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 """The first is one page; each further page is up to 1 MB read."""
+GROUP_BUCKETS = (1, 2, 5, 10, 15, 20, 25)
 CLOSE_SECONDS_MAX = 5.0
 
 _shared: "weakref.WeakKeyDictionary[CollectorRegistry, Metrics]" = weakref.WeakKeyDictionary()
@@ -48,6 +49,19 @@ class Metrics:
             "Time that one call to write took, tries included, in seconds.",
             ("region", "operation"),
             buckets=LATENCY_BUCKETS_SECONDS,
+            registry=registry,
+        )
+        self.group_entries = Histogram(
+            "ledger_group_entries",
+            "Entries written by one request on behalf of calls made at the same time.",
+            ("region",),
+            buckets=GROUP_BUCKETS,
+            registry=registry,
+        )
+        self.queued = Gauge(
+            "ledger_queued_entries",
+            "Entries that wait for their turn to be sent, when last looked at.",
+            ("region",),
             registry=registry,
         )
         self._define_cache(registry)
@@ -153,6 +167,11 @@ class Metrics:
 
     def consumed(self, region: str, operation: str, kind: str, units: float) -> None:
         """Note the units of one request; `kind` is "read" or "write"."""
+    def group(self, region: str, entries: int, queued: int) -> None:
+        """Note one request of a group of calls, and how many entries wait behind it."""
+        self.group_entries.labels(region).observe(entries)
+        self.queued.labels(region).set(queued)
+
         self.consumed_units.labels(region, operation, kind).inc(units)
 
     def retry(self, region: str, operation: str, cause: str) -> None:

@@ -72,14 +72,32 @@ def plan(change: Change, *, region: str, settings: Settings, now: datetime, suff
         )
     entry_id = ids.entry_id(now if change.at is None else _checked_at(change.at), suffix)
     entry = Entry(
-        counter=counter,
-        id=str(entry_id),
-        change=amounts.exact(change.change),
-        region=region,
-        note=_checked_note(change.note),
-        effective=_checked_date(change.effective),
+        counter,
+        str(entry_id),
+        amounts.exact(change.change),
+        region,
+        _checked_note(change.note),
+        _checked_date(change.effective),
     )
-    return _planned(entry, entry_id, settings=settings, now=now, keyed=keyed)
+    if keyed:
+        check_horizon(entry_id, settings=settings, now=now)
+    return _planned(entry, entry_id, settings=settings, keyed=keyed)
+
+
+def plan_sum(
+    counter: str,
+    change: Decimal,
+    count: int,
+    *,
+    region: str,
+    settings: Settings,
+    now: datetime,
+    suffix: int,
+) -> Planned:
+    """Fix the id of an entry that stands for `count` changes of a counter, all checked before."""
+    entry_id = ids.entry_id(now, suffix)
+    entry = Entry(counter, str(entry_id), change, region, count=count)
+    return _planned(entry, entry_id, settings=settings, keyed=False)
 
 
 def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> Planned:
@@ -92,18 +110,18 @@ def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> P
     entry_id = ids.parse(entry.id)
     if entry_id is None:
         raise InvalidEntry(f"entry {entry.id!r} has no id of the ledger's form: it is not ours")
-    entry = replace(entry, region=entry.region or region)
-    return _planned(entry, entry_id, settings=settings, now=now, keyed=True)
-
-
-def _planned(
-    entry: Entry, entry_id: EntryId, *, settings: Settings, now: datetime, keyed: bool
-) -> Planned:
     check_horizon(entry_id, settings=settings, now=now)
-    shard = keys.shard_of(entry_id.suffix, settings.shards_at(entry.counter, entry_id.at))
-    item = entry_item(entry, shard=shard)
-    checked_size(entry, item_size(item))
-    latest = entry_id.at + timedelta(seconds=settings.retry_horizon)
+    entry = replace(entry, region=entry.region or region)
+    return _planned(entry, entry_id, settings=settings, keyed=True)
+
+
+def _planned(entry: Entry, entry_id: EntryId, *, settings: Settings, keyed: bool) -> Planned:
+    at = entry_id.at
+    shards = settings.shards_at(entry.counter, at)
+    item = entry_item(entry, shard=keys.shard_of(entry_id.suffix, shards))
+    if entry.note is not None:  # nothing else in an entry can grow beyond some 2 KB
+        checked_size(entry, item_size(item))
+    latest = at + timedelta(seconds=settings.retry_horizon)
     return Planned(entry, entry_id, item, latest, keyed)
 
 
@@ -144,10 +162,11 @@ def distinct(planned: Iterable[Planned]) -> list[Planned]:
 
 def same_change(ours: Entry, theirs: Entry) -> bool:
     """Tell whether two entries of one id say the same; where they were written may differ."""
-    return (ours.change, ours.note, ours.effective) == (
+    return (ours.change, ours.note, ours.effective, ours.count) == (
         theirs.change,
         theirs.note,
         theirs.effective,
+        theirs.count,
     )
 
 
@@ -182,6 +201,7 @@ def _said(entry: Entry) -> str:
     parts = [f"change {amounts.to_text(entry.change)}"]
     parts += [f"note {entry.note[:40]!r}"] if entry.note is not None else []
     parts += [f"effective {entry.effective}"] if entry.effective is not None else []
+    parts += [f"combined of {entry.count}"] if entry.count != 1 else []
     return " ".join(parts)
 
 

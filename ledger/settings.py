@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -42,8 +42,11 @@ from ledger.settings_groups import (
     Seconds,
     ShardStep,
     ShardSteps,
+    WriterSettings,
     rule,
 )
+
+Patterns = TypeVar("Patterns", dict[str, ShardSteps], tuple[str, ...])
 
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 _TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
@@ -74,8 +77,11 @@ class Settings(BaseSettings):
     request_timeout: PositiveSeconds = 5.0
     patience: Seconds = 30.0
     consistent_reads: bool = True
+    transport: Literal["aiobotocore", "lean"] = "aiobotocore"
+    writer: WriterSettings = WriterSettings()
     cache: Cache = Cache()
     compactor: CompactorSettings = CompactorSettings()
+    combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = {}
 
     @classmethod
@@ -133,12 +139,18 @@ class Settings(BaseSettings):
         The time is the entry's own, not now: a retry of the same change must reach the same shard
         whichever settings its process has loaded, or it would be counted twice.
         """
+        if not self.shards:
+            return 1
         steps = self._steps(counter)
         return max(step.count for step in steps if step.since is None or step.since <= at)
 
     def shards_max(self, counter: str) -> int:
         """Give how many shards a reader of `counter` must query: the most ever configured."""
         return self._steps(counter)[-1].count
+
+    def combines(self, counter: str) -> bool:
+        """Tell whether changes of `counter` that wait together become one entry."""
+        return any(fnmatchcase(counter, pattern) for pattern in self.combine)
 
     def _steps(self, counter: str) -> tuple[ShardStep, ...]:
         for pattern, steps in self.shards.items():
@@ -176,12 +188,12 @@ class Settings(BaseSettings):
                 raise rule(f"{name!r} is not the name of a region such as eu-west-1")
         return regions
 
-    @field_validator("shards")
+    @field_validator("shards", "combine")
     @classmethod
-    def _are_patterns(cls, shards: dict[str, ShardSteps]) -> dict[str, ShardSteps]:
-        if "" in shards:
+    def _are_patterns(cls, patterns: Patterns) -> Patterns:
+        if "" in patterns:
             raise rule("an empty pattern matches no counter")
-        return shards
+        return patterns
 
     @model_validator(mode="after")
     def _relations_hold(self) -> Self:

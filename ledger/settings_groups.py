@@ -37,6 +37,9 @@ SHARDS_MAX = 100
 SCAN_SEGMENTS_MAX = 1_000
 """The most segments of the compactor's scan: each is a request in flight and a cursor to keep."""
 
+LINGER_SECONDS_MAX = 1.0
+"""A change that waits longer for company than for DynamoDB itself gains nothing by it."""
+
 _UNIT_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d|)")
 _DURATION_RULE = 'a duration is 0 or more seconds, or text such as "250ms", "20s", "15m", "1d"'
@@ -112,6 +115,14 @@ class Cache(_Group):
 
 
 class CompactorSettings(_Group):
+class WriterSettings(_Group):
+    """How concurrent changes share requests; see `ledger.grouping`."""
+
+    linger: Annotated[Seconds, Field(le=LINGER_SECONDS_MAX)] = 0.002
+    in_flight: Count = 8
+    queue_max: Count = 10_000
+
+
     """When and how much the compactor merges."""
 
     name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"

@@ -7,16 +7,21 @@
                                |-- rejected, other content there --------> KeyConflict
                                `-- unknown --> the same id again, until `patience` or the retry
                                                horizon ends --> OutcomeUnknown, with the entry
+
+Changes without a key that are recorded at the same time share batches (`ledger.grouping`).
 """
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from decimal import Decimal
+from functools import lru_cache, partial
 from random import Random
 
 import anyio
+from anyio.abc import TaskGroup
 
 from ledger.clock import Clock
+from ledger.core import amounts, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import Entry
 from ledger.core.errors import (
@@ -27,7 +32,17 @@ from ledger.core.errors import (
     StoreError,
 )
 from ledger.core.ids import SUFFIX_BITS
-from ledger.planning import Change, Planned, confirmed, distinct, latest_repeat, plan, replan
+from ledger.grouping import GroupCommit, OnGroup, Settle
+from ledger.planning import (
+    Change,
+    Planned,
+    confirmed,
+    distinct,
+    latest_repeat,
+    plan,
+    plan_sum,
+    replan,
+)
 from ledger.settings import Settings
 from ledger.store.port import (
     BATCH_WRITES_MAX,
@@ -43,6 +58,12 @@ from ledger.tasks import run_all
 
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 WRITES_AT_ONCE = 8
+COMBINES_MAX = 10_000
+"""Counters of which a writer remembers whether their changes are combined."""
+
+
+def _ignored(_applied: Sequence[Planned]) -> None:
+    """Nobody asks before the whole is written."""
 
 
 class Writer:
@@ -56,10 +77,37 @@ class Writer:
         self._clock = clock
         self._random = randomness
         self._backoff = Backoff()
+        self._combines = lru_cache(COMBINES_MAX)(settings.combines)
+        self._group: GroupCommit | None = None
+
+    def share(self, tasks: TaskGroup, *, on_group: OnGroup) -> None:
+        """Let concurrent calls share batches, sent by `tasks`; without it each is sent alone.
+
+        `on_group` is told the size of each batch, and how many calls wait.
+        """
+        self._group = GroupCommit(
+            self._write_group,
+            self._plan_sum,
+            tasks=tasks,
+            clock=self._clock,
+            settings=self._settings.writer,
+            on_group=on_group,
+        )
+
+    def close(self) -> None:
+        """Let no caller wait for ever: what still waits is not sent any more."""
+        if self._group is not None:
+            self._group.close()
 
     async def record(self, change: Change) -> Entry:
         """Write one change; see `Ledger.record`."""
-        return await self._put(self._plan(change))
+        if self._group is None or change.key is not None or change.at is not None:
+            return await self._put(self._plan(change))
+        if self._settings.combine and change.note is None and change.effective is None:
+            counter = keys.checked_counter(change.counter)
+            if self._combines(counter):
+                return await self._group.combine(counter, amounts.exact(change.change))
+        return await self._group.record(lambda: self._plan(change))
 
     async def record_many(self, changes: Sequence[Change]) -> list[Entry]:
         """Write many changes, each on its own; see `Ledger.record_many`."""
@@ -86,6 +134,17 @@ class Writer:
     def _plan(self, change: Change) -> Planned:
         return plan(
             change,
+            region=self._store.region,
+            settings=self._settings,
+            now=self._clock.now(),
+            suffix=self._random.getrandbits(SUFFIX_BITS),
+        )
+
+    def _plan_sum(self, counter: str, change: Decimal, count: int) -> Planned:
+        return plan_sum(
+            counter,
+            change,
+            count,
             region=self._store.region,
             settings=self._settings,
             now=self._clock.now(),
@@ -188,7 +247,15 @@ class Writer:
         for one in planned:
             await self._put(one)
 
-    async def _write_chunk(self, planned: Sequence[Planned]) -> None:
+    async def _write_group(self, planned: Sequence[Planned], settle: Settle) -> None:
+        """Write what was recorded at the same time; `settle` hears of each as it is durable."""
+        if len(planned) == 1:
+            await self._put(planned[0])
+            settle(planned)
+        else:
+            await self._write_chunk(planned, settle)
+
+    async def _write_chunk(self, planned: Sequence[Planned], settle: Settle = _ignored) -> None:
         """Write up to 25 entries by batches: putting the same entry again changes nothing."""
         left = list(planned)
 
@@ -196,8 +263,11 @@ class Writer:
             nonlocal left
             outcome = await self._store.write_batch([one.batch_put for one in left])
             if not outcome.unknown and not outcome.unprocessed:
+                settle(left)
                 return Applied()
-            left = [left[place] for place in (*outcome.unknown, *outcome.unprocessed)]
+            places = {*outcome.unknown, *outcome.unprocessed}
+            settle([one for place, one in enumerate(left) if place not in places])
+            left = [left[place] for place in sorted(places)]
             return Unknown(outcome.cause)
 
         try:

@@ -5,6 +5,7 @@ An item is a mapping from attribute names to DynamoDB's attribute values (`{"S":
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -20,6 +21,7 @@ Item = Mapping[str, AttributeValue]
 Key = tuple[str, str]
 
 ITEM_BYTES_MAX = 400 * 1024
+_COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 DIGEST_BYTES = 8
 """Of SHA-256, kept in a net change over the rest of it."""
 
@@ -29,7 +31,8 @@ class Entry:
     """One change of one counter.
 
     `id` is its sort key; `at` the time in it, None for an entry that another tool wrote under a
-    key of its own. `region` is where it was written, `effective` the date that it is for.
+    key of its own. `region` is where it was written, `effective` the date that it is for. An
+    entry of `count` over 1 is the sum of so many changes that were combined.
     """
 
     counter: str
@@ -38,6 +41,7 @@ class Entry:
     region: str | None = None
     note: str | None = None
     effective: date | None = None
+    count: int = 1
 
     @property
     def at(self) -> datetime | None:
@@ -81,6 +85,8 @@ def entry_item(entry: Entry, *, shard: int = 0) -> dict[str, AttributeValue]:
         item["note"] = {"S": entry.note}
     if entry.effective is not None:
         item["effective"] = {"S": entry.effective.isoformat()}
+    if entry.count != 1:
+        item["count"] = {"N": str(entry.count)}
     return item
 
 
@@ -101,6 +107,7 @@ def entry_of(item: Item) -> Entry:
             region=_text(item, "region"),
             note=_text(item, "note"),
             effective=None if effective is None else date.fromisoformat(effective),
+            count=_count_of(item),
         )
     except ValueError as error:
         raise damaged(item, str(error)) from None
@@ -156,6 +163,12 @@ def net_of(item: Item) -> NetChange:
     if "digest" in item and item["digest"].get("B") != _digest(net, item["pk"]["S"], packed):
         raise damaged(item, "its digest is another one's: something was changed or cut")
     return net
+
+
+def _count_of(item: Item) -> int:
+    """Return how many changes an entry stands for; under that name others may keep anything."""
+    text = item.get("count", {}).get("N")
+    return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else 1
 
 
 def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:

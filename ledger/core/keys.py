@@ -6,10 +6,13 @@ scan cursors, and the sort key of a net change, which sorts after every entry.
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from ledger.core.errors import InvalidCounter
 
 COUNTER_BYTES_MAX = 1024
+CHECKED_MAX = 10_000
+"""Counter ids that are remembered as checked."""
 RESERVED = "~"
 LEASE_PARTITION = "~lease"
 IMPORT_PARTITION = "~import"
@@ -30,6 +33,11 @@ def checked_counter(counter: object) -> str:
     """
     if not isinstance(counter, str):
         raise InvalidCounter(f"counter {counter!r} is a {type(counter).__name__}, not a str")
+    return _checked_text(counter)
+
+
+@lru_cache(CHECKED_MAX)
+def _checked_text(counter: str) -> str:
     if not counter:
         raise InvalidCounter("counter '' is empty: a counter id has 1 to 1,024 bytes")
     if counter.startswith(RESERVED):

@@ -81,6 +81,11 @@ def changes(table: Table, counter: str) -> list[Decimal]:
     return sorted(Decimal(item["change"]["N"]) for item in items.values())
 
 
+def amounts_of(count: int) -> list[Decimal]:
+    """Return the amounts 1, 2, 3 and so on."""
+    return [Decimal(number + 1) for number in range(count)]
+
+
 def count_items(table: Table) -> int:
     """Return how many items a table holds."""
     return sum(1 for _ in table.items())

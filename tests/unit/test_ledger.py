@@ -285,6 +285,8 @@ async def test_a_thousand_readers_cost_two_queries() -> None:
 LABELS = {
     "ledger_writes": {"region", "operation", "outcome"},
     "ledger_write_duration_seconds": {"region", "operation"},
+    "ledger_group_entries": {"region"},
+    "ledger_queued_entries": {"region"},
     "ledger_cache_hits": {"region"},
     "ledger_cache_misses": {"region"},
     "ledger_cache_shared": {"region"},

@@ -12,7 +12,8 @@ from ledger.core.errors import LedgerError, Unreachable
 from ledger.metrics import Metrics, serve
 
 LEDGER_NAMES = {
-    "ledger_writes_total", "ledger_write_duration_seconds", "ledger_cache_hits_total",
+    "ledger_writes_total", "ledger_write_duration_seconds", "ledger_group_entries",
+    "ledger_queued_entries", "ledger_cache_hits_total",
     "ledger_cache_misses_total", "ledger_cache_shared_total", "ledger_cache_age_seconds",
     "ledger_cache_counters", "ledger_read_duration_seconds", "ledger_read_pages",
     "ledger_read_restarts_total", "ledger_consumed_units_total", "ledger_retries_total",

@@ -13,6 +13,7 @@ from support.ledgers import (
     HOME,
     START,
     InstantClock,
+    amounts_of,
     changes,
     count_items,
     make_settings,
@@ -74,11 +75,6 @@ def always(fault: Fault) -> tuple[FaultyStore, Table]:
 def many(count: int, counter: str = "c") -> list[Change]:
     """Return changes 1, 2, 3 and so on: every sum of a part of them tells on it."""
     return [Change(counter, n + 1) for n in range(count)]
-
-
-def amounts_to(count: int) -> list[Decimal]:
-    """Return the amounts of `many`."""
-    return [Decimal(n + 1) for n in range(count)]
 
 
 async def land_all(store: FaultyStore) -> None:
@@ -306,8 +302,8 @@ async def test_many_go_in_batches_of_25() -> None:
 
     entries = await make_writer(store).record_many(many(60))
 
-    assert [entry.change for entry in entries] == amounts_to(60)
-    assert changes(table, "c") == amounts_to(60)
+    assert [entry.change for entry in entries] == amounts_of(60)
+    assert changes(table, "c") == amounts_of(60)
     assert store.calls == 3
 
 
@@ -332,7 +328,7 @@ async def test_partial_batches_are_completed() -> None:
 
     await make_writer(store).record_many(many(25))
 
-    assert changes(table, "c") == amounts_to(25)
+    assert changes(table, "c") == amounts_of(25)
     assert store.calls == 5
 
 
@@ -353,7 +349,7 @@ async def test_property_many_are_once_or_named(seed: int, share: float, count: i
         named = {entry.change for entry in entries}
         assert len(named) == len(entries)
         found = changes(home.table, "c")
-        assert set(found) >= set(amounts_to(count)) - named
+        assert set(found) >= set(amounts_of(count)) - named
         store.decide = InOrder()
         await writer.retry(entries, together=False)
     except StoreError:
@@ -361,7 +357,7 @@ async def test_property_many_are_once_or_named(seed: int, share: float, count: i
         return
     await land_all(store)
 
-    assert changes(home.table, "c") == amounts_to(count)
+    assert changes(home.table, "c") == amounts_of(count)
 
 
 async def test_store_error_beside_an_unknown_part_is_unknown() -> None:
@@ -379,7 +375,7 @@ async def test_store_error_beside_an_unknown_part_is_unknown() -> None:
     assert len(changes(home.table, "c")) == 25
     store.decide = InOrder()
     await make_writer(store).retry(caught.value.entries, together=False)
-    assert changes(home.table, "c") == amounts_to(30)
+    assert changes(home.table, "c") == amounts_of(30)
 
 
 async def test_store_error_for_all_is_raised_as_it_is() -> None:
@@ -401,7 +397,7 @@ async def test_refusal_in_the_middle_names_what_is_not_confirmed() -> None:
         await make_writer(store).record_many(many(300))
 
     named = {entry.change for entry in caught.value.entries}
-    assert sorted({*changes(table, "c"), *named}) == amounts_to(300)
+    assert sorted({*changes(table, "c"), *named}) == amounts_of(300)
     assert not named & set(changes(table, "c"))
 
 
@@ -415,7 +411,7 @@ async def test_conflict_stops_no_other_change() -> None:
         await writer.record_many([Change("c", 200, key="k", at=START), *many(30)])
 
     assert caught.value.ours.change == 200
-    assert changes(table, "c") == [*amounts_to(30), Decimal(100)]
+    assert changes(table, "c") == [*amounts_of(30), Decimal(100)]
 
 
 async def test_conflict_beside_an_unknown_part_is_not_forgotten() -> None:
@@ -432,7 +428,7 @@ async def test_conflict_beside_an_unknown_part_is_not_forgotten() -> None:
     assert Decimal(200) in {entry.change for entry in caught.value.entries}
     with pytest.raises(KeyConflict):
         await writer.retry(caught.value.entries, together=False)
-    assert changes(home.table, "c") == [*amounts_to(25), Decimal(100)]
+    assert changes(home.table, "c") == [*amounts_of(25), Decimal(100)]
 
 
 async def test_damaged_item_stops_no_other_change() -> None:
@@ -450,7 +446,7 @@ async def test_damaged_item_stops_no_other_change() -> None:
     with pytest.raises(DamagedItem, match="'d' is damaged"):
         await writer.record_many([Change("d", 1, key="k", at=START), *many(30)])
 
-    assert changes(table, "c") == amounts_to(30)
+    assert changes(table, "c") == amounts_of(30)
 
 
 async def test_large_write_does_not_repeat_keys_past_the_horizon() -> None:
@@ -468,7 +464,7 @@ async def test_large_write_does_not_repeat_keys_past_the_horizon() -> None:
 
     written = set(changes(home.table, "c"))
     assert 0 < len(written) < 40
-    assert {entry.change for entry in caught.value.entries} == set(amounts_to(40)) - written
+    assert {entry.change for entry in caught.value.entries} == set(amounts_of(40)) - written
 
 
 async def test_large_write_of_new_changes_outlives_the_horizon() -> None:
@@ -480,7 +476,7 @@ async def test_large_write_of_new_changes_outlives_the_horizon() -> None:
     await make_writer(store, clock=clock).record_many(many(300))
 
     assert clock.elapsed > 600
-    assert changes(home.table, "c") == amounts_to(300)
+    assert changes(home.table, "c") == amounts_of(300)
 
 
 # Together
@@ -495,7 +491,7 @@ async def test_together_is_all_once(faults: tuple[Fault, ...]) -> None:
     await land_all(store)
 
     assert len(entries) == 100
-    assert changes(table, "c") == amounts_to(100)
+    assert changes(table, "c") == amounts_of(100)
 
 
 @pytest.mark.parametrize("fate", UNKNOWNS, ids=str)
@@ -512,7 +508,7 @@ async def test_together_unknown_is_retried_together(fate: Fault) -> None:
     await writer.retry(caught.value.entries, together=caught.value.together)
     await land_all(store)
 
-    assert changes(table, "c") == amounts_to(5)
+    assert changes(table, "c") == amounts_of(5)
 
 
 async def test_together_conflict_writes_none() -> None:
@@ -537,10 +533,10 @@ async def test_together_completes_what_arrived_in_part_from_elsewhere() -> None:
 
     again = await make_writer(away).record_together(asked)
     assert [entry.id for entry in again] == [entry.id for entry in entries]
-    assert changes(away.table, "c") == amounts_to(5)
+    assert changes(away.table, "c") == amounts_of(5)
 
     replicate(home.table, away.table)
-    assert changes(home.table, "c") == changes(away.table, "c") == amounts_to(5)
+    assert changes(home.table, "c") == changes(away.table, "c") == amounts_of(5)
 
 
 async def test_together_conflict_of_a_part_from_elsewhere_writes_none() -> None:
@@ -563,7 +559,7 @@ async def test_property_together_is_all_or_none(seed: int, share: float) -> None
     home = MemoryStore(HOME)
     store = FaultyStore(home, Seeded(seed, share=share))
     writer = make_writer(store, seed=seed, patience=2)
-    expected = amounts_to(7)
+    expected = amounts_of(7)
     try:
         await writer.record_together(many(7))
     except OutcomeUnknown as error:

@@ -1,0 +1,290 @@
+"""Group commit: changes recorded at the same time share requests, each caller is told of its own.
+
+::
+
+    call a ──┐                    ┌─ batch of up to 25 ── applied ──> a, b durable
+    call b ──┼─ queue ── linger ──┤
+    call c ──┘                    └─ part unprocessed ── again ─────> c, when it is
+
+A call that comes alone is sent at once. While requests are under way, or calls come fast, the next
+batch waits a little for company: never longer than `linger`, nor than it takes to fill at the pace
+of late. The queue is bounded: once `queue_max` calls wait for their outcome, further ones wait for
+room. An entry stands in one request at a time, so what is known of a change is what is known of
+its request: the guarantees are those of a single put. A caller that is cancelled takes nobody
+along; its own change is not sent if it has not been yet, else its outcome is unknown.
+
+Combining goes further, for counters that the settings name: changes of one counter that wait
+together become one entry with their sum and count. Batching saves time of clients and servers, but
+no write units; combining saves both, at the price of one entry standing for many changes.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from ledger.clock import Clock
+from ledger.core import amounts
+from ledger.core.entry import Entry
+from ledger.core.errors import AmountOverflow, LedgerError, OutcomeUnknown
+from ledger.planning import Planned
+from ledger.settings_groups import WriterSettings
+from ledger.store.port import BATCH_WRITES_MAX
+
+PACE_WEIGHT = 0.5
+"""How much the latest pause between calls counts in the pace of late."""
+
+Settle = Callable[[Sequence[Planned]], None]
+"""Is told which entries are durable, as soon as that is known."""
+WriteGroup = Callable[[Sequence[Planned], Settle], Awaitable[None]]
+PlanSum = Callable[[str, Decimal, int], Planned]
+OnGroup = Callable[[int, int], None]
+
+
+class _Place:
+    """One entry that waits or is under way, and who waits for it."""
+
+    __slots__ = ("changes", "counter", "planned", "since", "waiters")
+
+    def __init__(self, counter: str, planned: Planned | None, since: float) -> None:
+        self.counter = counter
+        self.planned = planned
+        self.since = since
+        self.changes: list[Decimal] = []
+        self.waiters: list[asyncio.Future[Entry]] = []
+
+    @property
+    def is_wanted(self) -> bool:
+        return any(not waiter.done() for waiter in self.waiters)
+
+    def told(self, entry: Entry) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(entry)
+
+    def failed(self, error: BaseException) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_exception(_again(error))
+
+
+class GroupCommit:
+    """Gathers changes into batches; made inside a running event loop."""
+
+    def __init__(
+        self,
+        write: WriteGroup,
+        plan_sum: PlanSum,
+        *,
+        tasks: TaskGroup,
+        clock: Clock,
+        settings: WriterSettings,
+        on_group: OnGroup,
+    ) -> None:
+        self._write = write
+        self._plan_sum = plan_sum
+        self._tasks = tasks
+        self._clock = clock
+        self._settings = settings
+        self._on_group = on_group
+        self._new_future = asyncio.get_running_loop().create_future
+        self._room = asyncio.Semaphore(settings.queue_max)
+        self._queue: deque[_Place] = deque()
+        self._open_sums: dict[str, _Place] = {}
+        self._flying: set[_Place] = set()
+        self._flights = 0
+        self._landed = anyio.Event()
+        self._is_sending = False
+        self._is_closed = False
+        self._arrived = 0
+        self._looked_at = clock.monotonic()
+        self._pause_seconds = settings.linger
+
+    async def record(self, plan: Callable[[], Planned]) -> Entry:
+        """Write one change with others; it is planned, and its id made, once there is room.
+
+        Raises:
+            OutcomeUnknown: as for a single write, with this entry alone.
+            StoreError: nothing of this change was written.
+        """
+        await self._room.acquire()
+        try:
+            planned = plan()
+            place = _Place(planned.entry.counter, planned, 0.0)
+            self._queue.append(place)
+            return await self._told(place)
+        finally:
+            self._room.release()
+
+    async def combine(self, counter: str, change: Decimal) -> Entry:
+        """Write a change as part of an entry that stands for all that wait with it.
+
+        Raises:
+            As `record`; the entry in the error is the whole one, the same for all its callers.
+        """
+        await self._room.acquire()
+        try:
+            place = self._open_sums.get(counter)
+            if place is None:
+                place = _Place(counter, None, self._clock.monotonic())
+                self._open_sums[counter] = place
+                self._queue.append(place)
+            waiter = self._told(place)
+            place.changes.append(change)
+            return await waiter
+        finally:
+            self._room.release()
+
+    def close(self) -> None:
+        """Let nobody wait for ever: what is under way is unknown, what still waits is not sent."""
+        self._is_closed = True
+        unsent = LedgerError("the ledger was closed before the change was sent: it is not written")
+        for place in self._queue:
+            place.failed(unsent)
+        self._queue.clear()
+        for place in self._flying:
+            place.failed(_closed(place))
+
+    def _told(self, place: _Place) -> "asyncio.Future[Entry]":
+        """Return what the caller waits for; a sender is started if none is at work."""
+        if self._is_closed:
+            raise LedgerError("the ledger was closed: the change is not written")
+        self._arrived += 1
+        if not self._is_sending:
+            self._is_sending = True
+            self._tasks.start_soon(self._send)
+        waiter = self._new_future()
+        place.waiters.append(waiter)
+        return waiter
+
+    async def _send(self) -> None:
+        """Send what waits, batch by batch, until nothing does."""
+        try:
+            # Everybody who is about to call in this turn of the loop is in the first batch.
+            await anyio.lowlevel.checkpoint()
+            while self._queue:
+                await self._linger()
+                while self._flights >= self._settings.in_flight:
+                    await self._landed.wait()
+                group = self._next_group()
+                if group:
+                    self._flights += 1
+                    self._flying.update(group)
+                    self._tasks.start_soon(self._fly, group)
+        finally:
+            self._is_sending = False
+
+    async def _linger(self) -> None:
+        """Wait for company as long as that pays."""
+        now = self._clock.monotonic()
+        if self._arrived:
+            # Beyond the linger all paces are one; a long one would take long to be forgotten.
+            pause = min((now - self._looked_at) / self._arrived, 2 * self._settings.linger)
+            self._pause_seconds += PACE_WEIGHT * (pause - self._pause_seconds)
+            self._looked_at, self._arrived = now, 0
+        wait = linger_seconds(
+            self._settings.linger,
+            pause_seconds=self._pause_seconds,
+            waiting=len(self._queue),
+            is_idle=self._flights == 0,
+            combining_since=now - self._queue[0].since if self._queue[0].changes else None,
+        )
+        if wait > 0:
+            await self._clock.sleep(wait)
+
+    def _next_group(self) -> list[_Place]:
+        """Take the next up to 25 entries; those whose callers have all gone are left out."""
+        group: list[_Place] = []
+        while self._queue and len(group) < BATCH_WRITES_MAX:
+            place = self._queue.popleft()
+            if place.changes:
+                self._close_sum(place)
+            if place.planned is not None and place.is_wanted:
+                group.append(place)
+        return group
+
+    def _close_sum(self, place: _Place) -> None:
+        """Make the entry of a sum, of those changes whose callers still wait."""
+        del self._open_sums[place.counter]
+        pairs = zip(place.changes, place.waiters, strict=True)
+        wanted = [(change, waiter) for change, waiter in pairs if not waiter.done()]
+        if not wanted:
+            return
+        try:
+            change = amounts.total(change for change, _ in wanted)
+        except AmountOverflow:
+            # Each change fits, their sum does not: each is an entry of its own.
+            for change, waiter in wanted:
+                alone = _Place(place.counter, self._plan_sum(place.counter, change, 1), 0.0)
+                alone.waiters.append(waiter)
+                self._queue.append(alone)
+        else:
+            place.planned = self._plan_sum(place.counter, change, len(wanted))
+
+    async def _fly(self, group: list[_Place]) -> None:
+        """Write one batch and tell each caller of its own change."""
+        places = {place.planned.id: place for place in group if place.planned is not None}
+
+        def settle(applied: Sequence[Planned]) -> None:
+            for one in applied:
+                places[one.id].told(one.entry)
+
+        self._on_group(len(group), len(self._queue))
+        try:
+            await self._write([place.planned for place in group if place.planned], settle)
+        except OutcomeUnknown as error:
+            unknown = {entry.id for entry in error.entries}
+            for place in group:
+                if place.planned is not None and place.planned.entry.id in unknown:
+                    place.failed(OutcomeUnknown(str(error), entries=[place.planned.entry]))
+        except Exception as error:  # noqa: BLE001 (handed on to every caller that waits for it)
+            for place in group:
+                place.failed(error)
+        finally:
+            self._flights -= 1
+            self._flying.difference_update(group)
+            self._landed.set()
+            self._landed = anyio.Event()
+
+
+def linger_seconds(
+    longest: float,
+    *,
+    pause_seconds: float,
+    waiting: int,
+    is_idle: bool,
+    combining_since: float | None,
+) -> float:
+    """Return how long the next batch waits for more changes.
+
+    `pause_seconds` lies between two calls of late; where they come more rarely than `longest`,
+    nobody would come. `combining_since` is for how long the first sum has been open, None if the
+    first is no sum: sums wait their whole time, since each further change in them costs nothing.
+    """
+    if pause_seconds >= longest:
+        return 0.0
+    if combining_since is not None:
+        return max(0.0, longest - combining_since)
+    missing = BATCH_WRITES_MAX - waiting
+    if is_idle or missing <= 0:
+        return 0.0
+    return min(longest, pause_seconds * missing)
+
+
+def _again(error: BaseException) -> BaseException:
+    """Return the same error for another caller: one that is raised twice holds two tracebacks."""
+    twin = type(error).__new__(type(error), *error.args)
+    twin.__dict__.update(error.__dict__)
+    return twin
+
+
+def _closed(place: _Place) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"the ledger was closed while a change of {place.counter!r} was under way: it may or may"
+        " not be there; Ledger.retry is safe until the retry horizon",
+        entries=[place.planned.entry] if place.planned else [],
+    )
