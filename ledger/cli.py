@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ledger.chaos.commands import chaos
 from ledger.command_line import Config, run
 from ledger.core import amounts
 from ledger.core.entry import Entry
@@ -40,6 +41,7 @@ app.add_typer(table_app, name="table")
 app.add_typer(deploy_app, name="deploy")
 app.command("import")(import_file)
 app.command("demo")(demo)
+app.command("chaos")(chaos)
 
 Region = Annotated[
     str | None, typer.Option(help="Region to talk to; else the home region.", show_default=False)
@@ -185,15 +187,15 @@ def _totals_table(totals: Iterable[Total]) -> Table:
 def _history_table(entries: Sequence[Entry], width: int) -> Table:
     table = Table(box=box.SIMPLE)
     dated, noted = any(one.effective for one in entries), any(one.note for one in entries)
+    combined = any(one.count > 1 for one in entries)
     # In a narrow terminal an id breaks after its time, not anywhere.
     is_narrow = width < _WIDE_CHARACTERS and (dated or noted)
-    combined = any(one.count > 1 for one in entries)
     table.add_column("id", width=_TIME_CHARACTERS if is_narrow else None, overflow="fold")
     table.add_column("change", justify="right", no_wrap=True)
-    table.add_column("region", no_wrap=True)
-    for name, is_used in (("effective", dated), ("note", noted)):
     if combined:
         table.add_column("combined of", justify="right", no_wrap=True)
+    table.add_column("region", no_wrap=True)
+    for name, is_used in (("effective", dated), ("note", noted)):
         if is_used:
             table.add_column(name, overflow="fold")
     for entry in entries:
@@ -214,9 +216,9 @@ def _entry_fields(entry: Entry) -> dict[str, Any]:
         "region": entry.region,
         "note": entry.note,
         "effective": entry.effective.isoformat() if entry.effective else None,
+        "count": entry.count,
     }
 
-        "count": entry.count,
 
 def _total_fields(one: Total) -> dict[str, Any]:
     return {

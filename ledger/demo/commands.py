@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import anyio
 import typer
 from rich.console import Console
-from rich.live import Live
 
 from ledger.clock import SystemClock
 from ledger.command_line import FAILED
@@ -14,11 +13,10 @@ from ledger.core.errors import LocalTableError
 from ledger.demo.display import panel, verdict_table
 from ledger.demo.sample import load_sample
 from ledger.demo.state import Verdict
+from ledger.live import with_display
 
 if TYPE_CHECKING:
     from ledger.demo.story import Story
-
-REFRESHES_PER_SECOND = 4
 
 
 def demo(
@@ -65,28 +63,4 @@ def demo(
 
 async def _with_display(story: "Story", console: Console) -> Verdict:
     """Run the story under a live panel."""
-    with Live(console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True) as live:
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_refresh, story, live)
-            try:
-                verdict = await story.run()
-            except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
-                failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise _first(failure)
-        return verdict
-
-
-async def _refresh(story: "Story", live: Live) -> None:
-    while True:  # until cancelled
-        live.update(panel(story.progress))
-        await anyio.sleep(1 / REFRESHES_PER_SECOND)
-
-
-def _first(error: Exception) -> Exception:
-    """Return the first plain error of a group."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    return await with_display(story.run, console, panel=lambda: panel(story.progress))

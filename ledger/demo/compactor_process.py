@@ -73,12 +73,22 @@ async def run_compactor(
             await anyio.to_thread.run_sync(_stop, process)
 
 
+def write_config(settings: Settings, folder: Path) -> Path:
+    """Write the settings to a file for processes of their own."""
+    config = folder / "regions.yaml"
+    config.write_text(yaml.safe_dump(settings.model_dump(mode="json")), encoding="utf-8")
+    return config
+
+
+def compactor_words(config: Path, *, every: str) -> list[str]:
+    """Return the words that start a compactor as it runs in production."""
+    return [sys.executable, "-m", "compactor", "run", "--every", every, "--config", str(config)]
+
+
 def _start(settings: Settings, folder: Path, every: str) -> tuple[subprocess.Popen[str], str]:
     """Start the process and wait until its log names the metrics page."""
-    config = folder / "regions.yaml"
-    config.write_text(yaml.safe_dump(settings.model_dump(mode="json")))
-    command = [sys.executable, "-m", "compactor", "run", "--every", every]
-    command += ["--metrics-port", "0", "--config", str(config)]
+    config = write_config(settings, folder)
+    command = [*compactor_words(config, every=every), "--metrics-port", "0"]
     log_file = folder / "compactor.log"
     with log_file.open("w") as log:
         process = subprocess.Popen(command, stderr=log, text=True)  # noqa: S603 (our own module)

@@ -17,9 +17,9 @@ from random import Random
 import anyio
 from prometheus_client import CollectorRegistry
 
+from ledger.census import take_census
 from ledger.clock import Clock
-from ledger.core import amounts, keys
-from ledger.core.entry import Key
+from ledger.core import amounts
 from ledger.demo import naive
 from ledger.demo.compactor_process import CompactorProcess, run_compactor
 from ledger.demo.probes import PREFIX, Probe
@@ -214,7 +214,7 @@ class Story:
         give_up = self._clock.monotonic() + MERGE_SECONDS_MAX
         while self._clock.monotonic() < give_up:
             for region, store in stage.stores.items():
-                self.progress.entries[region] = (await _items(store))[0]
+                self.progress.entries[region] = (await take_census(store)).entries.total()
             if not any(self.progress.entries.values()):
                 return
             await self._clock.sleep(0.5)
@@ -229,7 +229,7 @@ class Story:
                 self.progress.judged(None if total.value == probe.truth() else wrong)
         single = [await self._single_outcome(region, stage.stores[region]) for region in REGIONS]
         probe_changes = sum(len(probe.written) for probe in self._probes)
-        entries, nets = await _items(stage.stores[REGIONS[0]])
+        census = await take_census(stage.stores[REGIONS[0]])
         compactor = await stage.compactor.metrics()
         merged = compactor.get("compactor_entries_merged_total", 0.0)
         folds = compactor.get("compactor_folds_total", 0.0)
@@ -242,7 +242,7 @@ class Story:
             reads=self.progress.reads,
             wrong=self.progress.wrong,
             items_before=len(sample.changes) + probe_changes,
-            items_after=entries + nets,
+            items_after=census.entries.total() + census.nets.total(),
             write_units=_units(stage.registry, "write") - probe_changes,
             merge_units=compactor.get("ledger_consumed_units_total:write", 0.0),
             merge_read_units=compactor.get("ledger_consumed_units_total:read", 0.0),
@@ -270,21 +270,6 @@ class Story:
     @staticmethod
     def _count(counts: dict[str, int], region: str, more: int) -> None:
         counts[region] = counts.get(region, 0) + more
-
-
-async def _items(store: Store) -> tuple[int, int]:
-    """Count a region's entries and net changes."""
-    entries = nets = 0
-    after: Key | None = None
-    while True:
-        page = await store.scan(after=after, attributes=("pk", "sk"))
-        for item in page.items:
-            if keys.counter_of(item["pk"]["S"]) is not None:
-                is_net = item["sk"]["S"].startswith(keys.NET_PREFIX)
-                nets, entries = nets + is_net, entries + (not is_net)
-        after = page.after
-        if after is None:
-            return entries, nets
 
 
 def _units(registry: CollectorRegistry, kind: str) -> float:

@@ -1,0 +1,121 @@
+"""The end of a run: all heals, arrives and is merged to rest; then P2 to P5 are checked."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from decimal import Decimal
+from functools import partial
+
+from ledger.census import Census, take_census
+from ledger.chaos.judge import Judge, Wrong
+from ledger.chaos.state import Progress
+from ledger.chaos.workload import Reading, Workload
+from ledger.clock import Clock
+from ledger.local import LocalGlobalTable
+from ledger.store.port import Store
+from ledger.tasks import run_all
+
+MERGE_SECONDS_MAX = 240.0
+MERGE_POLL_SECONDS = 0.5
+READS_AT_ONCE = 8
+
+
+class Ending:
+    """Brings a run to rest and checks what must hold there; faults and cuts are over by now."""
+
+    def __init__(
+        self,
+        world: LocalGlobalTable,
+        judge: Judge,
+        workload: Workload,
+        progress: Progress,
+        *,
+        stores: Mapping[str, Store],
+        fresh: Reading,
+        clock: Clock,
+    ) -> None:
+        self._world = world
+        self._judge = judge
+        self._workload = workload
+        self._progress = progress
+        self._stores = stores
+        self._fresh = fresh
+        self._clock = clock
+
+    async def check(self, stop_merging: Callable[[], Awaitable[None]]) -> None:
+        """Check everything; what is wrong is told to the workload.
+
+        Raises:
+            StoreError: a region cannot be read, although nothing is wrong with it.
+            LocalTableError: what was written does not arrive.
+        """
+        progress = self._progress
+        progress.phase = "waiting for the last calls to end"
+        await self._workload.stop_writing()
+        progress.phase = "waiting until every change has reached every region"
+        await self._world.settled()
+        await self._check_totals("before all is merged")
+        progress.phase = "merging the rest, reading all the while"
+        await self._merge()
+        await stop_merging()
+        await self._world.settled()
+        await self._check_small()
+        progress.phase = "repeating keyed calls, too late"
+        await self._workload.repeat_late()
+        refused = progress.repeats["late"]
+        told = f"{sum(progress.repeats.values()):,} repeats, {refused:,} too late and refused"
+        progress.checked.append(f"P5: {told}; no change counted twice")
+        progress.phase = "reading every counter in every region"
+        await self._world.settled()
+        await self._check_totals("after all is merged")
+
+    async def _check_totals(self, when: str) -> None:
+        """Check P2 and P3: all regions show the same, and all that was acknowledged."""
+        shown = {
+            region: dict(
+                await run_all(
+                    [partial(self._total, region, counter) for counter in self._judge.counters],
+                    at_once=READS_AT_ONCE,
+                )
+            )
+            for region in self._stores
+        }
+        for wrong in self._judge.at_rest(shown):
+            self._workload.wrong(wrong)
+        counters, durable = len(self._judge.counters), self._judge.tally()["acknowledged"]
+        told = f"{counters:,} counters the same in {len(shown)} regions {when}"
+        self._progress.checked.append(f"P2: {told}; P3: all {durable:,} acknowledged changes there")
+
+    async def _total(self, region: str, counter: str) -> tuple[str, Decimal]:
+        total = await self._fresh.ledgers[region].total(counter, max_age=0)
+        return counter, total.value
+
+    async def _merge(self) -> None:
+        """Wait until no region shows an entry any more.
+
+        What cannot be merged in `MERGE_SECONDS_MAX` is a broken promise as well (P4).
+        """
+        give_up = self._clock.monotonic() + MERGE_SECONDS_MAX
+        while self._clock.monotonic() < give_up:
+            if not any([(await self._census(store)).entries for store in self._stores.values()]):
+                return
+            await self._clock.sleep(MERGE_POLL_SECONDS)
+        # `_check_small` says what is left, and where.
+
+    async def _census(self, store: Store) -> Census:
+        census = await take_census(store)
+        self._progress.entries, self._progress.merged = census.entries.total(), census.merged
+        return census
+
+    async def _check_small(self) -> None:
+        """Check P4: each collection is one net change in every region, and nothing else."""
+        partitions: set[str] = set()
+        for region, store in self._stores.items():
+            census = await self._census(store)
+            partitions |= census.partitions
+            for partition in sorted(partitions | census.partitions):
+                entries, nets = census.entries[partition], census.nets[partition]
+                if entries or nets != 1:
+                    text = f"{partition} in {region} ends as {nets} net changes, {entries} entries"
+                    knew = self._judge.knows(partition)
+                    self._workload.wrong(Wrong("P4", text, partition, knew))
+        told = f"{len(partitions):,} collections of one net change each"
+        self._progress.checked.append(f"P4: {told}, {self._progress.merged:,} changes merged")

@@ -1,0 +1,235 @@
+"""Writers and readers of every region; what they call for and see is told to the judge."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ledger.chaos.calls import Answer, Call, Kind, place_of
+from ledger.chaos.counters import Counters
+from ledger.chaos.judge import Judge, Outcome, Place, Wrong
+from ledger.chaos.processes import Writer
+from ledger.chaos.state import Progress
+from ledger.clock import Clock
+from ledger.core.entry import Entry
+from ledger.core.errors import ReadTooSlow, StoreError
+from ledger.ledger import Ledger
+from ledger.settings import Settings
+
+WRITERS_PER_REGION = 4
+WRITE_PAUSE_SECONDS = 0.3
+CHANGES_AT_ONCE_MAX = 6
+KINDS: Mapping[Kind, int] = {"record": 5, "keyed": 6, "many": 2, "together": 2}
+REPEATS_MAX = 3
+RETRIES_MAX = 3
+REPEATED_WITHIN_HORIZONS = 3.0
+"""A keyed call is made again up to this many retry horizons later: most often too late."""
+LATE_REPEATS_MAX = 20
+READ_PAUSE_SECONDS = 0.05
+CACHED_SECONDS = 1.5
+EVENTUAL_SECONDS = 1.0
+"""How far an eventually consistent read may be behind; nobody promises more than "usually"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A way of reading: how old its totals may be, and how far behind what they rest on."""
+
+    kind: str
+    ledgers: Mapping[str, Ledger]
+    max_age: float
+    staleness: float
+
+
+class Workload:
+    """The calls and reads of one run."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        progress: Progress,
+        *,
+        settings: Settings,
+        writers: Mapping[str, Writer],
+        readings: Sequence[Reading],
+        clock: Clock,
+        tasks: TaskGroup,
+        found: anyio.Event,
+    ) -> None:
+        self.found = found
+        self._judge = judge
+        self._progress = progress
+        self._settings = settings
+        self._writers = writers
+        self._readings = readings
+        self._clock = clock
+        self._tasks = tasks
+        self._random = Random(f"chaos work {progress.options.seed}")  # noqa: S311 (repeatable)
+        self._counters = Counters(self._random)
+        self._numbers = itertools.count()
+        self._keyed: list[tuple[Place, datetime]] = []
+        self._busy = 0
+        self._is_over = False
+
+    def start(self) -> None:
+        """Start to write and to read in every region."""
+        for region in self._writers:
+            for _ in range(WRITERS_PER_REGION):
+                self._tasks.start_soon(self._write_on, region)
+            for reading in self._readings:
+                self._tasks.start_soon(self._read_on, region, reading)
+
+    async def stop_writing(self) -> None:
+        """Begin no more calls, and wait until each that was begun has ended."""
+        self._is_over = True
+        while self._busy:
+            await self._clock.sleep(READ_PAUSE_SECONDS)
+
+    def wrong(self, wrong: Wrong | None) -> None:
+        """Note a promise that did not hold."""
+        if wrong is not None:
+            self._progress.wrong.append(wrong)
+            self.found.set()
+
+    # Writing.
+
+    async def _write_on(self, region: str) -> None:
+        while not self._is_over:
+            await self._clock.sleep(self._random.expovariate(1 / WRITE_PAUSE_SECONDS))
+            [kind] = self._random.choices(list(KINDS), list(KINDS.values()))
+            is_single = kind in {"record", "keyed"}
+            changes = 1 if is_single else self._random.randint(1, CHANGES_AT_ONCE_MAX)
+            await self._write(region, kind, self._counters.take(changes))
+
+    async def _write(self, region: str, kind: Kind, changes: tuple[Place, ...]) -> None:
+        if kind != "keyed":
+            await self._ask(region, kind, changes)
+            return
+        at = self._clock.now()
+        self._keyed.append((changes[0], at))
+        for _ in range(self._random.randrange(REPEATS_MAX + 1)):
+            delay = self._random.random() * self._settings.retry_horizon * REPEATED_WITHIN_HORIZONS
+            where = self._random.choice(list(self._writers))
+            self._busy += 1
+            self._tasks.start_soon(self._repeat_later, delay, where, changes, at)
+        await self._ask(region, kind, changes, at=at)
+
+    async def _repeat_later(
+        self, delay: float, region: str, changes: tuple[Place, ...], at: datetime
+    ) -> None:
+        await self._clock.sleep(delay)
+        await self._repeat(region, changes, at)
+        self._busy -= 1
+
+    async def _repeat(self, region: str, changes: tuple[Place, ...], at: datetime) -> None:
+        """Make a keyed call again, and judge whether it may be answered so."""
+        age = self._age(at)
+        outcome = await self._ask(region, "keyed", changes, at=at)
+        self._judge_repeat(region, changes[0], outcome, age)
+
+    async def repeat_late(self) -> None:
+        """Make some keyed calls again, in every region, now that it is too late for all."""
+        some = self._random.sample(self._keyed, min(LATE_REPEATS_MAX, len(self._keyed)))
+        for change, at in some:
+            for region in self._writers:
+                await self._repeat(region, (change,), at)
+
+    async def _ask(
+        self,
+        region: str,
+        kind: Kind,
+        changes: tuple[Place, ...],
+        *,
+        at: datetime | None = None,
+        entries: tuple[Entry, ...] = (),
+        together: bool = False,
+    ) -> Outcome | None:
+        """Make a call in a region and tell the judge what came of it; None if its process died."""
+        key = None if at is None else f"key {changes[0][0]} {changes[0][1]}"
+        number = next(self._numbers)
+        call = Call(number, kind, changes, key, at, entries, together)
+        self._busy += 1
+        self._progress.calls[kind] += 1
+        self._judge.called(changes)
+        answer = await self._writers[region].call(call)
+        self._take(region, call, answer)
+        self._busy -= 1
+        return answer.outcome if answer else None
+
+    def _take(self, region: str, call: Call, answer: Answer | None) -> None:
+        at = self._progress.seconds
+        if answer is None:
+            self._progress.calls["without answer"] += 1
+            self._judge.ended(region, call.changes, "unknown", at=at)
+            return
+        if answer.broken:
+            text = f"{call.kind} of {call.changes} in {region}: {answer.broken}"
+            counter = call.changes[0][0]
+            self.wrong(Wrong("errors", text, counter, self._judge.knows(counter)))
+        left = {place_of(entry) for entry in answer.entries}
+        if not left:
+            self._judge.ended(region, call.changes, answer.outcome, at=at)
+            return
+        unknown = [change for change in call.changes if change in left]
+        self._judge.ended(region, unknown, answer.outcome, at=at)
+        durable = [change for change in call.changes if change not in left]
+        self._judge.ended(region, durable, "acknowledged", at=at)
+        if call.kind != "retry":
+            self._busy += 1
+            self._tasks.start_soon(self._retry, region, answer)
+
+    async def _retry(self, region: str, answer: Answer) -> None:
+        """Write the entries of an unknown outcome again, in this region or in others."""
+        changes = tuple(place_of(entry) for entry in answer.entries)
+        for _ in range(self._random.randrange(RETRIES_MAX + 1)):
+            await self._clock.sleep(self._random.random() * self._settings.retry_horizon)
+            where = self._random.choice((region, *self._writers))
+            oldest = min(answer.entries, key=lambda entry: entry.id)
+            age = self._age(oldest.at)
+            outcome = await self._ask(
+                where, "retry", changes, entries=answer.entries, together=answer.together
+            )
+            self._judge_repeat(where, place_of(oldest), outcome, age)
+        self._busy -= 1
+
+    def _judge_repeat(
+        self, region: str, change: Place, outcome: Outcome | None, age: float
+    ) -> None:
+        if outcome is not None:
+            self._progress.repeats[outcome] += 1
+            horizon = self._settings.retry_horizon
+            self.wrong(self._judge.repeated(region, change, outcome, age=age, horizon=horizon))
+
+    def _age(self, at: datetime | None) -> float:
+        return (self._clock.now() - at).total_seconds() if at else 0.0
+
+    # Reading.
+
+    async def _read_on(self, region: str, reading: Reading) -> None:
+        while True:  # until cancelled
+            await self._clock.sleep(self._random.expovariate(1 / READ_PAUSE_SECONDS))
+            await self.read(region, reading, self._counters.to_read())
+
+    async def read(self, region: str, reading: Reading, counter: str) -> None:
+        """Read a counter and have it judged, if it can be read."""
+        asked = self._judge.asked(
+            reading.kind,
+            region,
+            counter,
+            at=self._progress.seconds,
+            staleness=reading.staleness,
+        )
+        try:
+            total = await reading.ledgers[region].total(counter, max_age=reading.max_age)
+        except (StoreError, ReadTooSlow):
+            self._progress.unread += 1
+            return
+        except Exception as error:  # noqa: BLE001 (a total that cannot be given is a finding)
+            text = f"{reading.kind} read of {counter} in {region}: {error!r}"
+            self.wrong(Wrong("errors", text, counter, self._judge.knows(counter)))
+            return
+        self.wrong(self._judge.answered(asked, total.value, at=self._progress.seconds))

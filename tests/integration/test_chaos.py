@@ -1,0 +1,152 @@
+"""`ledger chaos` as a user runs it: right on every engine, and not blind to a wrong merge."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import typer
+from support.engines import ENGINES, skip_without
+from support.killing import running
+from typer.testing import CliRunner, Result
+
+from ledger.chaos import processes, run
+from ledger.chaos.commands import chaos
+from ledger.local.faults import SLOW_SECONDS_MAX, Fault
+
+SMALL_MINUTES = "0.1"
+LONG_MINUTES = "2"
+TESTS = Path(__file__).parent.parent
+# A request may take settle - retry_horizon: short for a test, long enough for a busy machine.
+TIMES = {"settle": 3.6, "retry_horizon": 1.0, "hold": 0.5, "request_timeout": 0.8, "patience": 0.9}
+MERGING = {**run.MERGING, "fold_age": 3.8}
+
+
+def run_chaos(folder: Path, *options: str) -> tuple[Result, dict[str, Any]]:
+    """Run the command; return how it ended and its report."""
+    app = typer.Typer()
+    app.command()(chaos)
+    file = folder / "report.json"
+    result = CliRunner().invoke(
+        app, ["--json", str(file), *options], env={"COLUMNS": "120"}, catch_exceptions=False
+    )
+    return result, json.loads(file.read_text(encoding="utf-8"))
+
+
+def check_held(result: Result, report: dict[str, Any]) -> None:
+    """Check that the run was exact, and that something went wrong in it."""
+    assert result.exit_code == 0, result.output
+    assert report["verdict"] == "held"
+    assert report["wrong"] == []
+    assert "every promise held: no wrong total in any region" in result.stdout
+    assert len(report["checked"]) == 4
+    assert min(report["reads"][kind] for kind in ("fresh", "cached", "eventual")) > 0
+    assert report["changes"]["acknowledged"] <= report["merged"]
+    assert report["repeats"]["late"] > 0
+    assert sum(report["faults"].values()) > 0
+    assert sum(report["blows"].values()) > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    """Seconds of chaos with real processes: every read right, all merged to rest, status 0."""
+    skip_without(engine)
+    monkeypatch.setattr(run, "TIMES", TIMES)
+    monkeypatch.setattr(run, "MERGING", MERGING)
+    options = ["--seed", "3", "--minutes", SMALL_MINUTES, "--engine", engine]
+    check_held(*run_chaos(tmp_path, *options))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", ["1", "2"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_longer_run_is_exact(tmp_path: Path, engine: str, seed: str) -> None:
+    """Minutes of chaos: every kind of fault and blow was met, and every promise held."""
+    skip_without(engine)
+    options = ["--seed", seed, "--minutes", LONG_MINUTES, "--engine", engine]
+    result, report = run_chaos(tmp_path, *options)
+    check_held(result, report)
+    assert set(report["faults"]) == set(Fault)
+    assert set(report["blows"]) == {"kill compactor", "stall compactor", "kill writer"}
+    assert report["calls"]["without answer"] > 0
+    assert report["leaders"] > 1
+
+
+@pytest.mark.parametrize(
+    "engine", ["moto", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])]
+)
+def test_the_usual_merge_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """With entries and net in one transaction: status 1, the wrong read, and the way to repeat."""
+    skip_without(engine)
+    monkeypatch.setattr(run, "TIMES", TIMES)
+    monkeypatch.setattr(processes, "compactor_words", usual_merge_words)
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    options = ["--seed", "3", "--minutes", "1", "--engine", engine]
+    result, report = run_chaos(tmp_path, *options)
+    assert result.exit_code == 1, result.output
+    assert report["verdict"] == "broken"
+    assert report["wrong"][0]["rule"] in {"P1", "P5"}
+    assert f"ledger chaos --seed 3 --minutes 1 --engine {engine}" in result.stdout
+    assert "a promise was broken" in result.stdout
+    assert any("~net#0001" in line for line in report["evidence"])
+
+
+def usual_merge_words(config: Path, *, every: str) -> list[str]:
+    """Return the words that start the merge as usually described."""
+    del every
+    return [sys.executable, "-m", "support.naive_compactor", str(config)]
+
+
+def test_a_compactor_that_ends_by_itself_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that nobody killed and that is gone breaks the run, with its last words."""
+    monkeypatch.setattr(
+        processes,
+        "compactor_words",
+        lambda _config, **_: [sys.executable, "-c", "raise SystemExit('no more')"],
+    )
+    result, report = run_chaos(tmp_path, "--minutes", "1")
+    assert result.exit_code == 1, result.output
+    assert report["wrong"][0]["rule"] == "processes"
+    assert "compactor-0 ended by itself: no more" in " ".join(result.stdout.split())
+
+
+async def test_ctrl_c_ends_it_with_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the midst of it: what was checked so far, status 130, and no process left."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    words = [sys.executable, "-m", "ledger", "chaos", "--minutes", "5"]
+    async with running(words, tmp_path) as command:
+        await command.says("blows")
+        command.process.send_signal(signal.SIGINT)
+        assert await command.ends() == 130, command.said()
+    assert "interrupted: what was checked so far held" in command.said()
+    with anyio.fail_after(5):
+        while processes_of(tmp_path):  # noqa: ASYNC110 (the kernel sends no event)
+            await anyio.sleep(0.1)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Return the command lines that name a folder."""
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(file.read_text(encoding="utf-8", errors="replace").replace("\0", " "))
+        except OSError:
+            continue  # it has just ended
+    return [line for line in lines if str(folder) in line]
+
+
+def test_times_leave_room_for_what_is_slow() -> None:
+    """A slow request lands before its entry may be folded, in tests as in the command."""
+    for times in (run.TIMES, TIMES):
+        settle, horizon = float(times["settle"]), float(times["retry_horizon"])
+        assert settle - horizon > SLOW_SECONDS_MAX + float(times["request_timeout"])

@@ -1,0 +1,30 @@
+"""A compactor that merges as is usually described, as a process; in the place of the real one."""
+
+import sys
+from contextlib import suppress
+
+import anyio
+from support.naive_merge import merge_once
+
+from ledger.census import take_census
+from ledger.clock import SystemClock
+from ledger.core.errors import StoreError
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+
+PAUSE_SECONDS = 0.2
+
+
+async def merge_on(settings: Settings) -> None:
+    """Merge every collection over and over until killed."""
+    clock = SystemClock()
+    async with open_store(settings, settings.home) as home:
+        while True:
+            with suppress(StoreError):  # the next round
+                for partition in (await take_census(home)).entries:
+                    await merge_once(home, partition, settle=settings.settle, clock=clock)
+            await anyio.sleep(PAUSE_SECONDS)
+
+
+if __name__ == "__main__":
+    anyio.run(merge_on, Settings.load(sys.argv[1]))
