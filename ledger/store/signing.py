@@ -40,17 +40,25 @@ def not_after(limit: datetime | None) -> Iterator[None]:
         _limit.reset(token)
 
 
+def check(signed: datetime) -> None:
+    """Look at the time in a signature, before its request is sent.
+
+    Raises:
+        SignedTooLate: it is later than `not_after` allows; nothing is to be sent.
+    """
+    limit = _limit.get()
+    if limit is not None and signed > limit:
+        raise SignedTooLate(signed=signed.isoformat(), limit=limit.isoformat(), error="too late")
+
+
 def refuse_late(request: Any, **_: object) -> None:
     """Handle botocore's `before-send` event: look at the time in the signature.
 
     Raises:
         SignedTooLate: it is later than `not_after` allows; nothing is sent.
     """
-    limit = _limit.get()
-    if limit is None:
+    if _limit.get() is None:
         return
     header = request.headers[DATE_HEADER]
     text = header.decode() if isinstance(header, bytes) else str(header)
-    signed = datetime.strptime(text, _DATE_FORM).replace(tzinfo=UTC)
-    if signed > limit:
-        raise SignedTooLate(signed=signed.isoformat(), limit=limit.isoformat(), error="too late")
+    check(datetime.strptime(text, _DATE_FORM).replace(tzinfo=UTC))

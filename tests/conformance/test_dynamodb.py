@@ -1,4 +1,4 @@
-"""The store over aiobotocore keeps the port's guarantees on every engine that runs here."""
+"""The store keeps the port's guarantees on every engine that runs here, over each transport."""
 
 from collections.abc import AsyncIterator
 from itertools import count
@@ -92,6 +92,46 @@ class TestDynamoDbLocal(RealStoreSuite):
             yield store
 
 
+class TestLeanMoto(RealStoreSuite):
+    """The store over the lean transport, on moto."""
+
+    @pytest.fixture(scope="class")
+    async def opened(self) -> AsyncIterator[Store]:
+        """Yield a store whose client the tests share."""
+        async for store in local_store("moto", transport="lean"):
+            yield store
+
+
+@pytest.mark.dynoxide
+class TestLeanDynoxide(RealStoreSuite):
+    """The store over the lean transport, on dynoxide itself."""
+
+    engine = DYNOXIDE
+
+    @pytest.fixture(scope="class")
+    async def opened(self) -> AsyncIterator[Store]:
+        """Yield a store whose client the tests share."""
+        async with (
+            bare_dynoxide() as settings,
+            open_store(settings.with_(transport="lean"), REGION) as store,
+        ):
+            yield store
+
+
+@pytest.mark.dynamodb_local
+class TestLeanDynamoDbLocal(RealStoreSuite):
+    """The store over the lean transport, on AWS's DynamoDB Local."""
+
+    engine = DYNAMODB_LOCAL
+
+    @pytest.fixture(scope="class")
+    async def opened(self, dynamodb_local_settings: Settings) -> AsyncIterator[Store]:
+        """Yield a store whose client the tests share."""
+        settings = dynamodb_local_settings.with_(transport="lean")
+        async with open_store(settings, REGION) as store:
+            yield store
+
+
 class TestWrapped(StoreSuite):
     """The stores that wrap another one, where no fault is injected."""
 
@@ -102,9 +142,11 @@ class TestWrapped(StoreSuite):
         return MeteredStore(inner, metrics=Metrics(None), clock=SystemClock())
 
 
-async def local_store(engine: str) -> AsyncIterator[Store]:
+async def local_store(engine: str, transport: str = "aiobotocore") -> AsyncIterator[Store]:
     """Yield a store of a local global table of one region, without a table."""
     skip_without(engine)
     starting = LocalGlobalTable.start(regions=[REGION], engine=engine, create=False)
-    async with starting as world, open_store(world.settings(), REGION) as store:
-        yield store
+    async with starting as world:
+        opening = open_store(world.settings(transport=transport), REGION)
+        async with opening as store:
+            yield store

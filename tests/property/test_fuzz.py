@@ -36,10 +36,12 @@ from ledger.core.fold import collect
 from ledger.core.ids import EntryId
 from ledger.importing.batches import NUMBER_DIGITS, batch_number
 from ledger.leases.state import LeaseRecord, record_item, record_of
+from ledger.store.attempts import Attempts
 from ledger.store.dynamodb import DynamoStore
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Applied, Outcome, Put, Rejected, Unknown
 from ledger.store.retry import Backoff
+from ledger.store.sdk import SdkTransport
 
 COUNTED_KEYS = st.one_of(
     short_texts().filter(lambda key: key != "" and not key.startswith(keys.NET_PREFIX)),
@@ -271,12 +273,14 @@ class AnsweringClient:
 def store_of(client: AnsweringClient) -> DynamoStore:
     """Return the store over such a client; it tries twice."""
     return DynamoStore(
-        client,
-        region="us-east-1",
-        table="ledger",
-        backoff=Backoff(tries_max=2),
-        clock=InstantClock(),
-        randomness=seeded(),
+        Attempts(
+            transport=SdkTransport(client),
+            region="us-east-1",
+            table="ledger",
+            backoff=Backoff(tries_max=2),
+            clock=InstantClock(),
+            randomness=seeded(),
+        )
     )
 
 

@@ -7,7 +7,7 @@ What LEDGER_REQUIRE_ENGINES names (`dynoxide,dynamodb_local`) must be there: its
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from copy import copy
+from dataclasses import replace
 
 import pytest
 from support import dynamodb_local
@@ -18,7 +18,8 @@ from ledger.local.dynoxide_engine import DynoxideEngine, find_binary
 from ledger.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings_groups import Region
-from ledger.store.dynamodb import open_store
+from ledger.store.attempts import Attempts
+from ledger.store.dynamodb import DynamoStore, open_store
 from ledger.store.metered import MeteredStore
 from ledger.store.port import Store
 
@@ -79,18 +80,19 @@ async def empty_table(store: Store, name: str, metrics: Metrics | None = None) -
 
     A client takes longer to open than most tests to run, so that tests share one.
     """
-    dynamo = copy(store._inner)  # type: ignore[attr-defined]
-    dynamo._table = name
-    await dynamo._client.create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[
+    attempts: Attempts = store._inner._attempts  # type: ignore[attr-defined]
+    request = {
+        "TableName": name,
+        "BillingMode": "PAY_PER_REQUEST",
+        "KeySchema": [
             {"AttributeName": "pk", "KeyType": "HASH"},
             {"AttributeName": "sk", "KeyType": "RANGE"},
         ],
-        AttributeDefinitions=[
+        "AttributeDefinitions": [
             {"AttributeName": "pk", "AttributeType": "S"},
             {"AttributeName": "sk", "AttributeType": "S"},
         ],
-    )
+    }
+    await attempts.transport.send("create_table", request)
+    dynamo = DynamoStore(replace(attempts, table=name))
     return MeteredStore(dynamo, metrics=metrics or Metrics(None), clock=SystemClock())

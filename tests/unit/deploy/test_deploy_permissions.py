@@ -21,6 +21,7 @@ from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
 from ledger.ledger import Ledger
 from ledger.settings import Settings
+from ledger.store.attempts import Attempts
 from ledger.store.dynamodb import DynamoStore
 from ledger.store.memory import MemoryStore
 from ledger.store.memory import Table as MemoryTable
@@ -39,6 +40,7 @@ from ledger.store.port import (
     Write,
 )
 from ledger.store.retry import Backoff
+from ledger.store.sdk import SdkTransport
 
 HOME, OTHER = "us-east-1", "eu-west-1"
 SETTINGS = Settings(
@@ -347,12 +349,14 @@ async def test_the_port_calls_what_the_recorder_notes(
     """The DynamoDB store sends the one request that the recorder above takes it for."""
     client = Client()
     store = DynamoStore(
-        client,
-        region=HOME,
-        table="money",
-        backoff=Backoff(),
-        clock=SystemClock(),
-        randomness=system_random(),
+        Attempts(
+            transport=SdkTransport(client),
+            region=HOME,
+            table="money",
+            backoff=Backoff(),
+            clock=SystemClock(),
+            randomness=system_random(),
+        )
     )
     await use(store)
     assert client.called == [operation]

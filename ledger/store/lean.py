@@ -1,0 +1,160 @@
+"""The lean transport: the hot operations without the SDK's machinery.
+
+One JSON body, one signature, one POST: a batch of 25 costs a fraction of what aiobotocore takes for
+it. Credentials, the endpoint, certificates and proxies are botocore's, by its public interfaces;
+what is not in `OPERATIONS` goes through aiobotocore as ever.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, Protocol
+
+from aiobotocore.credentials import AioCredentials
+from aiobotocore.session import AioSession
+from botocore.exceptions import ClientError, HTTPClientError, NoCredentialsError
+
+from ledger.store import signing
+from ledger.store.connect import ClientOptions
+from ledger.store.lean_http import Answer, Http, open_http
+from ledger.store.lean_json import decode, encode
+from ledger.store.lean_signing import Credentials, Signer
+from ledger.store.requests import Request
+from ledger.store.transport import (
+    CHECKSUM_HEADER,
+    DamagedAnswer,
+    Response,
+    Transport,
+    check_sum,
+)
+
+OPERATIONS: Mapping[str, str] = {
+    "batch_write_item": "BatchWriteItem",
+    "get_item": "GetItem",
+    "put_item": "PutItem",
+    "query": "Query",
+}
+"""What goes this way, by DynamoDB's own names."""
+
+_REDIRECT_STATUS_MIN = 300
+_ERROR_STATUS_MIN = 400
+
+
+class CredentialsSource(Protocol):
+    """Credentials that may be refreshed, as an aiobotocore session gives them."""
+
+    async def get_frozen_credentials(self) -> Credentials:
+        """Return what is valid now, fetched anew if need be."""
+
+
+class LeanTransport:
+    """A `Transport` that sends `OPERATIONS` itself, and the rest through another one."""
+
+    def __init__(
+        self,
+        http: Http,
+        *,
+        signer: Signer,
+        credentials: CredentialsSource | None,
+        user_agent: str,
+        now: Callable[[], datetime],
+        otherwise: Transport,
+    ) -> None:
+        self._http = http
+        self._signer = signer
+        self._credentials = credentials
+        self._more = {"Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._now = now
+        self._otherwise = otherwise
+
+    async def send(self, operation: str, request: Request) -> Response:
+        """Send one request, once."""
+        name = OPERATIONS.get(operation)
+        if name is None:
+            return await self._otherwise.send(operation, request)
+        if self._credentials is None:
+            raise NoCredentialsError
+        body = encode(request)
+        credentials = await self._credentials.get_frozen_credentials()
+        signed = self._now()
+        signing.check(signed)
+        headers = self._signer.headers(name, body, credentials=credentials, at=signed)
+        return _response(await self._http.post({**headers, **self._more}, body), name)
+
+    async def close(self) -> None:
+        """Close every connection, the other transport's too."""
+        await self._http.close()
+        await self._otherwise.close()
+
+
+def _response(answer: Answer, operation: str) -> Response:
+    """Read an answer as botocore does.
+
+    Raises:
+        ClientError: DynamoDB's error.
+        HTTPClientError: it is no answer of DynamoDB: damaged, or sent elsewhere.
+    """
+    check_sum(answer.headers.get(CHECKSUM_HEADER), answer.body)
+    metadata = {"HTTPStatusCode": answer.status, "HTTPHeaders": answer.headers}
+    if answer.status >= _ERROR_STATUS_MIN:
+        raise ClientError(_error(answer, metadata), operation)  # type: ignore[arg-type]
+    if answer.status >= _REDIRECT_STATUS_MIN:
+        raise HTTPClientError(error=f"status {answer.status} is no answer of DynamoDB")
+    if "json" not in answer.headers.get("content-type", "json"):
+        return {"ResponseMetadata": metadata}  # judged where every transport's is
+    try:
+        response = decode(answer.body)
+    except ValueError as error:
+        raise DamagedAnswer(error=error) from error
+    response["ResponseMetadata"] = metadata
+    return response
+
+
+def _error(answer: Answer, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give DynamoDB's error the form that botocore gives it."""
+    try:
+        body = decode(answer.body)
+    except ValueError:
+        body = {}
+    code = str(body.get("__type", answer.status)).partition(":")[0].rpartition("#")[2]
+    message = body.get("message", body.get("Message", ""))
+    return {**body, "Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}
+
+
+@asynccontextmanager
+async def open_lean(
+    session: AioSession,
+    client: Any,
+    options: ClientOptions,
+    *,
+    request_timeout: float,
+    connections_max: int,
+    now: Callable[[], datetime],
+    otherwise: Transport,
+) -> AsyncIterator[LeanTransport]:
+    """Open the lean transport beside a client, to the endpoint that the client found."""
+    url = client.meta.endpoint_url
+    opening = open_http(
+        url,
+        ca_bundle=session.get_config_variable("ca_bundle"),
+        request_timeout=request_timeout,
+        connections_max=connections_max,
+    )
+    async with opening as http:
+        yield LeanTransport(
+            http,
+            signer=Signer(url=url, region=client.meta.region_name),
+            credentials=await _credentials(session, options),
+            user_agent=session.user_agent(),
+            now=now,
+            otherwise=otherwise,
+        )
+
+
+async def _credentials(session: AioSession, options: ClientOptions) -> CredentialsSource | None:
+    if "aws_access_key_id" in options:
+        key, secret = options["aws_access_key_id"], options["aws_secret_access_key"]
+        given: CredentialsSource = AioCredentials(key, secret)
+        return given
+    found: CredentialsSource | None = await session.get_credentials()
+    return found

@@ -1,0 +1,123 @@
+"""A store on the wire: a real transport, and a server on 127.0.0.1 that answers by a script.
+
+The server counts the requests: no transport may ever repeat one by itself.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from support.ledgers import HOME, InstantClock, make_settings, sample, seeded
+from support.scripted import (
+    Scripted,
+    Step,
+    close_connection,
+    fault,
+    half_an_answer,
+    ok,
+    page_of_a_proxy,
+    reset_connection,
+    scripted,
+)
+
+from ledger.core.entry import Item
+from ledger.core.errors import AccessDenied, RequestRefused, StoreError, TableMissing
+from ledger.metrics import Metrics
+from ledger.store.dynamodb import open_store
+from ledger.store.port import Absent, Delete, Put, Store, Update
+from ledger.store.retry import Backoff
+
+TRANSPORTS = ("aiobotocore", "lean")
+TRIES_MAX = Backoff().tries_max
+ITEM: Item = {"pk": {"S": "c"}, "sk": {"S": "s"}, "change": {"N": "1"}}
+PUTS = [Put({**ITEM, "sk": {"S": f"s{n}"}}) for n in range(6)]
+EMPTY_PAGE = ok({"Items": [], "Count": 0})
+
+Call = Callable[[Store], Awaitable[object]]
+SINGLE: dict[str, Call] = {
+    "put": lambda store: store.write(Put(ITEM, Absent())),
+    "delete": lambda store: store.write(Delete(("c", "s"))),
+    "update": lambda store: store.write(Update(("c", "s"), add={"n": {"N": "1"}})),
+    "transaction": lambda store: store.transact(PUTS, token="t"),
+}
+WRITES: dict[str, Call] = {**SINGLE, "batch": lambda store: store.write_batch(PUTS)}
+READS: dict[str, Call] = {
+    "get": lambda store: store.get(("c", "s")),
+    "query": lambda store: store.query("c"),
+    "scan": lambda store: store.scan(),
+}
+NO_ANSWER: dict[str, Step] = {
+    "500": fault("InternalServerError", status=500),
+    "503": fault("ServiceUnavailable", status=503),
+    "500 without a body": ok(status=500),
+    "502 of a proxy": page_of_a_proxy(502),
+    "200 of a proxy": page_of_a_proxy(200),
+    "closed": close_connection(),
+    "reset": reset_connection(),
+    "half": half_an_answer(),
+}
+SLOW_DOWN: dict[str, Step] = {
+    "throughput": fault("ProvisionedThroughputExceededException"),
+    "throttling": fault("ThrottlingException"),
+    "limit": fault("RequestLimitExceeded"),
+    "conflict": fault("TransactionConflictException"),
+    "in progress": fault("TransactionInProgressException"),
+    "replicated": fault("ReplicatedWriteConflictException"),
+}
+REFUSED: dict[str, tuple[Step, type[StoreError]]] = {
+    "denied": (fault("AccessDeniedException"), AccessDenied),
+    "expired": (fault("ExpiredTokenException"), AccessDenied),
+    "missing": (fault("ResourceNotFoundException"), TableMissing),
+    "invalid": (fault("ValidationException"), RequestRefused),
+    "token": (fault("IdempotentParameterMismatchException"), RequestRefused),
+    "unknown": (fault("SomethingNewException"), RequestRefused),
+    "proxy": (page_of_a_proxy(403), RequestRefused),
+}
+
+
+@dataclass
+class Wire:
+    """An open store and the server that it talks to."""
+
+    server: Scripted
+    store: Store
+    metrics: Metrics
+    before: float = 0.0
+
+    def retries(self) -> float:
+        """Return how often something was tried again in this test."""
+        return sample(self.metrics, "ledger_retries_total", region=HOME) - self.before
+
+
+@asynccontextmanager
+async def open_wire(
+    transport: str = "aiobotocore", *, request_timeout: float = 30
+) -> AsyncIterator[Wire]:
+    """Open a store as entry points do, in an environment that asks the SDK for retries."""
+    metrics = Metrics()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_MAX_ATTEMPTS", "5")
+        patch.setenv("AWS_RETRY_MODE", "standard")
+        async with scripted() as server:
+            settings = make_settings(
+                regions={HOME: {"endpoint": server.endpoint}},
+                request_timeout=request_timeout,
+                transport=transport,
+            )
+            opening = open_store(
+                settings, HOME, metrics=metrics, clock=InstantClock(), randomness=seeded()
+            )
+            async with opening as store:
+                yield Wire(server, store, metrics)
+
+
+def calls(cases: Mapping[str, Call]) -> pytest.MarkDecorator:
+    """Run a test for each of these calls."""
+    return pytest.mark.parametrize("call", cases.values(), ids=cases.keys())
+
+
+def steps(cases: Mapping[str, Any]) -> pytest.MarkDecorator:
+    """Run a test for each of these answers."""
+    return pytest.mark.parametrize("step", cases.values(), ids=cases.keys())
