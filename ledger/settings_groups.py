@@ -114,7 +114,6 @@ class Cache(_Group):
     stale_max: Seconds = 0.0
 
 
-class CompactorSettings(_Group):
 class WriterSettings(_Group):
     """How concurrent changes share requests; see `ledger.grouping`."""
 
@@ -123,6 +122,7 @@ class WriterSettings(_Group):
     queue_max: Count = 10_000
 
 
+class CompactorSettings(_Group):
     """When and how much the compactor merges."""
 
     name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"
