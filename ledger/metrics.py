@@ -67,6 +67,7 @@ class Metrics:
         self._define_cache(registry)
         self._define_reads(registry)
         self._define_requests(registry)
+        self._define_hints(registry)
 
     def _define_cache(self, registry: CollectorRegistry) -> None:
         self.cache_hits = Counter(
@@ -143,6 +144,14 @@ class Metrics:
             registry=registry,
         )
 
+    def _define_hints(self, registry: CollectorRegistry) -> None:
+        self.hints = Counter(
+            "ledger_hints_total",
+            "Hints to the compactor that a counter may need merging: left, or dropped.",
+            ("region", "outcome"),
+            registry=registry,
+        )
+
     @classmethod
     def of(cls, registry: CollectorRegistry | None) -> "Metrics":
         """Give the one instance of a registry; a new one with its own registry for None."""
@@ -158,6 +167,11 @@ class Metrics:
         self.writes.labels(region, operation, outcome).inc(count)
         self.write_duration.labels(region, operation).observe(seconds)
 
+    def group(self, region: str, entries: int, queued: int) -> None:
+        """Note one request of a group of calls, and how many entries wait behind it."""
+        self.group_entries.labels(region).observe(entries)
+        self.queued.labels(region).set(queued)
+
     def read(self, region: str, *, pages: int, restarts: int, seconds: float) -> None:
         """Note one total read from the table."""
         self.read_duration.labels(region).observe(seconds)
@@ -167,11 +181,6 @@ class Metrics:
 
     def consumed(self, region: str, operation: str, kind: str, units: float) -> None:
         """Note the units of one request; `kind` is "read" or "write"."""
-    def group(self, region: str, entries: int, queued: int) -> None:
-        """Note one request of a group of calls, and how many entries wait behind it."""
-        self.group_entries.labels(region).observe(entries)
-        self.queued.labels(region).set(queued)
-
         self.consumed_units.labels(region, operation, kind).inc(units)
 
     def retry(self, region: str, operation: str, cause: str) -> None:
@@ -181,6 +190,11 @@ class Metrics:
     def error(self, region: str, error: BaseException) -> None:
         """Note an error raised to the caller; its kind is the name of its class."""
         self.errors.labels(region, type(error).__name__).inc()
+
+    def hinted(self, region: str, outcome: str, count: int = 1) -> None:
+        """Note hints to the compactor; `outcome` is "left" or "dropped"."""
+        if count:
+            self.hints.labels(region, outcome).inc(count)
 
     def cache_hit(self, region: str, *, age_seconds: float) -> None:
         """Note a total given from the cache."""

@@ -76,6 +76,7 @@ def _no_boolean(value: object) -> object:
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 PositiveSeconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
 Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
+CountOrNone = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 
 
 class _Group(BaseModel):
@@ -128,13 +129,16 @@ class CompactorSettings(_Group):
     name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"
     lease: PositiveSeconds = 30.0
     heartbeat: PositiveSeconds = 10.0
-    fold_max: Count = 500
+    fold_max: Count = 10_000
     fold_min: Count = 20
     fold_age: Seconds = 86_400.0
     clean_min: Count = 50
     scan_segments: Annotated[Count, Field(le=SCAN_SEGMENTS_MAX)] = 4
     scan_pages_max: Count = 1_000
-    window: Count = 500
+    scan_every: Seconds = 3_600.0
+    hint_every: CountOrNone = 100
+    window: Count = 5_000
+    visits_max: Count = 4
     parallel: Count = 16
 
     @field_validator("fold_max")

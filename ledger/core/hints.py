@@ -1,0 +1,109 @@
+"""Hints: small items that tell the compactor which counters are worth a visit.
+
+A hint says: some time before `ripe`, somebody saw changes of this counter. It lies under a reserved
+partition key, its sort key is that time and the counter. Both follow from an entry's id alone,
+since times are cut into spans: whoever leaves a hint for the same counter and span, in any region
+and however often, writes the very same item, so last writer wins has nothing to lose. Once a span
+is over by `settle`, all of its entries can be merged, and no new hint for it is left: the
+compactor reads the hints of such spans only, and deletes them after its visits.
+
+A hint that is lost, or left for nothing, costs time, never a total.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zlib import crc32
+
+from ledger.core import keys
+from ledger.core.entry import Entry, Item
+from ledger.core.errors import InvalidCounter
+
+HINT_PARTITIONS = ("~hint-0", "~hint-1", "~hint-2", "~hint-3")
+"""More than one, since a partition takes 1,000 writes a second."""
+COUNTER_BYTES_MAX = 996
+"""What the time leaves of a sort key's 1,024 bytes; longer ids are left to the full search."""
+SPANS_PER_SETTLE = 3
+"""So a change may wait a third longer than `settle`, for a third of the hints of ever new ones."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+_TIME_FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
+_TIME_CHARACTERS = 27
+_ENDINGS = 0x10000
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """That there may be something to merge of `counter`, in changes made before `ripe`."""
+
+    counter: str
+    ripe: datetime
+
+    @property
+    def partition(self) -> str:
+        """The partition key: which of a few is the counter's own."""
+        return HINT_PARTITIONS[crc32(self.counter.encode()) % len(HINT_PARTITIONS)]
+
+    @property
+    def sort_key(self) -> str:
+        """The sort key: by time, then by counter."""
+        return f"{_text(self.ripe)}#{self.counter}"
+
+    @property
+    def item(self) -> Item:
+        """The whole item."""
+        return {"pk": {"S": self.partition}, "sk": {"S": self.sort_key}}
+
+
+def hint_for(counter: str, at: datetime, *, settle: float) -> Hint | None:
+    """Return the hint for a change made `at` this time; None if the counter's id is too long."""
+    if len(counter.encode()) > COUNTER_BYTES_MAX:
+        return None
+    span = max(1, timedelta(seconds=settle) // _TICK // SPANS_PER_SETTLE)
+    ripe = ((at - _EPOCH) // _TICK // span + 1) * span
+    return Hint(counter, _EPOCH + timedelta(microseconds=ripe))
+
+
+def ripe_hint(counter: str, now: datetime, *, settle: float) -> Hint | None:
+    """Return a hint to be looked at from now on, for a collection that is known to be due."""
+    spans = 1 + 1 / SPANS_PER_SETTLE
+    return hint_for(counter, now - timedelta(seconds=spans * settle), settle=settle)
+
+
+def last_sort_key(now: datetime, *, settle: float) -> str:
+    """Return the bound of the sort keys of hints whose changes have all settled by `now`."""
+    return _text(now - timedelta(seconds=settle))
+
+
+def hint_of(item: Item) -> Hint | None:
+    """Read a hint from its item; None if it is none of ours."""
+    sort_key = item["sk"]["S"]
+    if sort_key[_TIME_CHARACTERS : _TIME_CHARACTERS + 1] != "#":
+        return None
+    try:
+        ripe = datetime.strptime(sort_key[:_TIME_CHARACTERS], _TIME_FORM).replace(tzinfo=UTC)
+        hint = Hint(keys.checked_counter(sort_key[_TIME_CHARACTERS + 1 :]), ripe)
+    except (ValueError, InvalidCounter):
+        return None
+    return hint if hint.item == {name: item[name] for name in ("pk", "sk")} else None
+
+
+def ending_below(every: int) -> str:
+    """Return the bound below which one in `every` ids ends, by their last four hex digits.
+
+    Ids end at random, so the same one in `every` entries leaves a hint whoever writes or repeats
+    it, and nobody has to count. 0 for none at all.
+    """
+    if every <= 1:
+        return "g" if every else ""
+    return f"{max(1, round(_ENDINGS / every)):04x}"
+
+
+def hinting(entries: Iterable[Entry], below: str) -> list[Entry]:
+    """Return the entries whose ids end below the bound."""
+    return [entry for entry in entries if entry.id[-4:] < below]
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime(_TIME_FORM)
