@@ -5,12 +5,18 @@ own both. Entry points (`Ledger.open`, the compactor's job, the commands) pass `
 `system_random()`.
 """
 
+import os
 import random
+import struct
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Protocol
 
 import anyio
+
+STOCK_BYTES = 4096
+_WORD = struct.Struct("<Q")
 
 
 class Clock(Protocol):
@@ -47,7 +53,28 @@ def system_random() -> random.Random:
 
     Ids of changes come from it: two processes, forked or started alike, must not draw the same.
     """
-    return random.SystemRandom()
+    return _StockedRandom()
+
+
+class _StockedRandom(random.SystemRandom):
+    """The operating system's randomness, fetched in stock, since each call of it takes long.
+
+    Stock is drawn in one step that no thread can share, and thrown away by a forked child.
+    """
+
+    _stock: Iterator[tuple[int]] = iter(())
+    _owner = 0
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return a whole number of `k` random bits; 64 of them, as ids take, come from stock."""
+        if k != _WORD.size * 8:
+            return super().getrandbits(k)
+        if self._owner != os.getpid():
+            self._stock, self._owner = iter(()), os.getpid()
+        while True:
+            for (word,) in self._stock:
+                return word
+            self._stock = _WORD.iter_unpack(os.urandom(STOCK_BYTES))
 
 
 def blocking_sleep(seconds: float) -> None:

@@ -22,6 +22,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
+from typing import TypeVarTuple, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -38,6 +39,7 @@ from ledger.store.port import BATCH_WRITES_MAX
 PACE_WEIGHT = 0.5
 """How much the latest pause between calls counts in the pace of late."""
 
+Arguments = TypeVarTuple("Arguments")
 Settle = Callable[[Sequence[Planned]], None]
 """Is told which entries are durable, as soon as that is known."""
 WriteGroup = Callable[[Sequence[Planned], Settle], Awaitable[None]]
@@ -57,19 +59,11 @@ class _Place:
         self.changes: list[Decimal] = []
         self.waiters: list[asyncio.Future[Entry]] = []
 
-    @property
     def is_wanted(self) -> bool:
-        return any(not waiter.done() for waiter in self.waiters)
-
-    def told(self, entry: Entry) -> None:
-        for waiter in self.waiters:
+        for waiter in self.waiters:  # noqa: SIM110 (a generator takes longer than all the rest)
             if not waiter.done():
-                waiter.set_result(entry)
-
-    def failed(self, error: BaseException) -> None:
-        for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_exception(_again(error))
+                return True
+        return False
 
 
 class GroupCommit:
@@ -91,8 +85,9 @@ class GroupCommit:
         self._clock = clock
         self._settings = settings
         self._on_group = on_group
-        self._new_future = asyncio.get_running_loop().create_future
-        self._room = asyncio.Semaphore(settings.queue_max)
+        self._loop = asyncio.get_running_loop()
+        self._waiting = 0
+        self._doors: deque[asyncio.Future[None]] = deque()
         self._queue: deque[_Place] = deque()
         self._open_sums: dict[str, _Place] = {}
         self._flying: set[_Place] = set()
@@ -104,62 +99,115 @@ class GroupCommit:
         self._looked_at = clock.monotonic()
         self._pause_seconds = settings.linger
 
-    async def record(self, plan: Callable[[], Planned]) -> Entry:
+    def record(self, plan: Callable[[], Planned]) -> Awaitable[Entry]:
         """Write one change with others; it is planned, and its id made, once there is room.
 
         Raises:
             OutcomeUnknown: as for a single write, with this entry alone.
             StoreError: nothing of this change was written.
         """
-        await self._room.acquire()
-        try:
-            planned = plan()
-            place = _Place(planned.entry.counter, planned, 0.0)
-            self._queue.append(place)
-            return await self._told(place)
-        finally:
-            self._room.release()
+        return self._enter(plan) if self._has_room() else self._enter_later(self._enter, plan)
 
-    async def combine(self, counter: str, change: Decimal) -> Entry:
+    def combine(self, counter: str, change: Decimal) -> Awaitable[Entry]:
         """Write a change as part of an entry that stands for all that wait with it.
 
         Raises:
             As `record`; the entry in the error is the whole one, the same for all its callers.
         """
-        await self._room.acquire()
-        try:
-            place = self._open_sums.get(counter)
-            if place is None:
-                place = _Place(counter, None, self._clock.monotonic())
-                self._open_sums[counter] = place
-                self._queue.append(place)
-            waiter = self._told(place)
-            place.changes.append(change)
-            return await waiter
-        finally:
-            self._room.release()
+        if self._has_room():
+            return self._add(counter, change)
+        return self._enter_later(self._add, counter, change)
 
     def close(self) -> None:
         """Let nobody wait for ever: what is under way is unknown, what still waits is not sent."""
         self._is_closed = True
         unsent = LedgerError("the ledger was closed before the change was sent: it is not written")
         for place in self._queue:
-            place.failed(unsent)
+            self._fail(place, unsent)
         self._queue.clear()
         for place in self._flying:
-            place.failed(_closed(place))
+            self._fail(place, _closed(place))
 
-    def _told(self, place: _Place) -> "asyncio.Future[Entry]":
+    def _enter(self, plan: Callable[[], Planned]) -> "asyncio.Future[Entry]":
+        planned = plan()
+        place = _Place(planned.entry.counter, planned, 0.0)
+        waiter = self._wait_in(place)
+        self._queue.append(place)
+        return waiter
+
+    def _add(self, counter: str, change: Decimal) -> "asyncio.Future[Entry]":
+        place = self._open_sums.get(counter)
+        if place is None:
+            place = _Place(counter, None, self._clock.monotonic())
+            self._open_sums[counter] = place
+            self._queue.append(place)
+        waiter = self._wait_in(place)
+        place.changes.append(change)
+        return waiter
+
+    def _has_room(self) -> bool:
+        return self._waiting < self._settings.queue_max and not self._doors
+
+    async def _enter_later(
+        self,
+        enter: Callable[[Unpack[Arguments]], "asyncio.Future[Entry]"],
+        *arguments: *Arguments,
+    ) -> Entry:
+        """Wait for room, first come first served, and go in."""
+        door: asyncio.Future[None] = self._loop.create_future()
+        self._doors.append(door)
+        try:
+            await door
+        except asyncio.CancelledError:
+            if door.done() and not door.cancelled():  # the room came too late
+                self._free(1)
+            raise
+        self._waiting -= 1  # the room that was kept: taken again at once
+        try:
+            waiter = enter(*arguments)
+        except LedgerError:
+            self._free(0)
+            raise
+        return await waiter
+
+    def _free(self, room: int) -> None:
+        """Give room to those who wait at the doors."""
+        self._waiting -= room
+        while self._doors and self._waiting < self._settings.queue_max:
+            door = self._doors.popleft()
+            if not door.done():
+                self._waiting += 1
+                door.set_result(None)
+
+    def _wait_in(self, place: _Place) -> "asyncio.Future[Entry]":
         """Return what the caller waits for; a sender is started if none is at work."""
         if self._is_closed:
             raise LedgerError("the ledger was closed: the change is not written")
         self._arrived += 1
+        self._waiting += 1
         if not self._is_sending:
             self._is_sending = True
             self._tasks.start_soon(self._send)
-        waiter = self._new_future()
+        waiter: asyncio.Future[Entry] = self._loop.create_future()
         place.waiters.append(waiter)
         return waiter
+
+    def _tell(self, place: _Place, entry: Entry) -> None:
+        for waiter in place.waiters:
+            if not waiter.done():
+                waiter.set_result(entry)
+        self._leave(place)
+
+    def _fail(self, place: _Place, error: BaseException) -> None:
+        for waiter in place.waiters:
+            if not waiter.done():
+                waiter.set_exception(_again(error))
+        self._leave(place)
+
+    def _leave(self, place: _Place) -> None:
+        """Let a place's callers go, all told."""
+        room, place.waiters = len(place.waiters), []
+        self._free(room)
 
     async def _send(self) -> None:
         """Send what waits, batch by batch, until nothing does."""
@@ -203,47 +251,50 @@ class GroupCommit:
             place = self._queue.popleft()
             if place.changes:
                 self._close_sum(place)
-            if place.planned is not None and place.is_wanted:
+            if place.planned is not None and place.is_wanted():
                 group.append(place)
+            else:
+                self._leave(place)
         return group
 
     def _close_sum(self, place: _Place) -> None:
         """Make the entry of a sum, of those changes whose callers still wait."""
         del self._open_sums[place.counter]
-        pairs = zip(place.changes, place.waiters, strict=True)
+        pairs = list(zip(place.changes, place.waiters, strict=True))
         wanted = [(change, waiter) for change, waiter in pairs if not waiter.done()]
-        if not wanted:
-            return
         try:
             change = amounts.total(change for change, _ in wanted)
         except AmountOverflow:
             # Each change fits, their sum does not: each is an entry of its own.
+            place.waiters = [waiter for _, waiter in pairs if waiter.done()]
             for change, waiter in wanted:
                 alone = _Place(place.counter, self._plan_sum(place.counter, change, 1), 0.0)
                 alone.waiters.append(waiter)
                 self._queue.append(alone)
         else:
-            place.planned = self._plan_sum(place.counter, change, len(wanted))
+            place.planned = self._plan_sum(place.counter, change, len(wanted)) if wanted else None
 
     async def _fly(self, group: list[_Place]) -> None:
         """Write one batch and tell each caller of its own change."""
-        places = {place.planned.id: place for place in group if place.planned is not None}
+        planned = [place.planned for place in group if place.planned is not None]
+        places = {id(one): place for one, place in zip(planned, group, strict=True)}
 
         def settle(applied: Sequence[Planned]) -> None:
             for one in applied:
-                places[one.id].told(one.entry)
+                self._tell(places[id(one)], one.entry)
 
         self._on_group(len(group), len(self._queue))
         try:
-            await self._write([place.planned for place in group if place.planned], settle)
+            await self._write(planned, settle)
         except OutcomeUnknown as error:
-            unknown = {entry.id for entry in error.entries}
-            for place in group:
-                if place.planned is not None and place.planned.entry.id in unknown:
-                    place.failed(OutcomeUnknown(str(error), entries=[place.planned.entry]))
+            unknown = set(error.entries)
+            for one in planned:
+                if one.entry in unknown:
+                    own = OutcomeUnknown(str(error), entries=[one.entry])
+                    self._fail(places[id(one)], own)
         except Exception as error:  # noqa: BLE001 (handed on to every caller that waits for it)
             for place in group:
-                place.failed(error)
+                self._fail(place, error)
         finally:
             self._flights -= 1
             self._flying.difference_update(group)

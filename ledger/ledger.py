@@ -162,8 +162,13 @@ class Ledger:
             OutcomeUnknown: no answer within `patience`; see `retry`.
             StoreError: DynamoDB could not do it; nothing was written.
         """
-        asked = Change(counter, change, note=note, effective=effective, key=key, at=at)
-        return await self._counted(self._open_parts.writer.record(asked))
+        try:
+            return await self._open_parts.writer.record(
+                Change(counter, change, note, effective, key, at)
+            )
+        except LedgerError as error:
+            self.metrics.error(self.region, error)
+            raise
 
     async def record_many(self, changes: Iterable[ChangeLike]) -> list[Entry]:
         """Record many changes, each on its own, in batches; all are checked before any is written.

@@ -34,13 +34,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An entry with its id taken apart and the item that stands for it.
+    """An entry and the item that stands for it.
 
     `latest` is the retry horizon of its id: no request for it is signed later.
     """
 
     entry: Entry
-    id: EntryId
     item: Item
     latest: datetime
     keyed: bool = False
@@ -64,24 +63,25 @@ def plan(change: Change, *, region: str, settings: Settings, now: datetime, suff
     """
     counter = keys.checked_counter(change.counter)
     keyed = change.key is not None
-    if keyed:
-        suffix = ids.suffix_of(counter, _checked_key(change.key))
     if keyed != (change.at is not None):
         raise InvalidEntry(
             f"change of {counter!r}: key and at belong together, since both make the id"
         )
-    entry_id = ids.entry_id(now if change.at is None else _checked_at(change.at), suffix)
+    at = now
+    if keyed:
+        suffix = ids.suffix_of(counter, _checked_key(change.key))
+        entry_id = ids.entry_id(_checked_at(change.at), suffix)
+        check_horizon(entry_id, settings=settings, now=now)
+        at = entry_id.at
     entry = Entry(
         counter,
-        str(entry_id),
+        ids.sort_key(at, suffix),
         amounts.exact(change.change),
         region,
-        _checked_note(change.note),
-        _checked_date(change.effective),
+        None if change.note is None else _checked_note(change.note),
+        None if change.effective is None else _checked_date(change.effective),
     )
-    if keyed:
-        check_horizon(entry_id, settings=settings, now=now)
-    return _planned(entry, entry_id, settings=settings, keyed=keyed)
+    return _planned(entry, at, suffix, settings=settings, keyed=keyed)
 
 
 def plan_sum(
@@ -95,9 +95,8 @@ def plan_sum(
     suffix: int,
 ) -> Planned:
     """Fix the id of an entry that stands for `count` changes of a counter, all checked before."""
-    entry_id = ids.entry_id(now, suffix)
-    entry = Entry(counter, str(entry_id), change, region, count=count)
-    return _planned(entry, entry_id, settings=settings, keyed=False)
+    entry = Entry(counter, ids.sort_key(now, suffix), change, region, count=count)
+    return _planned(entry, now, suffix, settings=settings, keyed=False)
 
 
 def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> Planned:
@@ -112,17 +111,17 @@ def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> P
         raise InvalidEntry(f"entry {entry.id!r} has no id of the ledger's form: it is not ours")
     check_horizon(entry_id, settings=settings, now=now)
     entry = replace(entry, region=entry.region or region)
-    return _planned(entry, entry_id, settings=settings, keyed=True)
+    return _planned(entry, entry_id.at, entry_id.suffix, settings=settings, keyed=True)
 
 
-def _planned(entry: Entry, entry_id: EntryId, *, settings: Settings, keyed: bool) -> Planned:
-    at = entry_id.at
+def _planned(
+    entry: Entry, at: datetime, suffix: int, *, settings: Settings, keyed: bool
+) -> Planned:
     shards = settings.shards_at(entry.counter, at)
-    item = entry_item(entry, shard=keys.shard_of(entry_id.suffix, shards))
+    item = entry_item(entry, shard=keys.shard_of(suffix, shards))
     if entry.note is not None:  # nothing else in an entry can grow beyond some 2 KB
         checked_size(entry, item_size(item))
-    latest = at + timedelta(seconds=settings.retry_horizon)
-    return Planned(entry, entry_id, item, latest, keyed)
+    return Planned(entry, item, at + timedelta(seconds=settings.retry_horizon), keyed)
 
 
 def check_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
@@ -219,19 +218,17 @@ def _checked_at(at: object) -> datetime:
     return at
 
 
-def _checked_note(note: object) -> str | None:
-    if note is None:
-        return None
+def _checked_note(note: object) -> str:
     if not isinstance(note, str):
         raise InvalidEntry(f"note {note!r} is a {type(note).__name__}, not a str")
     _utf8_bytes("note", note)
     return note
 
 
-def _checked_date(effective: object) -> date | None:
+def _checked_date(effective: object) -> date:
     if isinstance(effective, datetime):
         raise InvalidEntry(f"effective {effective} has a time of day: give a date")
-    if effective is None or isinstance(effective, date):
+    if isinstance(effective, date):
         return effective
     raise InvalidEntry(f"effective {effective!r} is a {type(effective).__name__}, not a date")
 

@@ -99,15 +99,15 @@ class Writer:
         if self._group is not None:
             self._group.close()
 
-    async def record(self, change: Change) -> Entry:
-        """Write one change; see `Ledger.record`."""
-        if self._group is None or change.key is not None or change.at is not None:
-            return await self._put(self._plan(change))
+    def record(self, change: Change) -> Awaitable[Entry]:
+        """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait."""
+        if self._group is None or change.key is not None:
+            return self._put(self._plan(change))
         if self._settings.combine and change.note is None and change.effective is None:
             counter = keys.checked_counter(change.counter)
-            if self._combines(counter):
-                return await self._group.combine(counter, amounts.exact(change.change))
-        return await self._group.record(lambda: self._plan(change))
+            if self._combines(counter) and change.at is None:
+                return self._group.combine(counter, amounts.exact(change.change))
+        return self._group.record(partial(self._plan, change))
 
     async def record_many(self, changes: Sequence[Change]) -> list[Entry]:
         """Write many changes, each on its own; see `Ledger.record_many`."""

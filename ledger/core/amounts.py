@@ -130,6 +130,9 @@ def to_text(number: Decimal) -> str:
     """Write an amount as DynamoDB's `N` holds it: no trailing zeros, plain where that is short."""
     if not number:
         return "0"
+    text = str(number)
+    if text.removeprefix("-").isdigit() and len(text) <= _PLAIN_EXPONENT:
+        return text
     trimmed = number.normalize(_WIDE)
     if abs(trimmed.adjusted()) < _PLAIN_EXPONENT:
         return format(trimmed, "f")

@@ -19,7 +19,15 @@ _NUMBER_BYTES_MAX = 21
 
 def item_size(item: Item) -> int:
     """Return the size of an item in bytes: every attribute name and value."""
-    return sum(len(name.encode()) + value_size(value) for name, value in item.items())
+    size = 0
+    for name, value in item.items():
+        ((kind, content),) = value.items()
+        size += len(name) if name.isascii() else len(name.encode())
+        if kind == "S" and content.isascii():  # as nearly all are, and it is counted for each item
+            size += len(content)
+        else:
+            size += _size(kind, content)
+    return size
 
 
 def value_size(value: AttributeValue) -> int:
@@ -54,6 +62,8 @@ def _size(kind: str, content: Any) -> int:  # noqa: PLR0911 (one line a kind rea
 
 def _number_size(text: str) -> int:
     """Return about a byte per two significant digits, one more, and one for a minus sign."""
+    if text.isdigit():
+        return min((len(text.strip("0")) + 1) // 2 + 1, _NUMBER_BYTES_MAX)
     mantissa = text.lstrip("+-").upper().partition("E")[0]
     digits = mantissa.replace(".", "").strip("0") if "." in mantissa else mantissa.strip("0")
     size = (len(digits) + 1) // 2 + 1 + text.startswith("-")

@@ -43,11 +43,16 @@ class EntryId:
 
     def __str__(self) -> str:
         """Return the sort key."""
-        return f"{self.at.isoformat(timespec='microseconds')[:-6]}Z#{self.suffix:016x}"
+        return sort_key(self.at, self.suffix)
 
     def pack(self) -> bytes:
         """Return the 16 bytes that stand for this id in `merged`."""
         return self.microseconds.to_bytes(_HALF, "big") + self.suffix.to_bytes(_HALF, "big")
+
+
+def sort_key(at: datetime, suffix: int) -> str:
+    """Return the sort key of an aware time in UTC and a suffix."""
+    return f"{at.isoformat(timespec='microseconds')[:-6]}Z#{suffix:016x}"
 
 
 def entry_id(at: datetime, suffix: int) -> EntryId:

@@ -1,3 +1,5 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, timedelta
 from itertools import pairwise
 
@@ -34,3 +36,27 @@ def test_system_randomness_cannot_be_seeded() -> None:
     first.seed(7)
     second.seed(7)
     assert first.getrandbits(128) != second.getrandbits(128)
+
+
+def test_a_forked_child_does_not_draw_what_its_parent_has_in_stock() -> None:
+    """Ids of a child differ from those that its parent goes on to make."""
+    drawn = system_random()
+    drawn.getrandbits(64)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, drawn.getrandbits(64).to_bytes(8, "big"))
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = int.from_bytes(os.read(reading, 8), "big")
+    for end in (reading, writing):
+        os.close(end)
+    assert theirs not in {drawn.getrandbits(64) for _ in range(1000)}
+
+
+def test_threads_never_draw_the_same() -> None:
+    """What one thread has drawn from the stock no other is given."""
+    drawn = system_random()
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda _: [drawn.getrandbits(64) for _ in range(5000)], range(4)))
+    assert len({word for part in parts for word in part}) == 20_000

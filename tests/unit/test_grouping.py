@@ -102,6 +102,11 @@ async def record_all(
     return [results[place] for place in range(len(asked))]
 
 
+async def record(writer: Writer, change: Change) -> Entry:
+    """Record one change, as a task of its own may."""
+    return await writer.record(change)
+
+
 async def turns() -> None:
     """Let every task run until it waits."""
     for _ in range(TURNS):
@@ -145,7 +150,7 @@ async def test_while_a_request_is_under_way_the_next_ones_gather() -> None:
         anyio.create_task_group() as tasks,
     ):
         for change in ones(12):
-            tasks.start_soon(writer.record, change)
+            tasks.start_soon(record, writer, change)
             await turns()
         assert store.sizes == [1]
         store.gate.set()
@@ -159,7 +164,7 @@ async def test_the_queue_is_bounded() -> None:
     limits = {"queue_max": 30, "in_flight": 1}
     async with sharing(store, writer=limits) as writer, anyio.create_task_group() as tasks:
         for change in ones(100):
-            tasks.start_soon(writer.record, change)
+            tasks.start_soon(record, writer, change)
         await turns()
         group = writer._group
         assert group is not None
@@ -274,13 +279,13 @@ async def test_callers_that_share_one_future_are_cancelled_together(
 ) -> None:
     """The negative twin: one future for all callers of an entry, and one of them cancels all."""
     shared: list[asyncio.Future[Entry]] = []
-    told = GroupCommit._told
+    told = GroupCommit._wait_in
 
     def one_for_all(self: GroupCommit, place: Any) -> Any:
         shared[:] = shared or [told(self, place)]
         return shared[0]
 
-    monkeypatch.setattr(GroupCommit, "_told", one_for_all)
+    monkeypatch.setattr(GroupCommit, "_wait_in", one_for_all)
     store, done = GatedStore(), []
     store.shut()
 
@@ -406,10 +411,10 @@ async def test_a_cancelled_change_is_left_out_of_a_sum() -> None:
     limits = {"in_flight": 1}
     sharing_sums = sharing(store, combine=["c"], writer=limits)
     async with sharing_sums as writer, anyio.create_task_group() as tasks:
-        tasks.start_soon(writer.record, Change("other", 7))
+        tasks.start_soon(record, writer, Change("other", 7))
         await turns()
         tasks.start_soon(gives_up, writer)
-        tasks.start_soon(writer.record, Change("c", 1))
+        tasks.start_soon(record, writer, Change("c", 1))
         await turns()
         scope.cancel()
         await turns()

@@ -122,7 +122,7 @@ def test_key_and_time_alone_make_the_id() -> None:
 
     assert here.entry.id == there.entry.id
     assert here.put.key == there.put.key
-    assert planned(Change("d", 1, key="order-17", at=START)).id != here.id
+    assert planned(Change("d", 1, key="order-17", at=START)).entry.id != here.entry.id
 
 
 def test_time_zone_of_at_does_not_matter() -> None:
@@ -130,8 +130,8 @@ def test_time_zone_of_at_does_not_matter() -> None:
     from_zone = datetime.fromisoformat("2026-11-21T07:50:00+01:00")
 
     assert (
-        planned(Change("c", 1, key="k", at=from_zone)).id
-        == planned(Change("c", 1, key="k", at=START)).id
+        planned(Change("c", 1, key="k", at=from_zone)).entry.id
+        == planned(Change("c", 1, key="k", at=START)).entry.id
     )
 
 
