@@ -6,7 +6,7 @@ busy times, a few minutes each with quiet between them: compactors run, readers 
 and often once a net change has come, and most changes are made shortly before or in them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from ledger.settings import Settings
@@ -17,6 +17,8 @@ from ledger.sim.world import Lag
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
 ANY_TIME_SHARE = 0.2
+CROWD_SHARE = 0.5
+COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def stream(seed: int, name: str) -> Random:
 
 def draw(seed: int) -> Scene:
     """Return the scene of a seed."""
-    chance = stream(seed, "scene")
+    chance, sharing = stream(seed, "scene"), stream(seed, "sharing")
     focus = FOCI[seed % len(FOCI)]
     regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
     busy = _busy(chance)
@@ -93,10 +95,10 @@ def draw(seed: int) -> Scene:
         seed=seed,
         focus=focus.name,
         regions=regions,
-        settings=_settings(chance, focus, regions),
+        settings=_settings(chance, sharing, focus, regions),
         span=span,
         busy=busy,
-        acts=_acts(chance, focus, regions, busy),
+        acts=_crowded(sharing, _acts(chance, focus, regions, busy)),
         cuts=_cuts(chance, focus, regions, span),
         lag=Lag(
             usual_seconds=chance.choice(focus.usual_seconds),
@@ -122,7 +124,7 @@ def draw(seed: int) -> Scene:
     )
 
 
-def _settings(chance: Random, focus: Focus, regions: tuple[str, ...]) -> Settings:
+def _settings(chance: Random, sharing: Random, focus: Focus, regions: tuple[str, ...]) -> Settings:
     return Settings(
         home=regions[0],
         regions={name: {} for name in regions},
@@ -138,6 +140,12 @@ def _settings(chance: Random, focus: Focus, regions: tuple[str, ...]) -> Setting
             "scan_segments": 1,
         },
         shards={"counter-2": chance.choice((1, 2))},
+        writer={
+            "linger": sharing.choice((0.002, 0.5)),
+            "in_flight": sharing.choice((1, 8)),
+            "queue_max": sharing.choice((3, 10_000)),
+        },
+        combine=sharing.choice(COMBINED),
     )
 
 
@@ -196,6 +204,14 @@ def _acts(
         at = _moment(chance, busy)
         acts.append(Act(at, chance.choice(regions), kind, tuple(changes), repeats))
     return tuple(sorted(acts, key=lambda act: act.at))
+
+
+def _crowded(sharing: Random, acts: tuple[Act, ...]) -> tuple[Act, ...]:
+    """Let a share of what one call records be recorded by many calls at the same time."""
+    return tuple(
+        replace(act, kind="crowd") if act.kind == "many" and sharing.random() < CROWD_SHARE else act
+        for act in acts
+    )
 
 
 def _repeats(

@@ -6,7 +6,7 @@ auditor, which judges. At the end everything heals, arrives and is merged to res
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -15,6 +15,7 @@ import anyio
 from ledger.core import keys
 from ledger.core.entry import Entry, Item, Key
 from ledger.core.errors import OutcomeUnknown, ReadTooSlow, RetryHorizonPassed, StoreError
+from ledger.digits import digits
 from ledger.ledger import Ledger
 from ledger.sim.leaders import Leaders
 from ledger.sim.process import Process
@@ -123,12 +124,20 @@ class Workload:
                 await self._ask(act, app, lambda: _listed(app.ledger.record(counter, change)))
             case "keyed":
                 await self._keyed(act, app)
+            case "crowd":
+                for one in act.changes:
+                    self._staff.start(self._in_crowd, replace(act, changes=(one,)), app)
             case "many":
                 await self._ask(act, app, lambda: app.ledger.record_many(changes))
             case "together":
                 await self._ask(act, app, lambda: app.ledger.record_together(changes))
             case "foreign":
                 await self._foreign(act, app)
+
+    async def _in_crowd(self, act: Act, app: App) -> None:
+        """Record one of the changes that are recorded at the same time, by a call of its own."""
+        [(counter, number)] = act.changes
+        await self._ask(act, app, lambda: _listed(app.ledger.record(counter, 10**number)))
 
     async def _keyed(self, act: Act, app: App) -> None:
         """Record a change under a key, and let others make the same call later."""
@@ -167,7 +176,7 @@ class Workload:
         try:
             await call()
         except OutcomeUnknown as error:
-            left = {_numbered(entry) for entry in error.entries}
+            left = set(_numbered(error.entries))
             self._confirm(app, [change for change in act.changes if change not in left])
             await self._retry(error, app)
             return False
@@ -195,7 +204,7 @@ class Workload:
             except StoreError:
                 continue
             else:
-                self._confirm(app, [_numbered(entry) for entry in error.entries])
+                self._confirm(app, _numbered(error.entries))
                 return
 
     async def _foreign(self, act: Act, app: App) -> None:
@@ -281,8 +290,9 @@ class Workload:
                 await self._read(region, 0.0, counter)
 
 
-def _numbered(entry: Entry) -> tuple[str, int]:
-    return entry.counter, len(str(int(entry.change))) - 1
+def _numbered(entries: Sequence[Entry]) -> list[tuple[str, int]]:
+    """Return the changes that entries stand for; a combined one stands for several."""
+    return [(entry.counter, number) for entry in entries for number in digits(entry.change)]
 
 
 async def _listed(call: Awaitable[Entry]) -> list[Entry]:
