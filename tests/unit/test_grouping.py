@@ -1,22 +1,20 @@
 """Concurrent changes in shared batches: each caller hears of its own change, and of it alone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import FakeClock
-from support.ledgers import HOME, InstantClock, amounts_of, changes, make_writer
+from support.ledgers import HOME, InstantClock, amounts_of, changes
+from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
-from ledger.core.entry import Entry, entry_of
+from ledger.core.entry import Entry
 from ledger.core.errors import (
-    AmountOverflow,
     InvalidAmount,
     InvalidCounter,
     LedgerError,
@@ -36,87 +34,7 @@ from ledger.store.faults import (
     Seeded,
 )
 from ledger.store.memory import MemoryStore
-from ledger.store.port import BatchOutcome, BatchWrite, Outcome, Store, Write
 from ledger.writer import Writer
-
-LARGEST = 10**38 - 1
-TURNS = 20
-
-
-class GatedStore(MemoryStore):
-    """Notes the size of each request, and answers none while its gate is shut."""
-
-    def __init__(self) -> None:
-        super().__init__(HOME)
-        self.sizes: list[int] = []
-        self.gate = anyio.Event()
-        self.gate.set()
-
-    def shut(self) -> None:
-        """Let requests wait until the gate is opened again."""
-        self.gate = anyio.Event()
-
-    async def write(self, write: Write) -> Outcome:
-        """Do a single write once the gate is open."""
-        self.sizes.append(1)
-        await self.gate.wait()
-        return await super().write(write)
-
-    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do a batch once the gate is open."""
-        self.sizes.append(len(writes))
-        await self.gate.wait()
-        return await super().write_batch(writes)
-
-
-@asynccontextmanager
-async def sharing(
-    store: Store, *, clock: FakeClock | None = None, **overrides: Any
-) -> AsyncIterator[Writer]:
-    """Yield a writer whose calls share batches."""
-    async with anyio.create_task_group() as tasks:
-        writer = make_writer(store, clock=clock, **overrides)
-        writer.share(tasks, on_group=lambda _size, _queued: None)
-        try:
-            yield writer
-        finally:
-            writer.close()
-            tasks.cancel_scope.cancel()
-
-
-async def record_all(
-    writer: Writer, asked: Sequence[Change]
-) -> list[Entry | OutcomeUnknown | StoreError]:
-    """Record every change in a call of its own, all at once; an error stands in its place."""
-    results: dict[int, Entry | OutcomeUnknown | StoreError] = {}
-
-    async def one(place: int, change: Change) -> None:
-        try:
-            results[place] = await writer.record(change)
-        except (OutcomeUnknown, StoreError) as error:
-            results[place] = error
-
-    async with anyio.create_task_group() as tasks:
-        for place, change in enumerate(asked):
-            tasks.start_soon(one, place, change)
-    return [results[place] for place in range(len(asked))]
-
-
-async def record(writer: Writer, change: Change) -> Entry:
-    """Record one change, as a task of its own may."""
-    return await writer.record(change)
-
-
-async def turns() -> None:
-    """Let every task run until it waits."""
-    for _ in range(TURNS):
-        await checkpoint()
-
-
-def ones(count: int, counter: str = "c") -> list[Change]:
-    """Return changes 1, 2, 3 and so on."""
-    return [Change(counter, number + 1) for number in range(count)]
-
 
 # Sharing
 
@@ -350,90 +268,6 @@ async def test_property_each_change_once(
         if not isinstance(one, StoreError)
     )
     assert sum(int(item["change"]["N"]) for item in inner.table.items()) == wanted
-
-
-# Combining
-
-
-async def test_changes_of_one_counter_become_one_entry() -> None:
-    """One item holds their sum and count; every caller is given that entry."""
-    store = GatedStore()
-    async with sharing(store, combine=["visits-*"]) as writer:
-        told = await record_all(writer, ones(100, "visits-home"))
-    assert store.sizes == [1]
-    (item,) = store.table.items()
-    assert item["change"] == {"N": "5050"}
-    assert item["count"] == {"N": "100"}
-    assert set(told) == {entry_of(item)}
-
-
-async def test_what_must_stay_itself_is_not_combined() -> None:
-    """Changes with a key, a note or a date, and counters not named, are entries of their own."""
-    store, clock = GatedStore(), InstantClock()
-    today = clock.now().date()
-    asked = [
-        Change("visits", 1),
-        Change("visits", 2),
-        Change("visits", 4, note="refund"),
-        Change("visits", 8, effective=today),
-        Change("visits", 16, key="k", at=clock.now()),
-        Change("other", 32),
-        Change("other", 64),
-    ]
-    async with sharing(store, clock=clock, combine=["visits"]) as writer:
-        told = await record_all(writer, asked)
-    assert [one.count for one in told if isinstance(one, Entry)] == [2, 2, 1, 1, 1, 1, 1]
-    assert changes(store.table, "visits") == [3, 4, 8, 16]
-    assert changes(store.table, "other") == [32, 64]
-
-
-async def test_a_sum_that_does_not_fit_is_taken_apart() -> None:
-    """Amounts that fit on their own are written on their own where their sum has 39 digits."""
-    store = GatedStore()
-    async with sharing(store, combine=["c"]) as writer:
-        told = await record_all(writer, [Change("c", LARGEST), Change("c", LARGEST)])
-    assert changes(store.table, "c") == [LARGEST, LARGEST]
-    assert [one.count for one in told if isinstance(one, Entry)] == [1, 1]
-    with pytest.raises(AmountOverflow):
-        await make_writer(store).record(Change("c", LARGEST * 10 + 1))
-
-
-async def test_a_cancelled_change_is_left_out_of_a_sum() -> None:
-    """A caller that gives up before the sum is made is not in it."""
-    store = GatedStore()
-    store.shut()
-    scope = anyio.CancelScope()
-
-    async def gives_up(writer: Writer) -> None:
-        with scope:
-            await writer.record(Change("c", 100))
-
-    limits = {"in_flight": 1}
-    sharing_sums = sharing(store, combine=["c"], writer=limits)
-    async with sharing_sums as writer, anyio.create_task_group() as tasks:
-        tasks.start_soon(record, writer, Change("other", 7))
-        await turns()
-        tasks.start_soon(gives_up, writer)
-        tasks.start_soon(record, writer, Change("c", 1))
-        await turns()
-        scope.cancel()
-        await turns()
-        store.gate.set()
-    assert changes(store.table, "c") == [1]
-
-
-async def test_an_unknown_sum_is_retried_as_one() -> None:
-    """All callers of a sum get its entry; whoever retries, it counts once."""
-    inner = MemoryStore(HOME)
-    store = FaultyStore(inner, lambda _call: Lost())
-    async with sharing(store, combine=["c"]) as writer:
-        told = await record_all(writer, ones(3))
-        store.decide = InOrder()
-        for one in told:
-            assert isinstance(one, OutcomeUnknown)
-            await writer.retry(one.entries, together=one.together)
-    (item,) = inner.table.items()
-    assert (item["change"], item["count"]) == ({"N": "6"}, {"N": "3"})
 
 
 # The linger
