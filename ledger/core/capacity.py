@@ -75,7 +75,8 @@ def write_units(size: int, *, transactional: bool = False) -> int:
 
     For a replacement `size` is the larger of old and new; a missing item costs one unit.
     """
-    return max(1, math.ceil(size / WRITE_UNIT_BYTES)) * (2 if transactional else 1)
+    units = -(-size // WRITE_UNIT_BYTES) or 1  # rounded up
+    return 2 * units if transactional else units
 
 
 def read_units(size: int, *, consistent: bool, transactional: bool = False) -> float:

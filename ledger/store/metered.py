@@ -51,11 +51,12 @@ class MeteredStore:
         """Do a batch; what stayed unprocessed is not charged."""
         started = self._clock.monotonic()
         outcome = await self._inner.write_batch(writes)
-        left, unknown = set(outcome.unprocessed), set(outcome.unknown)
-        done = [write for place, write in enumerate(writes) if place not in left | unknown]
-        self._written("batch", _units(done, Applied()), "applied", len(done), started)
-        if unknown:
-            self._written("batch", 0, "unknown", len(unknown), started)
+        rest = {*outcome.unprocessed, *outcome.unknown}
+        done = [write for place, write in enumerate(writes) if place not in rest]
+        units = sum(write_units(_size(write)) for write in done)
+        self._written("batch", units, "applied", len(done), started)
+        if outcome.unknown:
+            self._written("batch", 0, "unknown", len(outcome.unknown), started)
         return outcome
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
@@ -148,13 +149,9 @@ def _units(actions: Sequence[Action], outcome: Outcome, *, transactional: bool =
 
 
 def _size(action: Action) -> int:
-    match action:
-        case Put(item):
-            return max(item_size(item), action.replaces_bytes)
-        case Delete():
-            return action.size_bytes
-        case _:
-            return 0
+    if isinstance(action, Put):
+        return max(item_size(action.item), action.replaces_bytes)
+    return action.size_bytes if isinstance(action, Delete) else 0
 
 
 def _of(item: Item | None) -> int:

@@ -108,17 +108,18 @@ async def meters(bare_engine: Settings) -> AsyncIterator[Meters]:
 def metered(store: Store, metrics: Metrics) -> Meters:
     """Ask for the capacity consumed by each call, note it, and keep it from the store.
 
-    The store itself asks where it has to be told, as for a projection: there it sees the answer.
+    Only of a projection, whose size no model can tell, the store sees the answer.
     """
-    both, events = Meters(store, metrics), store._inner._client.meta.events  # type: ignore[attr-defined]
+    client = store._inner._attempts.transport._client  # type: ignore[attr-defined]
+    both, events = Meters(store, metrics), client.meta.events
 
     def ask(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        context["store asked"] = "ReturnConsumedCapacity" in params
+        context["projected"] = "ProjectionExpression" in params
         params["ReturnConsumedCapacity"] = "TOTAL"
 
     def note(parsed: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
         answer = parsed.get("ConsumedCapacity", [])
-        if not context["store asked"]:
+        if not context["projected"]:
             parsed.pop("ConsumedCapacity", None)
         for one in answer if isinstance(answer, list) else [answer]:
             both.reported += one["CapacityUnits"]

@@ -127,6 +127,7 @@ def test_query(first: str | None, last: str | None, clause: str, values: dict[st
     assert request["ExpressionAttributeNames"] == names
     assert request["ExclusiveStartKey"] == KEY
     assert (request["Limit"], request["ConsistentRead"]) == (5, True)
+    assert request["ReturnConsumedCapacity"] == "TOTAL"
 
 
 def test_scan() -> None:
