@@ -1,31 +1,21 @@
-"""Reading: one ascending paginated Query per shard, folded into a total.
+"""Reading totals: every shard of a counter, each a collection of its own, into one sum."""
 
-A read is wrong if an entry that it saw early is merged, deleted everywhere and dropped from the
-net's `merged` before the net, which sorts last, is read::
-
-    reader      page 1: entry e ..................... last page: net without e in `merged`
-    compactor        net with e | hold | delete e | hold | net without e
-
-Two holds lie between the two nets, so a read that takes less than one (`read_max` < `hold`) cannot
-see both; a read that took longer starts again.
-"""
-
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
 from ledger.clock import Clock
-from ledger.core import amounts, keys
-from ledger.core.entry import Key
-from ledger.core.errors import ReadTooSlow
-from ledger.core.fold import Collection
+from ledger.core import amounts, ids, keys
+from ledger.core.errors import AmountOverflow
 from ledger.metrics import Metrics
+from ledger.reading import Base, CollectionRead, read_collection
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.tasks import run_all
 
-RESTARTS_MAX = 10
 SHARDS_AT_ONCE = 16
 
 
@@ -57,6 +47,7 @@ class Reader:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
+        self._bases = Bases(settings.cache.counters_max)
 
     async def total(self, counter: str) -> Total:
         """Read a counter's total now, from every shard.
@@ -76,9 +67,10 @@ class Reader:
         )
         nets = [read.collection.net for read in reads if read.collection.net is not None]
         left = [read.collection.unmerged() for read in reads]
+        changes = [*(net.change for net in nets), *(one.change for one in left)]
         return Total(
             counter=counter,
-            value=amounts.total([*(net.change for net in nets), *(one.change for one in left)]),
+            value=_value(counter, changes),
             as_of=as_of,
             region=self._store.region,
             entries=sum(one.entries for one in left),
@@ -86,64 +78,60 @@ class Reader:
             versions=tuple(net.version for net in nets),
         )
 
-    async def _shards(self, counter: str) -> list["CollectionRead"]:
+    async def _shards(self, counter: str) -> list[CollectionRead]:
         shards = self._settings.shards_max(counter)
         partitions = [keys.partition_key(counter, shard) for shard in range(shards)]
         return await run_all(
-            [partial(self._read, partition) for partition in partitions], at_once=SHARDS_AT_ONCE
+            [partial(self._shard, partition) for partition in partitions], at_once=SHARDS_AT_ONCE
         )
 
-    async def _read(self, partition: str) -> "CollectionRead":
-        return await read_collection(
+    async def _shard(self, partition: str) -> CollectionRead:
+        settings = self._settings
+        read = partial(
+            read_collection,
             self._store,
             partition,
             clock=self._clock,
-            read_max=self._settings.read_max,
-            consistent=self._settings.consistent_reads,
+            read_max=settings.read_max,
+            consistent=settings.consistent_reads,
+            keys_max=settings.read_keys_max,
         )
+        if not settings.cache.incremental:
+            return await read()
+        found = await read(base=self._bases.get(partition), border=self._border())
+        self._bases.keep(partition, found.base)
+        return found
+
+    def _border(self) -> str:
+        """Return the sort key before which no entry can appear any more in this region."""
+        settled = self._clock.now() - timedelta(seconds=self._settings.settle)
+        return str(ids.entry_id(settled, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionRead:
-    """A whole collection read within `read_max`, and what it took."""
-
-    collection: Collection
-    pages: int
-    restarts: int = 0
+def _value(counter: str, changes: Iterable[Decimal]) -> Decimal:
+    try:
+        return amounts.total(changes)
+    except AmountOverflow as error:
+        raise AmountOverflow(f"total of {counter!r}: {error}") from None
 
 
-async def read_collection(
-    store: Store, partition: str, *, clock: Clock, read_max: float, consistent: bool
-) -> CollectionRead:
-    """Read a whole collection, starting again when the pages took over `read_max` seconds.
+class Bases:
+    """What later reads can go on from, by partition; the least recently used is given up first."""
 
-    Raises:
-        ReadTooSlow: every start took too long.
-        DamagedItem: an item cannot be counted.
-    """
-    for restarts in range(RESTARTS_MAX + 1):
-        read = await _read_once(store, partition, clock, read_max, consistent=consistent)
-        if read is not None:
-            return replace(read, restarts=restarts)
-    raise ReadTooSlow(
-        f"collection {partition!r} in {store.region}: {RESTARTS_MAX + 1} reads in a row took over"
-        f" read_max, {read_max:g} s; merge it, or raise read_max and hold together"
-    )
+    def __init__(self, partitions_max: int) -> None:
+        self._partitions_max = partitions_max
+        self._bases: OrderedDict[str, Base] = OrderedDict()
 
+    def get(self, partition: str) -> Base | None:
+        """Return the base of a collection, if there is one."""
+        return self._bases.get(partition)
 
-async def _read_once(
-    store: Store, partition: str, clock: Clock, read_max: float, *, consistent: bool
-) -> CollectionRead | None:
-    """Read every page, None if that took too long."""
-    started = clock.monotonic()
-    collection, pages = Collection(), 0
-    after: Key | None = None
-    while True:
-        page = await store.query(partition, consistent=consistent, after=after)
-        pages += 1
-        if clock.monotonic() - started > read_max:
-            return None
-        collection.add(page.items)
-        after = page.after
-        if after is None:
-            return CollectionRead(collection, pages)
+    def keep(self, partition: str, base: Base | None) -> None:
+        """Keep the base that a read has left, in place of any other."""
+        if base is None:
+            self._bases.pop(partition, None)
+            return
+        self._bases[partition] = base
+        self._bases.move_to_end(partition)
+        while len(self._bases) > self._partitions_max:
+            self._bases.popitem(last=False)

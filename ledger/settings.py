@@ -35,8 +35,10 @@ from ledger.settings_file import (
 )
 from ledger.settings_groups import (
     ONE_SHARD,
+    READ_KEYS_MAX,
     Cache,
     CompactorSettings,
+    Count,
     PositiveSeconds,
     Region,
     Seconds,
@@ -77,6 +79,7 @@ class Settings(BaseSettings):
     request_timeout: PositiveSeconds = 5.0
     patience: Seconds = 30.0
     consistent_reads: bool = True
+    read_keys_max: Count = READ_KEYS_MAX
     transport: Literal["aiobotocore", "lean"] = "aiobotocore"
     writer: WriterSettings = WriterSettings()
     cache: Cache = Cache()
@@ -235,6 +238,18 @@ def _relations(settings: Settings) -> Iterator[Broken]:
             ("request_timeout", "request_life"),
             f"request_timeout ({settings.request_timeout:g} s) must not exceed request_life "
             f"({life:g} s): a request could then still arrive after settle takes it for dead",
+        )
+    if settings.cache.incremental and len(regions) > 1:
+        yield Broken(
+            ("cache.incremental", "regions"),
+            f"cache.incremental is for a table of one region, not of {len(regions)}: an entry of "
+            "another region may arrive at any age, and would not be read",
+        )
+    if settings.cache.incremental and not settings.consistent_reads:
+        yield Broken(
+            ("cache.incremental", "consistent_reads"),
+            "cache.incremental needs consistent_reads: an entry that a read missed would be missed "
+            "for as long as the net change stays as it is",
         )
     if settings.patience > horizon:
         yield Broken(

@@ -34,6 +34,8 @@ FOLD_MAX_LIMIT = 25_000
 """The largest `fold_max`: its packed ids and the rest stay under the limit of an item."""
 SHARDS_MAX = 100
 """The most shards of a counter: a total costs at least one query for each of them."""
+READ_KEYS_MAX = 50_000
+"""The default of `read_keys_max`: sort keys and amounts of about 10 MB."""
 SCAN_SEGMENTS_MAX = 1_000
 """The most segments of the compactor's scan: each is a request in flight and a cursor to keep."""
 
@@ -108,11 +110,21 @@ class Region(_Group):
 
 
 class Cache(_Group):
-    """How long a total may be kept, and how many."""
+    """How long a total may be kept, and how many.
+
+    With `incremental`, a total is read anew only from the age of `settle` on: what is older is a
+    sum that is kept as long as the net change stays as it is, and read whole when that changes.
+    The same only where no entry can appear any more under an older id, which is assumed of a table
+    that has a single region, is written by the ledger alone (no other tool, no restored items, no
+    entry deleted by hand), and is read strongly consistent: a write is signed within
+    `retry_horizon` and lands within `request_life`, both shorter than `settle`. From another region
+    an entry may arrive at any age, and nothing in the table tells that none is under way.
+    """
 
     max_age: Seconds = 1.0
     counters_max: Count = 10_000
     stale_max: Seconds = 0.0
+    incremental: bool = False
 
 
 class WriterSettings(_Group):

@@ -22,6 +22,9 @@ from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, NetChange, net_of, number_of
 from ledger.core.errors import LedgerError
 
+ATTRIBUTES = ("sk", "change", "count", "merged", "version", "until", "home", "digest")
+"""All that a total rests on, of entries and of net changes: the rest need not be read."""
+
 Amount = TypeVar("Amount", str, Decimal)
 Stamp = tuple[int, str] | None
 """Generation and version of a net, None for no net: another at each write of it."""
@@ -44,18 +47,21 @@ class Subtotal:
 class Collection:
     """What one region shows of one collection: entries by sort key, and the net change.
 
-    `below` is the sum of entries that are not among these any more, or were read earlier.
+    `below` is the sum of entries that are not among these any more, or were read earlier;
+    `partition` is the collection's key, for items that were read without it (`ATTRIBUTES`).
     """
 
-    __slots__ = ("_parsed", "_texts", "below", "net")
+    __slots__ = ("_parsed", "_partition", "_texts", "below", "net")
 
     def __init__(
         self,
         entries: dict[str, Decimal] | None = None,
         net: NetChange | None = None,
         *,
+        partition: str = "",
         below: Subtotal | None = None,
     ) -> None:
+        self._partition = partition
         self.net = net
         self.below = below
         self._parsed = {} if entries is None else entries
@@ -99,12 +105,15 @@ class Collection:
             if sort_key.startswith(keys.NET_PREFIX):
                 self._take_net(item)
             elif "change" in item or ids.parse(sort_key) is not None:
-                entries[sort_key] = number_of(item, "change")
+                entries[sort_key] = number_of(self._whole(item), "change")
 
     def _take_net(self, item: Item) -> None:
-        net = net_of(item)
+        net = net_of(self._whole(item))
         if self.net is None or net.generation > self.net.generation:
             self.net = net
+
+    def _whole(self, item: Item) -> Item:
+        return item if "pk" in item else {**item, "pk": {"S": self._partition}}
 
     @property
     def is_sound(self) -> bool:

@@ -123,13 +123,23 @@ class SimStore:
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Read one page of a partition, as it is, or as it was a moment ago."""
 
         def serve() -> Page:
             source = self._source(partition, consistent=consistent)
-            return done(source.query(partition, after=after, first=first, last=last, limit=limit))
+            return done(
+                source.query(
+                    partition,
+                    after=after,
+                    first=first,
+                    last=last,
+                    attributes=attributes,
+                    limit=limit,
+                )
+            )
 
         await self._process.begin(WORK_STEPS if after else 1)
         return await self._request(serve, None)

@@ -19,13 +19,14 @@ from compactor import job, passes, plan, views
 from compactor.apply import Done
 from compactor.plan import Observation, Plan, Rules
 from compactor.views import Observed
-from ledger import planning, reader, writer
+from ledger import planning, reading, writer
 from ledger.clock import Clock
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Entry, NetChange, net_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.planning import Planned
+from ledger.reading import CollectionRead, Progress
 from ledger.settings import Settings
 from ledger.sim.run import Result, run_seed
 from ledger.store.port import Absent, Action, Applied, Check, Delete, Put, Store, Unknown, Update
@@ -34,7 +35,7 @@ from ledger.writer import Writer
 
 Patch = tuple[Any, str, Any]
 _decide, _apply, _rules_of = plan.decide, applying.apply, passes.rules_of
-_candidates, _read_once = plan._candidates, reader._read_once  # noqa: SLF001
+_candidates, _read_once = plan._candidates, reading._read_once  # noqa: SLF001
 _SINGLE_TRIES_MAX = 8
 
 
@@ -215,11 +216,11 @@ def _any_region_candidates(
 
 
 async def _read_on(
-    store: Store, partition: str, clock: Clock, read_max: float, *, consistent: bool
-) -> reader.CollectionRead | None:
+    store: Store, progress: Progress, clock: Clock, read_max: float, *, consistent: bool
+) -> CollectionRead | None:
     """Read every page, however long it takes."""
     del read_max
-    return await _read_once(store, partition, clock, math.inf, consistent=consistent)
+    return await _read_once(store, progress, clock, math.inf, consistent=consistent)
 
 
 def _no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
@@ -266,7 +267,7 @@ TWINS: Mapping[str, Twin] = {
         Twin("no-version", ((passes, "apply", _unconditional_apply),), 80),
         Twin("no-hold", ((passes.Pass, "__init__", _no_hold(passes.Pass.__init__)),), 20),
         Twin("any-region", ((plan, "_candidates", _any_region_candidates),), 60),
-        Twin("no-read-max", ((reader, "_read_once", _read_on),), 24),
+        Twin("no-read-max", ((reading, "_read_once", _read_on),), 24),
         Twin(
             "no-horizon",
             (

@@ -102,6 +102,7 @@ class DynamoStore:
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Read one page of a partition in ascending order."""
@@ -112,6 +113,7 @@ class DynamoStore:
             after=after,
             first=first,
             last=last,
+            attributes=attributes,
             limit=limit,
         )
         return _page(await self._attempts.read("query", request), self.region)

@@ -211,13 +211,20 @@ class FaultyStore:
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Read one page of a partition, or go wrong."""
 
         async def send() -> Page:
             return await self._inner.query(
-                partition, consistent=consistent, after=after, first=first, last=last, limit=limit
+                partition,
+                consistent=consistent,
+                after=after,
+                first=first,
+                last=last,
+                attributes=attributes,
+                limit=limit,
             )
 
         return await self._face(self._decided("query", 1), send)

@@ -5,7 +5,7 @@ stand on. The conformance suite that every other store passes holds for it too. 
 make a page, so that paging is exercised with few items.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from zlib import crc32
 
@@ -108,6 +108,7 @@ class MemoryStore:
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Read one page of a partition in ascending order."""
@@ -123,7 +124,7 @@ class MemoryStore:
             key=str.encode,
         )
         bound = min(limit or self.page_items_max, self.page_items_max)
-        page = [items[key] for key in wanted[:bound]]
+        page = _projected((items[key] for key in wanted[:bound]), attributes)
         more = len(wanted) > bound
         return Page(page, after=(partition, wanted[bound - 1]) if more else None)
 
@@ -147,11 +148,9 @@ class MemoryStore:
             last = (crc32(after[0].encode()), *after)
             places = [place for place in places if place > last]
         bound = min(limit or self.page_items_max, self.page_items_max)
-        items = [self.table.partitions[place[1]][place[2]] for place in places[:bound]]
-        if attributes:
-            items = [{name: item[name] for name in attributes if name in item} for item in items]
+        items = (self.table.partitions[place[1]][place[2]] for place in places[:bound])
         more = len(places) > bound
-        return Page(items, after=places[bound - 1][1:] if more else None)
+        return Page(_projected(items, attributes), after=places[bound - 1][1:] if more else None)
 
     async def close(self) -> None:
         """Nothing to give back."""
@@ -169,6 +168,12 @@ class MemoryStore:
         for action, image in zip(actions, images, strict=True):
             self.table.set(action.key, image)
         return Applied(images[0] if isinstance(actions[0], Update) else None)
+
+
+def _projected(items: Iterable[Item], attributes: Sequence[str]) -> list[Item]:
+    if not attributes:
+        return list(items)
+    return [{name: item[name] for name in attributes if name in item} for item in items]
 
 
 def _image(action: Action, item: Item | None) -> Item | None:

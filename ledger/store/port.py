@@ -199,11 +199,13 @@ class Store(Protocol):
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Read one page of a partition in ascending order of sort keys.
 
-        `first` and `last` bound the sort keys, both included.
+        `first` and `last` bound the sort keys, both included. `attributes` names what comes back;
+        empty for everything.
         """
 
     async def scan(

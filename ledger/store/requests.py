@@ -134,6 +134,7 @@ def query_request(
     after: Key | None,
     first: str | None,
     last: str | None,
+    attributes: Sequence[str],
     limit: int | None,
 ) -> Request:
     """Return the request of one page of a Query; DynamoDB counts the units, cheaper than we do."""
@@ -152,6 +153,7 @@ def query_request(
         "KeyConditionExpression": " AND ".join(clauses),
         "ConsistentRead": consistent,
         "ReturnConsumedCapacity": "TOTAL",
+        **_projection(attributes, names),
     }
     return names.into(_paged(request, after, limit))
 
@@ -167,11 +169,23 @@ def scan_request(
 ) -> Request:
     """Return the request of one page of a Scan; with a projection DynamoDB counts the units."""
     names = _Names()
-    request: Request = {"TableName": table, "Segment": segment, "TotalSegments": segments}
-    if attributes:
-        request["ProjectionExpression"] = ", ".join(names.name(name) for name in attributes)
-        request["ReturnConsumedCapacity"] = "TOTAL"
+    request: Request = {
+        "TableName": table,
+        "Segment": segment,
+        "TotalSegments": segments,
+        **_projection(attributes, names),
+    }
     return names.into(_paged(request, after, limit))
+
+
+def _projection(attributes: Sequence[str], names: _Names) -> Request:
+    """Return what asks for some attributes only; the cost is then no longer seen in what comes."""
+    if not attributes:
+        return {}
+    return {
+        "ProjectionExpression": ", ".join(names.name(name) for name in attributes),
+        "ReturnConsumedCapacity": "TOTAL",
+    }
 
 
 def _paged(request: Request, after: Key | None, limit: int | None) -> Request:

@@ -1,5 +1,7 @@
 """What every store must do with reads of many items."""
 
+from typing import Any
+
 import pytest
 from conformance.store_items import ONE, fill, item, query_keys, query_pages, scan_items
 
@@ -74,6 +76,20 @@ class ReadsSuite:
         await store.write(Delete(("counter", "b")))
         rest = await store.query("counter", after=page.after)
         assert [key_of(found)[1] for found in rest.items] == ["c", "d"]
+
+    async def test_a_query_gives_the_attributes_that_were_named(self, store: Store) -> None:
+        """Only attributes that were named come back, where an item has them, on every page."""
+        bytes_ = {"B": b"\x00\xff"}
+        items = [item(("counter", "1"), change=ONE, note=bytes_), item(("counter", "2"))]
+        await fill(store, items)
+        for limit in (None, 1):
+            options: dict[str, Any] = {"attributes": ("sk", "note"), "limit": limit}
+            page = await store.query("counter", first="0", **options)
+            found = list(page.items)
+            if page.after is not None:
+                assert page.after == ("counter", "1")
+                found += (await store.query("counter", after=page.after, **options)).items
+            assert found == [{"sk": {"S": "1"}, "note": bytes_}, {"sk": {"S": "2"}}]
 
     async def test_a_query_sees_what_was_just_written(self, store: Store) -> None:
         """A consistent query shows every write that was acknowledged before it."""

@@ -327,13 +327,14 @@ async def test_transactions(
 async def test_queries(
     meters: Meters, many: list[dict[str, AttributeValue]], *, consistent: bool
 ) -> None:
-    """A page costs the sum of its items' sizes, rounded once."""
+    """A page costs the sum of its items' sizes, rounded once, whatever of them comes back."""
     partition = new_key()[0]
     await fill(meters.store, [item(one, (partition, f"{n}")) for n, one in enumerate(many)])
     meters.check()
-    page = await meters.store.query(partition, consistent=consistent)
-    assert (len(page.items), page.after) == (len(many), None)
-    meters.check()
+    for attributes in ((), ("sk",)):
+        page = await meters.store.query(partition, consistent=consistent, attributes=attributes)
+        assert (len(page.items), page.after) == (len(many), None)
+        meters.check()
 
 
 async def test_queries_of_several_pages(meters: Meters) -> None:

@@ -25,7 +25,7 @@ from ledger.core.entry import Entry, Item, Key, entry_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.ids import entry_id
 from ledger.leases.state import Held, LeaseRecord, lease_key, record_item
-from ledger.reader import read_collection
+from ledger.reading import read_collection
 from ledger.store.port import Absent, Check, Put, Store
 
 PARTITION = "counter"

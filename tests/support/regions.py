@@ -146,12 +146,19 @@ class ReplicatingStore(MemoryStore):
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Read one page, after whatever happens in between."""
         await self._regions.between()
         return await super().query(
-            partition, consistent=consistent, after=after, first=first, last=last, limit=limit
+            partition,
+            consistent=consistent,
+            after=after,
+            first=first,
+            last=last,
+            attributes=attributes,
+            limit=limit,
         )
 
     def _apply(self, actions: Sequence[Action]) -> Outcome:

@@ -1,5 +1,6 @@
 """A counter's entries one by one: their order, their bounds, their pages."""
 
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -32,6 +33,7 @@ class StrictStore(MemoryStore):
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Read one page; BETWEEN wants its bounds in order, and no key value may be empty."""
@@ -39,7 +41,13 @@ class StrictStore(MemoryStore):
         if "" in {first, last} or (first is not None and last is not None and first > last):
             raise RequestRefused(f"ValidationException: BETWEEN {first!r} AND {last!r}")
         return await super().query(
-            partition, consistent=consistent, after=after, first=first, last=last, limit=limit
+            partition,
+            consistent=consistent,
+            after=after,
+            first=first,
+            last=last,
+            attributes=attributes,
+            limit=limit,
         )
 
 

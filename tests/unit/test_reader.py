@@ -14,7 +14,8 @@ from ledger.core.entry import Entry, Item, Key, entry_item
 from ledger.core.errors import AmountOverflow, DamagedItem, ReadTooSlow, Throttled, Unreachable
 from ledger.core.ids import EntryId
 from ledger.metrics import Metrics
-from ledger.reader import RESTARTS_MAX, Reader, read_collection
+from ledger.reader import Reader
+from ledger.reading import RESTARTS_MAX, read_collection
 from ledger.store.faults import Fault, FaultyStore, InOrder, Raises, Slow
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Page, Store
@@ -68,6 +69,7 @@ class RacingStore(MemoryStore):
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Let the next step happen, then read."""
@@ -76,7 +78,13 @@ class RacingStore(MemoryStore):
             step()
         self.consistent.append(consistent)
         return await super().query(
-            partition, consistent=consistent, after=after, first=first, last=last, limit=limit
+            partition,
+            consistent=consistent,
+            after=after,
+            first=first,
+            last=last,
+            attributes=attributes,
+            limit=limit,
         )
 
 

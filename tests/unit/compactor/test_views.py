@@ -1,6 +1,6 @@
 """Observing: the order of reads, whole collections, and what is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import pytest
@@ -40,12 +40,19 @@ class Recording(MemoryStore):
         after: Key | None = None,
         first: str | None = None,
         last: str | None = None,
+        attributes: Sequence[str] = (),
         limit: int | None = None,
     ) -> Page:
         """Read one page."""
         self.requests.append((self.region, "net" if first else "page", consistent))
         return await super().query(
-            partition, consistent=consistent, after=after, first=first, last=last, limit=limit
+            partition,
+            consistent=consistent,
+            after=after,
+            first=first,
+            last=last,
+            attributes=attributes,
+            limit=limit,
         )
 
 

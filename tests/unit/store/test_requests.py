@@ -118,7 +118,14 @@ def test_batch_and_what_it_leaves() -> None:
 def test_query(first: str | None, last: str | None, clause: str, values: dict[str, Any]) -> None:
     """A query bounds its sort keys in the key condition, both bounds included."""
     request = query_request(
-        "c", "t", consistent=True, after=("c", "s"), first=first, last=last, limit=5
+        "c",
+        "t",
+        consistent=True,
+        after=("c", "s"),
+        first=first,
+        last=last,
+        attributes=(),
+        limit=5,
     )
 
     assert request["KeyConditionExpression"] == f"#0 = :0{clause}"
@@ -128,6 +135,24 @@ def test_query(first: str | None, last: str | None, clause: str, values: dict[st
     assert request["ExclusiveStartKey"] == KEY
     assert (request["Limit"], request["ConsistentRead"]) == (5, True)
     assert request["ReturnConsumedCapacity"] == "TOTAL"
+
+
+def test_query_of_some_attributes() -> None:
+    """A projection names what comes back."""
+    request = query_request(
+        "c",
+        "t",
+        consistent=False,
+        after=None,
+        first="a",
+        last=None,
+        attributes=("sk", "n"),
+        limit=None,
+    )
+
+    assert request["ProjectionExpression"] == "#2, #3"
+    names = {"#0": "pk", "#1": "sk", "#2": "sk", "#3": "n"}
+    assert request["ExpressionAttributeNames"] == names
 
 
 def test_scan() -> None:
