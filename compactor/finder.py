@@ -6,7 +6,7 @@ so it is judged when the next begins; one that is cut by the end of a run counts
 rest of it is not known.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -66,11 +66,12 @@ class Summary:
 class Cursor:
     """Where each segment of a round stands: the last key read, or None when it is finished.
 
-    A segment that is not named has not begun.
+    A segment that is not named has not begun. `began` is when the round did, if that is known.
     """
 
     segments: int
     places: Mapping[int, Key | None]
+    began: datetime | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -117,7 +118,7 @@ class Finder:
             StoreError: the home region cannot be scanned.
         """
         if cursor is None or cursor.segments != self._segments or cursor.is_finished:
-            cursor = Cursor(self._segments, {})
+            cursor = Cursor(self._segments, {}, self._now)
         places = dict(cursor.places)
         jobs = [
             partial(self._segment, segment, places)
@@ -125,7 +126,7 @@ class Finder:
             if places.get(segment, ("", "")) is not None
         ]
         await run_all(jobs, at_once=self._segments)
-        self._found.cursor = Cursor(self._segments, places)
+        self._found.cursor = Cursor(self._segments, places, cursor.began)
         return self._found
 
     async def _segment(self, segment: int, places: dict[int, Key | None]) -> None:
@@ -162,6 +163,14 @@ class Finder:
             self._found.due.append(summary.partition)
 
 
+def is_search_due(cursor: Cursor | None, every: float, *, now: datetime) -> bool:
+    """Tell whether a round is to go on, or to begin, `every` seconds after the last one did."""
+    if cursor is None or not cursor.is_finished or cursor.began is None:
+        return True
+    # A round of the future was begun by a clock that has been set right since.
+    return not 0 <= (now - cursor.began).total_seconds() < every
+
+
 async def load_cursor(store: Store, name: str) -> Cursor | None:
     """Read where the last run stopped; None to begin a new round.
 
@@ -185,7 +194,10 @@ def _cursor_of(item: Item) -> Cursor:
         int(segment): None if "NULL" in place else (place["L"][0]["S"], place["L"][1]["S"])
         for segment, place in item["places"]["M"].items()
     }
-    return Cursor(int(item["segments"]["N"]), places)
+    began = datetime.fromisoformat(item["began"]["S"]) if "began" in item else None
+    if began is not None and began.tzinfo is None:
+        raise ValueError(f"{began} has no zone")
+    return Cursor(int(item["segments"]["N"]), places, began)
 
 
 def _is_place(key: Key | None) -> bool:
@@ -201,13 +213,10 @@ async def save_cursor(store: Store, name: str, cursor: Cursor) -> None:
         "segments": {"N": str(cursor.segments)},
         "places": {"M": places},
     }
+    if cursor.began is not None:
+        item["began"] = {"S": cursor.began.isoformat()}
     await store.write(Put(item))
 
 
 def _place(key: Key | None) -> dict[str, Any]:
     return {"NULL": True} if key is None else {"L": [{"S": key[0]}, {"S": key[1]}]}
-
-
-def windows(partitions: Sequence[str], size: int) -> list[Sequence[str]]:
-    """Cut the due partitions into windows that are observed together before one hold."""
-    return [partitions[start : start + size] for start in range(0, len(partitions), size)]

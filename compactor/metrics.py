@@ -60,6 +60,12 @@ class CompactorMetrics:
             "Item collections with enough settled entries to merge, as the last search saw them.",
             registry=registry,
         )
+        self.hints = Counter(
+            "compactor_hints_total",
+            "Hints that counters may need merging: read, left by the search, deleted as served.",
+            ("action",),
+            registry=registry,
+        )
         self.scan_pages = Counter(
             "compactor_scan_pages_total",
             "Pages that the search for collections has read.",
@@ -144,6 +150,11 @@ class CompactorMetrics:
     def scanned(self, pages: int = 1) -> None:
         """Note pages that the search has read."""
         self.scan_pages.inc(pages)
+
+    def hinted(self, action: str, hints: int) -> None:
+        """Note hints; `action` is "read", "left" or "deleted"."""
+        if hints:
+            self.hints.labels(action).inc(hints)
 
     def fold(self, outcome: str, *, merged: int = 0) -> None:
         """Note one transaction that puts a net change; `merged` entries if it was applied."""

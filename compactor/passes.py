@@ -2,25 +2,28 @@
 
 ::
 
-    find due collections ──> for each window: observe all ── hold ── act on all ──> next window
+    find due collections ──> each: observe and decide ── hold ── act ──> a hot one again
+
+Some workers share the work by an agenda, so the holds of many collections run side by side. What is
+to be done is decided at once, and only that is kept while it is held, not what was observed.
 
 Every step may be the last: a pass that is stopped, crashes or loses the lease leaves nothing to
 mend, since what it did is right by itself and the next pass begins by looking.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from random import Random
 
 import anyio
 
+from compactor.agenda import AGAIN_SECONDS, Agenda, Held, Visit, Wait
 from compactor.apply import Done, apply
-from compactor.finder import Finder, load_cursor, save_cursor, windows
 from compactor.metrics import CompactorMetrics
-from compactor.plan import Rules, decide, is_moved
+from compactor.plan import Plan, Rules, decide, is_moved
 from compactor.report import Report
+from compactor.search import Search
 from compactor.views import Observed, RegionUnreadable, check_home, observe
 from compactor.waiting import sleep_or_stop
 from ledger.clock import Clock
@@ -29,7 +32,6 @@ from ledger.core.errors import (
     DamagedItem,
     LeaseLost,
     LedgerError,
-    RequestRefused,
     StoreError,
 )
 from ledger.leases.lease import Lease
@@ -39,6 +41,7 @@ from ledger.store.port import Applied, Store
 from ledger.tasks import run_all
 
 _VERSION_BITS = 128
+_WAIT_SECONDS_MIN = 0.001
 log = logging.getLogger(__name__)
 
 
@@ -91,103 +94,126 @@ class Pass:
         """
         started = self._clock.monotonic()
         self._lease.check()  # also when nothing is due: who has lost it must not go on as leader
+        search = self._search()
         try:
             await check_home(self._stores, self._settings.compactor.name, home=self._settings.home)
-            for window in windows(await self._find(), self._settings.compactor.window):
-                if self._stop.is_set():
-                    self._report.is_whole = False
-                    break
-                await self._window(window)
+            due = await search.run(self._report)
+            self._searched()
+            await self._visit_all(due, search)
         except RegionUnreadable as error:
             self._unreadable(error)
+        await search.drop_served()
+        self._searched()
         self._report.seconds = self._clock.monotonic() - started
         self._count()
         return self._report
 
-    async def _find(self) -> list[str]:
-        compactor = self._settings.compactor
-        finder = Finder(
+    def _search(self) -> Search:
+        return Search(
             self._home,
+            settings=self._settings,
             rules=self._rules,
             now=self._clock.now(),
-            segments=compactor.scan_segments,
-            pages_max=compactor.scan_pages_max,
+            metrics=self._metrics,
             stop=self._stop,
         )
-        before = await load_cursor(self._home, compactor.name)
-        try:
-            found = await finder.find(before)
-        except RequestRefused:
-            # A place in a damaged cursor can be a key that DynamoDB refuses: begin a new round.
-            if before is None:
-                raise
-            before, found = None, await finder.find(None)
-        if not found.cursor.is_finished or (before is not None and not before.is_finished):
-            await save_cursor(self._home, compactor.name, found.cursor)
+
+    def _searched(self) -> None:
         report = self._report
-        report.backlog, report.due = found.backlog_entries, len(found.due)
-        report.pages, report.is_whole = found.pages, found.cursor.is_finished
-        self._metrics.scanned(found.pages)
         self._metrics.searched(backlog_entries=report.backlog, due_collections=report.due)
-        return found.due
 
-    async def _window(self, partitions: Sequence[str]) -> None:
-        """Observe some collections, hold, and act on all of them."""
-        at_once = self._settings.compactor.parallel
-        jobs = [partial(self._observe, partition) for partition in partitions]
-        seen = [one for one in await run_all(jobs, at_once=at_once) if one is not None]
-        self._report.collections += len(seen)
-        if not seen:
-            return
-        hold_ends = max(one.at for one in seen) + self._settings.hold
-        await sleep_or_stop(self._clock, hold_ends - self._clock.monotonic(), self._stop)
-        await run_all([partial(self._act, one) for one in seen], at_once=at_once)
-
-    async def _observe(self, partition: str) -> Observed | None:
-        if self._stop.is_set():
+    async def _visit_all(self, due: list[str], search: Search) -> None:
+        """Visit every collection that is due, by workers that share an agenda."""
+        compactor = self._settings.compactor
+        agenda = Agenda(due, held_max=compactor.window, visits_max=compactor.visits_max)
+        workers = min(compactor.parallel, len(due))
+        await run_all([lambda: self._work(agenda, search)] * workers, at_once=workers)
+        if not agenda.is_over:
             self._report.is_whole = False
-            return None
+
+    async def _work(self, agenda: Agenda, search: Search) -> None:
+        """Do step after step until there is none left for this worker, or told to stop."""
+        while not self._stop.is_set():
+            now = self._clock.monotonic()
+            match agenda.next_step(now):
+                case Wait(until):
+                    # Never nothing: what is left of a wait can be too little to move a clock.
+                    seconds = max(until - now, _WAIT_SECONDS_MIN)
+                    await sleep_or_stop(self._clock, seconds, self._stop)
+                case Visit() as visit:
+                    await self._look(visit, agenda, search)
+                case Held() as held:
+                    await self._act(held, agenda, search)
+                case None:
+                    return
+
+    async def _look(self, visit: Visit, agenda: Agenda, search: Search) -> None:
+        """Observe a collection, decide, and have it held until the observation is old enough."""
         try:
-            return await observe(
-                self._stores, partition, home=self._settings.home, clock=self._clock
+            observed = await observe(
+                self._stores, visit.partition, home=self._settings.home, clock=self._clock
             )
+            plan = self._decided(observed)
         except DamagedItem as error:
             self._problem(error)
-            return None
-
-    async def _act(self, observed: Observed) -> None:
-        """Decide and act, once the observation is `hold` seconds old and the lease still ours."""
-        # The sum, as the sleep was for it: the difference may be rounded to just under the hold.
-        if self._clock.monotonic() < observed.at + self._settings.hold:
-            self._report.is_whole = False  # stopped during the hold
+            agenda.looked(visit)
             return
-        self._lease.check()
+        if visit.number == 1:
+            self._report.collections += 1
+            self._report.backlog += 0 if self._report.searched else plan.backlog
+        if not plan.is_idle:
+            ripe_at = observed.at + self._settings.hold
+            net = observed.observation.net
+            agenda.hold(Held(visit, net, observed.sizes_for(plan), plan, ripe_at))
+            return
+        if plan.is_last:
+            search.book.finish(visit.partition)
+        is_late = visit.number > 1 and not plan.is_last  # what it did last has not arrived yet
+        agenda.looked(visit, again_at=self._again_at() if is_late else None)
+
+    def _decided(self, observed: Observed) -> Plan:
+        """Decide what to do with a collection.
+
+        Raises:
+            DamagedItem: the sum of its entries does not fit in 38 digits.
+        """
         observation = observed.observation
         target = self._rules.move_to
         self._report.unmoved += target is not None and not is_moved(observation, target)
         home = observation.net.home if observation.net else self._settings.home
         if home not in {self._settings.home, target}:
             self._problem(_foreign_home(observation.partition, home))
-            return
+            return Plan(waits="another home")
         version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
         try:
-            plan = decide(observation, self._rules, now=self._clock.now(), version=version)
+            return decide(observation, self._rules, now=self._clock.now(), version=version)
         except AmountOverflow as error:
-            self._problem(DamagedItem(f"counter {observation.partition!r}: {error}"))
-            return
+            raise DamagedItem(f"counter {observation.partition!r}: {error}") from None
+
+    async def _act(self, held: Held, agenda: Agenda, search: Search) -> None:
+        """Do what was decided, the observation being `hold` seconds old and the lease ours."""
+        self._lease.check()
+        visit, plan = held.visit, held.plan
         try:
             done = await apply(
                 self._home,
-                observation.partition,
-                observation.net,
+                visit.partition,
+                held.net,
                 plan,
                 fence=self._lease.fence(),
-                sizes=observed.sizes,
+                sizes=held.sizes,
             )
         except StoreError as error:
             self._problem(error)
+            agenda.acted(visit)
             return
         self._take(done, plan.folded)
+        if plan.is_last and done.is_folded:
+            search.book.finish(visit.partition)
+        agenda.acted(visit, again_at=self._again_at() if plan.is_cut else None)
+
+    def _again_at(self) -> float:
+        return self._clock.monotonic() + AGAIN_SECONDS
 
     def _take(self, done: Done, folded: int) -> None:
         self._report.deleted += done.deleted

@@ -57,13 +57,23 @@ class Observation:
 class Plan:
     """What to do: sort keys to delete, and a net to put in place of the one observed.
 
-    `folded` entries are new in the net; `waits` says in a word why nothing more is done.
+    `folded` entries are new in the net; `waits` says in a word why nothing more is done. `backlog`
+    entries could be folded, of which `is_cut` tells that more wait than there is room for.
+    `is_last` tells that, once this is done, nothing is left to do before other entries settle.
     """
 
     deletes: tuple[str, ...] = ()
     fold: NetChange | None = None
     folded: int = 0
     waits: str = ""
+    backlog: int = 0
+    is_cut: bool = False
+    is_last: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to be done."""
+        return not self.deletes and self.fold is None
 
 
 def decide(observation: Observation, rules: Rules, *, now: datetime, version: str) -> Plan:
@@ -83,16 +93,33 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     merged = net.merged if net else ()
     deletes = tuple(key for key in map(str, merged) if key in home.entries)
     gone = _gone(merged, observation.views)
-    candidates = _candidates(observation, rules, now=now, room=rules.fold_max - len(merged) + gone)
+    found = _candidates(observation, rules, now=now, room=len(home.entries))
+    candidates = found[: max(0, rules.fold_max - len(merged) + gone)]
+    backlog, is_cut = len(found), len(found) > len(candidates)
     if not is_worthwhile(
         settled=len(candidates), oldest=candidates[0] if candidates else None, rules=rules, now=now
     ):
         candidates = ()
     if not candidates and gone < rules.clean_min and not _moves(net, rules):
-        return Plan(deletes=deletes, waits="too few entries")
+        return Plan(
+            deletes=deletes,
+            waits="too few entries",
+            backlog=backlog,
+            is_cut=is_cut,
+            is_last=not deletes
+            and len(merged) < rules.clean_min
+            and not _is_waited_for(observation, rules, now=now),
+        )
     kept = tuple(one for one in merged if _visible_somewhere(str(one), observation.views))
     fold = _folded(net, kept, candidates, home, rules=rules, version=version)
-    return Plan(deletes=deletes, fold=fold, folded=len(candidates))
+    return Plan(
+        deletes=deletes,
+        fold=fold,
+        folded=len(candidates),
+        backlog=backlog,
+        is_cut=is_cut,
+        is_last=not fold.merged and not _is_waited_for(observation, rules, now=now),
+    )
 
 
 def is_committed(observation: Observation) -> bool:
@@ -133,6 +160,17 @@ def _visible_somewhere(key: str, views: Mapping[str, Collection]) -> bool:
 
 def _gone(merged: tuple[EntryId, ...], views: Mapping[str, Collection]) -> int:
     return sum(not _visible_somewhere(str(one), views) for one in merged)
+
+
+def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> bool:
+    """Tell whether the settled entries that any region shows would be worth a fold."""
+    merged = set(observation.net.merged) if observation.net else set()
+    shown = {key for view in observation.views.values() for key in view.entries}
+    found = [one for key in shown if (one := ids.parse(key)) is not None and one not in merged]
+    settled = [one for one in found if is_older(one, rules.settle, now=now)]
+    return is_worthwhile(
+        settled=len(settled), oldest=min(settled, default=None), rules=rules, now=now
+    )
 
 
 def _candidates(

@@ -8,13 +8,15 @@ class Report:
     """One pass of the compactor.
 
     `led` is false when another instance holds the lease (`leader` names it) and nothing was done.
-    `collections` were observed, `folds` nets written, which count `merged` more entries; `deleted`
-    entries that a committed net counts were deleted; `lost_races` folds were rejected, or their
-    outcome is unknown. `backlog` entries were settled and not merged when the pass began, in `due`
-    collections, found in `pages` of the search. `problems` are errors of single collections,
-    which were left as they are; `unreadable` is a region that could not be read, so that merging
-    waits; `unmoved` collections are not handed over yet in a move of home. `is_whole` is false if
-    the pass was stopped, or its search was cut at `scan_pages_max`: the next one goes on.
+    `hints` counters were named by hints, read in `hint_pages`; `searched` tells whether the table
+    was searched as well, in `pages`. `due` collections were found so, `collections` of them were
+    observed, `folds` nets written, which count `merged` more entries; `deleted` entries that a
+    committed net counts were deleted; `lost_races` folds were rejected, or their outcome is
+    unknown. `backlog` entries were settled and not merged when the pass began, as the search saw
+    it, or without one the visits. `problems` are errors of single collections, which were left as
+    they are; `unreadable` is a region that could not be read, so that merging waits; `unmoved`
+    collections are not handed over yet in a move of home. `is_whole` is false if the pass was
+    stopped, or its search was cut at `scan_pages_max`: the next one goes on.
     """
 
     led: bool = True
@@ -28,6 +30,9 @@ class Report:
     backlog: int = 0
     due: int = 0
     pages: int = 0
+    hints: int = 0
+    hint_pages: int = 0
+    searched: bool = False
     unmoved: int = 0
     unreadable: str = ""
     problems: list[str] = field(default_factory=list)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from compactor.plan import Observation
+from compactor.plan import Observation, Plan
 from ledger.clock import Clock
 from ledger.core import keys
 from ledger.core.capacity import item_size
@@ -42,6 +42,12 @@ class Observed:
     observation: Observation
     at: float
     sizes: Mapping[str, int]
+
+    def sizes_for(self, plan: Plan) -> dict[str, int]:
+        """Return the sizes of the items that a plan deletes or replaces."""
+        net = self.observation.net
+        touched = [*plan.deletes, *([keys.net_sort_key(net.generation)] if net else [])]
+        return {key: self.sizes[key] for key in touched if key in self.sizes}
 
 
 async def observe(

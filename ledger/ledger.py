@@ -17,6 +17,7 @@ from ledger.clock import Clock, SystemClock, system_random
 from ledger.core import keys
 from ledger.core.entry import Entry
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.hints import Hints
 from ledger.history import Bound, history
 from ledger.metrics import Metrics
 from ledger.planning import Change
@@ -115,7 +116,11 @@ class Ledger:
             metrics=self.metrics,
             tasks=tasks,
         )
-        return _Parts(store, writer, cache)
+        hints = Hints(
+            store, settings=self.settings, clock=self._clock, metrics=self.metrics, tasks=tasks
+        )
+        self._stack.push_async_callback(hints.close)
+        return _Parts(store, writer, cache, hints)
 
     async def __aexit__(
         self,
@@ -162,13 +167,14 @@ class Ledger:
             OutcomeUnknown: no answer within `patience`; see `retry`.
             StoreError: DynamoDB could not do it; nothing was written.
         """
+        parts = self._open_parts
         try:
-            return await self._open_parts.writer.record(
-                Change(counter, change, note, effective, key, at)
-            )
+            entry = await parts.writer.record(Change(counter, change, note, effective, key, at))
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise
+        parts.hints.wrote(entry)
+        return entry
 
     async def record_many(self, changes: Iterable[ChangeLike]) -> list[Entry]:
         """Record many changes, each on its own, in batches; all are checked before any is written.
@@ -180,8 +186,10 @@ class Ledger:
                 others are durable.
             And as `record`; a `StoreError` means that none was written.
         """
-        asked = _changes(changes)
-        return await self._counted(self._open_parts.writer.record_many(asked))
+        asked, parts = _changes(changes), self._open_parts
+        entries = await self._counted(parts.writer.record_many(asked))
+        parts.hints.wrote_all(entries)
+        return entries
 
     async def record_together(self, changes: Iterable[ChangeLike]) -> list[Entry]:
         """Record up to 100 changes in one transaction: all or none in this region.
@@ -192,8 +200,10 @@ class Ledger:
         Raises:
             As `record`.
         """
-        asked = _changes(changes)
-        return await self._counted(self._open_parts.writer.record_together(asked))
+        asked, parts = _changes(changes), self._open_parts
+        entries = await self._counted(parts.writer.record_together(asked))
+        parts.hints.wrote_all(entries)
+        return entries
 
     async def retry(self, entries: Sequence[Entry], *, together: bool = False) -> list[Entry]:
         """Write the entries of an `OutcomeUnknown` again, under the ids that they have.
@@ -203,7 +213,10 @@ class Ledger:
         Raises:
             As `record`; RetryHorizonPassed when it is too late to be sure.
         """
-        return await self._counted(self._open_parts.writer.retry(entries, together=together))
+        parts = self._open_parts
+        written = await self._counted(parts.writer.retry(entries, together=together))
+        parts.hints.wrote_all(written)
+        return written
 
     async def total(self, counter: str, *, max_age: float | None = None) -> Total:
         """Return the total of a counter, from the cache if it is young enough.
@@ -221,7 +234,10 @@ class Ledger:
         checked = keys.checked_counter(counter)
         if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):
             raise InvalidInput(f"max_age {max_age!r} is not 0 or more seconds")
-        return await self._counted(self._open_parts.cache.total(checked, max_age))
+        parts = self._open_parts
+        total = await self._counted(parts.cache.total(checked, max_age))
+        parts.hints.read(total)
+        return total
 
     async def history(
         self, counter: str, *, after: Bound = None, before: Bound = None
@@ -267,10 +283,11 @@ class Ledger:
 class _Parts:
     """What an open ledger is made of."""
 
-    def __init__(self, store: Store, writer: Writer, cache: TotalCache) -> None:
+    def __init__(self, store: Store, writer: Writer, cache: TotalCache, hints: Hints) -> None:
         self.store = store
         self.writer = writer
         self.cache = cache
+        self.hints = hints
 
 
 def _changes(asked: Iterable[ChangeLike]) -> list[Change]:

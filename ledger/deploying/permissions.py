@@ -4,8 +4,9 @@ Three things narrow a role. **Actions**: only those that its code calls; a test 
 and compares. **Regions**: compactor and importer write through the home region only, so elsewhere
 they hold no write at all. **Partition keys**: the lease, the markers of imports and the cursor of
 the compactor's search have partition keys of their own (`~lease`, `~import`, `~scan`), so no writer
-can touch them. The net change shares its partition key with its entries, so IAM cannot tell the
-two apart: its version condition guards it.
+can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes nothing
+else. The net change shares its partition key with its entries, so IAM cannot tell the two apart:
+its version condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys).
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import IMPORT_PARTITION, LEASE_PARTITION, SCAN_PARTITION
 from ledger.deploying.rendering import FORMAT_VERSION, ref, sub
 from ledger.deploying.table import home_first
@@ -65,7 +67,10 @@ _RESERVED = (LEASE_PARTITION, IMPORT_PARTITION, SCAN_PARTITION)
 
 _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.WRITER: (Grant("WriteEntries", ("PutItem", "BatchWriteItem"), never_keys=_RESERVED),),
-    Role.READER: (Grant("ReadCollections", ("Query",)),),
+    Role.READER: (
+        Grant("ReadCollections", ("Query",)),
+        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+    ),
     Role.COMPACTOR: (
         Grant("ObserveEveryRegion", ("GetItem", "Query")),
         Grant("FindCollections", ("Scan",), Where.HOME),

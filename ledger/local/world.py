@@ -129,14 +129,18 @@ class LocalGlobalTable:
         Raises:
             SettingsError: an override breaks a rule.
         """
-        given = {
+        given: dict[str, Any] = {
             "table": self.table,
             "home": self.regions[0],
             "regions": {
                 region: {"endpoint": endpoint} for region, endpoint in self.endpoints.items()
             },
+            "compactor": {},
             **overrides,
         }
+        if isinstance(given["compactor"], Mapping):
+            # A table this small is searched in each pass, so nothing has to wait for a hint.
+            given["compactor"] = {"scan_every": 0, **given["compactor"]}
         return Settings(**{**_fitting_durations(overrides), **given})
 
     def pause(self, source: str, target: str) -> None:

@@ -79,14 +79,17 @@ async def _live(scene: Scene, *, is_traced: bool) -> Result:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep metrics and logs short: looks at the replication lag cost steps, faults are expected."""
-    log = logging.getLogger("compactor.passes")
+    logs = [logging.getLogger(name) for name in ("compactor.passes", "compactor.search")]
     before = lag.FIRST_WAIT_SECONDS, lag.LONGEST_WAIT_SECONDS
     lag.FIRST_WAIT_SECONDS = lag.LONGEST_WAIT_SECONDS = _LAG_LOOK_SECONDS
-    was_disabled, log.disabled = log.disabled, True
+    were_disabled = [log.disabled for log in logs]
+    for log in logs:
+        log.disabled = True
     try:
         yield
     finally:
-        log.disabled = was_disabled
+        for log, was_disabled in zip(logs, were_disabled, strict=True):
+            log.disabled = was_disabled
         lag.FIRST_WAIT_SECONDS, lag.LONGEST_WAIT_SECONDS = before
 
 

@@ -95,7 +95,7 @@ def draw(seed: int) -> Scene:
         seed=seed,
         focus=focus.name,
         regions=regions,
-        settings=_settings(chance, sharing, focus, regions),
+        settings=_settings(chance, sharing, stream(seed, "finding"), focus, regions),
         span=span,
         busy=busy,
         acts=_crowded(sharing, _acts(chance, focus, regions, busy)),
@@ -124,7 +124,9 @@ def draw(seed: int) -> Scene:
     )
 
 
-def _settings(chance: Random, sharing: Random, focus: Focus, regions: tuple[str, ...]) -> Settings:
+def _settings(
+    chance: Random, sharing: Random, finding: Random, focus: Focus, regions: tuple[str, ...]
+) -> Settings:
     return Settings(
         home=regions[0],
         regions={name: {} for name in regions},
@@ -138,6 +140,8 @@ def _settings(chance: Random, sharing: Random, focus: Focus, regions: tuple[str,
             "fold_age": chance.choice((900.0, 1500.0)),
             "clean_min": chance.choice(focus.clean_min),
             "scan_segments": 1,
+            "scan_every": finding.choice((0.0, 0.0, 60.0, 1800.0)),
+            "hint_every": finding.choice((1, 1, 3)),
         },
         shards={"counter-2": chance.choice((1, 2))},
         writer={

@@ -36,6 +36,7 @@ def compactor_settings(*, home: str = HOME, **overrides: Any) -> Settings:
         "fold_min": 3,
         "clean_min": 2,
         "fold_age": 10_000,
+        "scan_every": 0,
         **overrides,
     }
     return Settings(

@@ -17,7 +17,7 @@ LEDGER_NAMES = {
     "ledger_cache_misses_total", "ledger_cache_shared_total", "ledger_cache_age_seconds",
     "ledger_cache_counters", "ledger_read_duration_seconds", "ledger_read_pages",
     "ledger_read_restarts_total", "ledger_consumed_units_total", "ledger_retries_total",
-    "ledger_errors_total",
+    "ledger_errors_total", "ledger_hints_total",
 }  # fmt: skip
 COMPACTOR_NAMES = {
     "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",
@@ -25,7 +25,7 @@ COMPACTOR_NAMES = {
     "compactor_entries_merged_total", "compactor_entries_deleted_total",
     "compactor_pass_duration_seconds", "compactor_passes_total",
     "compactor_last_success_timestamp_seconds", "compactor_region_unreadable_total",
-    "compactor_scan_pages_total", "compactor_errors_total",
+    "compactor_scan_pages_total", "compactor_errors_total", "compactor_hints_total",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.ledgers import START, net
 from support.regions import HOME
 
-from compactor.finder import Cursor, Finder, Found, load_cursor, save_cursor, windows
+from compactor.finder import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
 from compactor.plan import Observation, Rules, decide
 from ledger.core.entry import Item, Key
 from ledger.core.fold import collect
@@ -119,7 +119,9 @@ async def test_damaged_net_is_due(damage: dict[str, Any]) -> None:
 
 async def test_own_items_are_no_collections() -> None:
     """Leases, markers, cursors and unknown reserved partitions are passed over; shards are not."""
-    own = [entry(key, one) for key in ("~lease", "~import", "~scan", "~x~y") for one in OLD]
+    own = [
+        entry(key, one) for key in ("~lease", "~import", "~scan", "~hint-0", "~x~y") for one in OLD
+    ]
     shard = [entry("~2~counter", one) for one in OLD]
     found = await found_in(store_of(*own, *shard))
     assert found.due == ["~2~counter"]
@@ -222,13 +224,48 @@ async def test_cursor_round_trip(seed: int) -> None:
         if draw.random() < 0.8
     }
     store = store_of()
-    await save_cursor(store, "compactor", Cursor(segments, places))
-    assert await load_cursor(store, "compactor") == Cursor(segments, places)
+    cursor = Cursor(segments, places, began=draw.choice((None, NOW)))
+    await save_cursor(store, "compactor", cursor)
+    assert await load_cursor(store, "compactor") == cursor
 
 
 async def test_no_cursor() -> None:
     """Without a cursor a new round begins."""
     assert await load_cursor(store_of(), "compactor") is None
+
+
+FINISHED: dict[int, Key | None] = {0: None}
+HALF_WAY: dict[int, Key | None] = {0: ("c1", "x")}
+
+
+@pytest.mark.parametrize(
+    ("cursor", "due"),
+    [
+        (None, True),
+        (Cursor(1, FINISHED), True),
+        (Cursor(1, HALF_WAY, NOW), True),
+        (Cursor(2, FINISHED, NOW), True),
+        (Cursor(1, FINISHED, NOW - timedelta(seconds=59)), False),
+        (Cursor(1, FINISHED, NOW - timedelta(seconds=60)), True),
+        (Cursor(1, FINISHED, NOW + timedelta(seconds=1)), True),
+    ],
+)
+def test_when_a_search_is_due(cursor: Cursor | None, *, due: bool) -> None:
+    """A round goes on until it is finished, and a new one begins so long after the last began."""
+    assert is_search_due(cursor, 60.0, now=NOW) == due
+    assert is_search_due(cursor, 0.0, now=NOW)
+
+
+async def test_a_round_keeps_when_it_began() -> None:
+    """The cursor tells when its round began, through all the runs that it takes."""
+    store = store_of(*many(4), page_items_max=3)
+    first = (await found_in(store, pages_max=1)).cursor
+    assert first.began == NOW
+    earlier = replace(first, began=NOW - timedelta(seconds=5))
+    assert (await found_in(store, cursor=earlier)).cursor.began == earlier.began
+    done = (await found_in(store, cursor=earlier)).cursor
+    assert done.is_finished
+    assert (await found_in(store, cursor=replace(done, began=None))).cursor.began == NOW
 
 
 PLACE = {"L": [{"S": "c1"}, {"S": "x"}]}
@@ -253,6 +290,13 @@ DAMAGES: Mapping[str, dict[str, Any]] = {
         "segments": {"N": "2"},
         "places": {"M": {"0": {"L": [{"N": "1"}, {"N": "2"}]}}},
     },
+    "beginning no time": {"segments": {"N": "1"}, "places": {"M": {}}, "began": {"S": "yesterday"}},
+    "beginning without a zone": {
+        "segments": {"N": "1"},
+        "places": {"M": {}},
+        "began": {"S": "2026-11-21T00:00:00"},
+    },
+    "beginning no text": {"segments": {"N": "1"}, "places": {"M": {}}, "began": {"N": "1"}},
     "place empty": {
         "segments": {"N": "2"},
         "places": {"M": {"0": {"L": [{"S": ""}, {"S": ""}]}}},
@@ -269,14 +313,3 @@ async def test_damaged_cursor(name: str) -> None:
     cursor = await load_cursor(store, "compactor")
     assert cursor is None
     assert len((await found_in(store, cursor=cursor, segments=2)).due) == 6
-
-
-@pytest.mark.parametrize(
-    ("count", "size", "expected"), [(0, 2, []), (1, 2, [1]), (4, 2, [2, 2]), (5, 2, [2, 2, 1])]
-)
-def test_windows(count: int, size: int, expected: list[int]) -> None:
-    """Due partitions are cut into windows of a size, none lost."""
-    partitions = [f"c{number}" for number in range(count)]
-    cut = windows(partitions, size)
-    assert [len(window) for window in cut] == expected
-    assert [one for window in cut for one in window] == partitions

@@ -67,7 +67,9 @@ def fold_of(observation: Observation, rules: Rules = RULES) -> NetChange:
 def test_first_net() -> None:
     """A first fold makes the net of what every region shows, under a version and a home."""
     assert plan_of(everywhere(B, A)) == Plan(
-        fold=NetChange(Decimal(2), 2, (A, B), "v2", str(B), HOME, generation=1), folded=2
+        fold=NetChange(Decimal(2), 2, (A, B), "v2", str(B), HOME, generation=1),
+        folded=2,
+        backlog=2,
     )
 
 
@@ -282,7 +284,7 @@ def test_move_waits_for_commitment() -> None:
 
 def test_move_makes_no_empty_net() -> None:
     """In a move a collection without a net gets one only if it is worthwhile."""
-    assert plan_of(everywhere(A), MOVING) == Plan(waits="too few entries")
+    assert plan_of(everywhere(A), MOVING) == Plan(waits="too few entries", backlog=1, is_last=True)
     assert fold_of(everywhere(*OLD), MOVING).home == WEST
 
 

@@ -56,7 +56,16 @@ SETTINGS = Settings(
     read_max=0.01,
     hold=0.02,
     # One page per pass, so that the search goes on over several and keeps its place.
-    compactor={"fold_min": 1, "clean_min": 1, "lease": 5, "heartbeat": 0.01, "scan_pages_max": 1},
+    # Every entry leaves a hint, and so does a reader of one that is not merged for long.
+    compactor={
+        "fold_min": 1,
+        "clean_min": 1,
+        "lease": 5,
+        "heartbeat": 0.01,
+        "scan_pages_max": 1,
+        "hint_every": 1,
+        "scan_every": 0.05,
+    },
 )
 ACTIONS: Mapping[type[Action], str] = {
     Put: "PutItem",
@@ -226,7 +235,13 @@ async def write_all(store: _RecordingStore) -> None:
 async def read_all(store: _RecordingStore) -> None:
     """Read in every way that a caller has."""
     async with Ledger(SETTINGS, region=store.region, store=store) as ledger:
-        await ledger.total("customer1-balance", max_age=0)
+
+        async def has_left_a_hint() -> bool:
+            await SystemClock().sleep(SETTINGS.settle)
+            await ledger.total("customer1-balance", max_age=0)
+            return bool(ledger.metrics.hints.labels(store.region, "left")._value.get())
+
+        await until(has_left_a_hint)
         _ = [entry async for entry in ledger.history("customer1-balance")]
 
 
