@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ledger.bench.commands import bench
 from ledger.chaos.commands import chaos
 from ledger.command_line import Config, run
 from ledger.core import amounts
@@ -41,6 +42,7 @@ app.add_typer(table_app, name="table")
 app.add_typer(deploy_app, name="deploy")
 app.command("import")(import_file)
 app.command("demo")(demo)
+app.command("bench")(bench)
 app.command("chaos")(chaos)
 
 Region = Annotated[

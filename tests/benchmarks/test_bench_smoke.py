@@ -1,28 +1,81 @@
-"""The benchmark runs, and its figures that are no rates are what the design says."""
+"""`ledger bench` in small: every part runs, and what is no speed is what the design says."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
-import typer
-from benchmarks import bench_basics
+import pytest
 from typer.testing import CliRunner
 
+from ledger.bench import cases, report
+from ledger.cli import app
 
-def test_the_benchmark_in_small(tmp_path: Path) -> None:
-    """Every figure is there; a change costs little over 2 units, merged as usual over 3."""
-    app = typer.Typer()
-    app.command()(bench_basics.main)
-    path = tmp_path / "figures.json"
-    options = ["--seconds", "0.1", "--entries", "200", "--counters", "1", "--rounds", "1"]
-    options += ["--json", str(path)]
-    result = CliRunner().invoke(app, options, catch_exceptions=False, env={"COLUMNS": "160"})
+
+def bench(*options: str) -> str:
+    """Run the command as a user would; returns what it printed."""
+    result = CliRunner().invoke(
+        app, ["bench", "--quick", *options], catch_exceptions=False, env={"COLUMNS": "160"}
+    )
     assert result.exit_code == 0
-    figures = json.loads(path.read_text())["figures"]
-    assert len(figures) == 6
-    assert all(one["ours"] > 0 and one["baseline"] > 0 for one in figures)
-    for one in figures:
-        assert one["name"] in result.stdout
-    units = {one["unit"]: one for one in figures}
-    assert 2.0 < units["write units"]["ours"] < 2.4
-    assert units["write units"]["baseline"] > 3.0
-    assert units["read units"]["ours"] < units["read units"]["baseline"] / 2
+    return result.stdout
+
+
+def test_the_report(tmp_path: Path) -> None:
+    """The chosen cases are there with baseline, ratio, units and proof, as a table and as JSON."""
+    path = tmp_path / "figures.json"
+    shown = bench("--cases", "group commit, lean", "--cases", "total, lean", "--json", str(path))
+    found = report.read(path)
+    results = {one.name: one for one in found.results}
+    ours = results["group commit, lean"]
+    assert ours.baseline == cases.PUT
+    assert ours.figures is not None
+    assert 1 <= ours.figures.units_per_work < 1.1  # a few hints to the compactor
+    for one in results.values():
+        assert one.figures is not None
+        assert one.figures.work_per_second > 0
+        assert len(one.rounds) == 1
+        assert (one.times_baseline is None) == (one.baseline is None)
+    assert results["total, lean"].figures.requests_per_second > 0  # type: ignore[union-attr]
+    assert found.note in " ".join(shown.split())
+    assert json.loads(path.read_text())["version"] == report.VERSION
+
+
+def test_a_change_s_life(tmp_path: Path) -> None:
+    """A change costs little over 2 units in a region, merged as usual over 3; a total one read."""
+    path = tmp_path / "figures.json"
+    bench("--cases", "life", "--json", str(path))
+    results = {one.name: one for one in report.read(path).results}
+    ours, usual = results["life of a change"], results["merge in one transaction"]
+    assert ours.figures is not None
+    assert usual.figures is not None
+    assert 2.0 < ours.figures.units_per_work < 2.2
+    assert usual.figures.units_per_work > 3.0
+    assert ours.rounds[0].extra["merged_total_requests"] == 1
+    assert ours.rounds[0].extra["merged_total_read_units"] <= 3
+
+
+def test_what_fits_nothing_is_refused() -> None:
+    """A word that names no case is an error that names the groups."""
+    result = CliRunner().invoke(app, ["bench", "--cases", "speed of light"])
+    assert result.exit_code == 1
+    assert "groups are" in str(result.exception)
+
+
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib: the extra `bench`")
+def test_the_picture(tmp_path: Path) -> None:
+    """A picture of the bars is drawn."""
+    path = tmp_path / "figures.svg"
+    bench("--cases", "record, one caller", "--picture", str(path))
+    assert "record, one caller" in path.read_text()
+
+
+@pytest.mark.slow
+def test_curves_and_overload(tmp_path: Path) -> None:
+    """Every curve has its points, and an overload its samples of memory."""
+    path = tmp_path / "figures.json"
+    bench("--cases", "record_many", "--curves", "--overload", "--json", str(path))
+    found = report.read(path)
+    assert len(found.curves) == 6
+    assert all(len(curve.points) >= 2 for curve in found.curves)
+    assert found.overload is not None
+    assert len(found.overload.samples["MB"]) > 10

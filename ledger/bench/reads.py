@@ -1,0 +1,33 @@
+"""The ledger's reads, measured as its users call them."""
+
+from ledger.bench.measuring import Measured
+from ledger.bench.rounds import Round
+from ledger.bench.stub_pages import counter_name, expected_total
+from ledger.core.errors import LedgerError
+from ledger.ledger import Ledger
+
+
+async def total(round_: Round) -> Measured:
+    """Read one counter's total over and over, never from the cache."""
+    entries, shards = round_.options["entries"], round_.options.get("shards", 1)
+    name = counter_name(entries)
+    settings = round_.settings(
+        shards={name: shards},
+        read_max=60,
+        hold=61,
+        request_timeout=60,
+        **round_.options.get("settings", {}),
+    )
+    async with Ledger.open(settings, registry=round_.registry) as ledger:
+
+        async def work(_: int) -> tuple[int, int]:
+            found = await ledger.total(name, max_age=0)
+            _check(found.value, shards * expected_total(entries))
+            return shards * entries, 0
+
+        return await round_.measure(work, callers=1, kind="read")
+
+
+def _check(found: object, expected: int) -> None:
+    if found != expected:
+        raise LedgerError(f"a total of {found} instead of {expected}")

@@ -1,0 +1,134 @@
+"""One round of a case, in the process that was started for it: warm up, measure, compare sums."""
+
+import gc
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from ledger.bench import load
+from ledger.bench.control import Arrived, StubControl
+from ledger.bench.measuring import Measured, Meter
+from ledger.bench.stub_pages import REGION
+from ledger.core.errors import LedgerError
+from ledger.settings import Settings
+
+WARM_SECONDS_MAX = 1.0
+WARM_SHARE = 0.25
+"""Of the seconds measured, spent before on warming up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the process of one round is told."""
+
+    run: str
+    """Where the case is: "module:function" within this package."""
+    seconds: float
+    options: Mapping[str, Any]
+    stub_url: str | None = None
+    loop: str | None = None
+
+
+class Round:
+    """What a case runs with."""
+
+    def __init__(self, task: Task) -> None:
+        self.seconds = task.seconds
+        self.options = task.options
+        self.registry = CollectorRegistry()
+        self._stub_url = task.stub_url
+
+    @property
+    def stub(self) -> StubControl:
+        """The stub endpoint of this run."""
+        if self._stub_url is None:
+            raise LedgerError("this case needs the stub endpoint")
+        return StubControl(self._stub_url)
+
+    def settings(self, **overrides: Any) -> Settings:
+        """Return settings whose one region is the stub."""
+        return Settings(home=REGION, regions={REGION: {"endpoint": self.stub.url}}, **overrides)
+
+    async def measure(
+        self,
+        work: load.Work,
+        *,
+        callers: int,
+        kind: str = "write",
+        units_per_change: float | None = None,
+        service_seconds: float = 0.0,
+    ) -> Measured:
+        """Let callers do this work in a closed loop; the sums must be what was acknowledged.
+
+        Units are those that the ledger counted in `registry`, or `units_per_change` of a client
+        that counts none.
+
+        Raises:
+            LedgerError: something else arrived than was acknowledged.
+        """
+        stub, meter = self.stub, Meter()
+        stub.reset(service_seconds=service_seconds)
+        warm = min(WARM_SECONDS_MAX, WARM_SHARE * self.seconds)
+        await load.closed(work, meter, callers=callers, seconds=warm)
+        before, units = self._begin(meter, kind)
+        await load.closed(work, meter, callers=callers, seconds=self.seconds)
+        found = self._end(meter, before, units, kind)
+        if units_per_change is not None:
+            found = replace(found, units=found.work * units_per_change)
+        return found
+
+    async def measure_offered(
+        self, work: load.Work, *, calls_per_second: float, calls_max: int, service_seconds: float
+    ) -> Measured:
+        """Offer so many calls a second, and see how long each takes.
+
+        Raises:
+            LedgerError: something else arrived than was acknowledged.
+        """
+        stub, meter = self.stub, Meter()
+        stub.reset(service_seconds=service_seconds)
+        offer = partial(
+            load.offered, work, meter, calls_per_second=calls_per_second, calls_max=calls_max
+        )
+        warm = min(WARM_SECONDS_MAX, WARM_SHARE * self.seconds)
+        await offer(seconds=warm)
+        before, units = self._begin(meter, "write")
+        turned_away = await offer(seconds=self.seconds)
+        found = self._end(meter, before, units, "write")
+        offered = {"offered_per_second": calls_per_second, "turned_away": float(turned_away)}
+        return replace(found, extra={**found.extra, **offered})
+
+    def units(self, kind: str) -> float:
+        """Return the units that the ledger has counted so far, "read" or "write"."""
+        return sum(
+            sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == "ledger_consumed_units_total" and sample.labels["kind"] == kind
+        )
+
+    def _begin(self, meter: Meter, kind: str) -> tuple[Arrived, float]:
+        gc.collect()
+        before = self.stub.arrived()
+        units = self.units(kind)
+        meter.begin()
+        return before, units
+
+    def _end(self, meter: Meter, before: Arrived, units: float, kind: str) -> Measured:
+        found = meter.end()
+        arrived = self.stub.arrived()
+        if kind == "write" and arrived.sum != meter.amount:
+            raise LedgerError(
+                f"the stub received changes of {arrived.sum} in sum,"
+                f" {meter.amount} were acknowledged"
+            )
+        return replace(
+            found,
+            requests=arrived.requests_total - before.requests_total,
+            units=self.units(kind) - units,
+            stub_cpu_seconds=arrived.cpu_seconds - before.cpu_seconds,
+            extra={"items": float(arrived.items - before.items)} if kind == "write" else {},
+        )
