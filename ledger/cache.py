@@ -12,8 +12,9 @@ The reads run in the cache's own tasks: a caller that is cancelled takes none of
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,6 +24,10 @@ from ledger.core.errors import LedgerError
 from ledger.metrics import Metrics
 from ledger.reader import Total
 from ledger.settings_groups import Cache as CacheSettings
+from ledger.tasks import run_all
+
+TOTALS_AT_ONCE = 16
+"""Totals of one call that are read side by side, each from up to `SHARDS_AT_ONCE` shards."""
 
 
 class _Flight:
@@ -93,6 +98,28 @@ class TotalCache:
         else:
             self._metrics.cache_miss(self._region)
         return await flight.result()
+
+    async def totals(
+        self, counters: Iterable[str], max_age: float | None = None
+    ) -> dict[str, Total]:
+        """Return the totals of many counters, each as `total` gives it, in the order asked.
+
+        All of them, or the error of the first that failed; of several, its message names which.
+        """
+        wanted = list(dict.fromkeys(counters))
+        read = self._named if len(wanted) > 1 else self.total
+        reads = [partial(read, counter, max_age) for counter in wanted]
+        found = await run_all(reads, at_once=TOTALS_AT_ONCE)
+        return dict(zip(wanted, found, strict=True))
+
+    async def _named(self, counter: str, max_age: float | None) -> Total:
+        try:
+            return await self.total(counter, max_age)
+        except LedgerError as error:
+            if repr(counter) in str(error):
+                raise
+            # A new one: calls that share a read share its error too.
+            raise type(error)(f"total of {counter!r}: {error}") from error
 
     def _kept(self, counter: str) -> tuple[float, Total] | None:
         found = self._totals.get(counter)

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
-from functools import partial
 from typing import Annotated, Any
 
 import anyio
@@ -29,7 +28,6 @@ from ledger.local.commands import app as local_app
 from ledger.reader import Total
 from ledger.settings import Settings
 from ledger.table_commands import app as table_app
-from ledger.tasks import run_all
 
 app = typer.Typer(
     name="ledger",
@@ -49,7 +47,6 @@ Region = Annotated[
     str | None, typer.Option(help="Region to talk to; else the home region.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-_TOTALS_AT_ONCE = 16
 _TIME_CHARACTERS = 28
 _WIDE_CHARACTERS = 120
 
@@ -111,8 +108,8 @@ def total(
         totals: list[Total] = []
         for one in regions:
             async with Ledger.open(settings, region=one) as ledger:
-                reads = [partial(ledger.total, counter, max_age=0) for counter in counters]
-                totals += await run_all(reads, at_once=_TOTALS_AT_ONCE)
+                found = await ledger.totals(counters, max_age=0)
+                totals += [found[counter] for counter in counters]
         return totals
 
     totals = anyio.run(call)

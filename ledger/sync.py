@@ -105,6 +105,14 @@ class Ledger:
 
         return self._open_portal.call(call)
 
+    def totals(self, counters: Iterable[str], *, max_age: float | None = None) -> dict[str, Total]:
+        """Return the totals of many counters by name; see `ledger.Ledger.totals`."""
+
+        async def call() -> dict[str, Total]:
+            return await self._behind.totals(counters, max_age=max_age)
+
+        return self._open_portal.call(call)
+
     def history(
         self, counter: str, *, after: Bound = None, before: Bound = None
     ) -> Iterator[Entry]:

@@ -105,11 +105,21 @@ def fresh_ids(at: datetime, count: int, randomness: random.Random) -> tuple[Entr
 
 
 def transaction(
-    batch: Batch, ids: Sequence[EntryId], marking: Marking, *, region: str, shards_at: ShardsAt
+    batch: Batch,
+    ids: Sequence[EntryId],
+    marking: Marking,
+    *,
+    region: str,
+    shards_at: ShardsAt,
+    horizon: timedelta,
 ) -> tuple[Put, ...]:
-    """Return the actions that write a batch, all or none: its entries, then its marker."""
+    """Return the actions that write a batch, all or none: its entries, then its marker.
+
+    Like any other entries they are not signed later than the retry horizon, so that none appears
+    under an id that readers take for settled.
+    """
     entries = tuple(
-        Put(_item(row, made, region, shards_at), Absent())
+        Put(_item(row, made, region, shards_at), Absent(), not_after=made.at + horizon)
         for row, made in zip(batch.rows, ids, strict=True)
     )
     return (*entries, marking.marker(batch))

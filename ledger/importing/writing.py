@@ -8,6 +8,7 @@ through. So an attempt whose answer was lost is simply followed by another::
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 
 from ledger.clock import Clock
@@ -111,7 +112,12 @@ class BatchWriter:
     async def _attempt(self, batch: Batch) -> BatchDone | _Again:
         ids = fresh_ids(self._clock.now(), len(batch.rows), self._random)
         actions = transaction(
-            batch, ids, self._marking, region=self._store.region, shards_at=self._settings.shards_at
+            batch,
+            ids,
+            self._marking,
+            region=self._store.region,
+            shards_at=self._settings.shards_at,
+            horizon=timedelta(seconds=self._settings.retry_horizon),
         )
         try:
             outcome = await self._store.transact(actions)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.clock import FakeClock
 from support.ledgers import HOME, START, sample
 
-from ledger.cache import TotalCache
+from ledger.cache import TOTALS_AT_ONCE, TotalCache
 from ledger.core.errors import LedgerError, Throttled
 from ledger.metrics import Metrics
 from ledger.reader import Total
@@ -449,3 +449,53 @@ async def test_closing_ends_every_wait(turns: int) -> None:
     assert [str(error) for error in errors] == (
         ["the ledger was closed while a read was under way"] * 3
     )
+
+
+async def test_many_totals_come_in_order_and_share_reads() -> None:
+    """Each counter asked for is there once, read once, with other calls for it sharing the read."""
+    async with world() as w:
+        found: dict[str, Total] = {}
+
+        async def ask() -> None:
+            found.update(await w.cache.totals(["b", "a", "b"], max_age=0))
+
+        w.tasks.start_soon(ask)
+        await w.clock.settle()
+        assert w.source.reads == 2
+        w.source.free = True
+        for _ in range(2):
+            await w.answer()
+        assert list(found) == ["b", "a"]
+        assert [total.counter for total in found.values()] == ["b", "a"]
+        again = await w.cache.totals(["a", "c"], max_age=1)
+        assert [total.cached for total in again.values()] == [True, False]
+        assert w.source.reads == 3
+        assert await w.cache.totals([]) == {}
+
+
+async def test_many_totals_are_read_a_bounded_number_at_a_time() -> None:
+    """Of a thousand counters no more than the bound are read side by side."""
+    async with world() as w:
+        w.tasks.start_soon(w.cache.totals, [f"c{number}" for number in range(1000)])
+        await w.clock.settle()
+        assert w.source.reads == TOTALS_AT_ONCE
+        await w.answer()
+        assert w.source.reads == TOTALS_AT_ONCE + 1
+
+
+@pytest.mark.parametrize("counters", [["a", "b"], ["b"]])
+async def test_many_totals_are_all_or_an_error_that_names_the_counter(counters: list[str]) -> None:
+    """One that fails gives up the rest; of several its name is in the message, of its own kind."""
+    async with world() as w:
+        read = w.source.read
+
+        async def read_or_fail(counter: str) -> Total:
+            if counter == "b":
+                raise Throttled("slow down")
+            return await read(counter)
+
+        w.cache._read = read_or_fail
+        with pytest.raises(Throttled) as caught:
+            await w.cache.totals(counters)
+        message = "total of 'b': slow down" if len(counters) > 1 else "slow down"
+        assert str(caught.value) == message

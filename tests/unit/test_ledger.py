@@ -1,6 +1,7 @@
 """The public face: opening and closing, what callers see, what is counted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -69,11 +70,13 @@ async def test_what_is_recorded_is_in_the_total_and_the_history() -> None:
         await book.record_together(iter(moved))
 
         total = await book.total("customer1", max_age=0)
-        other = await book.total("customer2", max_age=0)
+        both = await book.totals(["customer2", "customer1", "customer2"], max_age=0)
         entries = [entry async for entry in book.history("customer1")]
 
     assert (total.value, total.entries, total.region) == (Decimal(2), 3, HOME)
-    assert other.value == Decimal("7.50")
+    assert list(both) == ["customer2", "customer1"]
+    assert both["customer2"].value == Decimal("7.50")
+    assert replace(both["customer1"], as_of=total.as_of) == total
     assert refund in entries
     assert sum(entry.change for entry in entries) == 2
 
@@ -202,6 +205,15 @@ async def test_bad_max_age_is_named(max_age: Any) -> None:
     async with make_ledger() as book:
         with pytest.raises(InvalidInput, match=r"max_age .* is not 0 or more seconds"):
             await book.total("c", max_age=max_age)
+        with pytest.raises(InvalidInput, match=r"max_age .* is not 0 or more seconds"):
+            await book.totals(["c"], max_age=max_age)
+
+
+async def test_one_text_is_no_list_of_counters() -> None:
+    """Asked for the totals of a str, the ledger does not take each letter for a counter."""
+    async with make_ledger() as book:
+        with pytest.raises(InvalidInput, match="'visits' is one str"):
+            await book.totals("visits")
 
 
 @pytest.mark.parametrize("counter", ["", "~lease", "a\nb", "x" * 1025, 5])
@@ -210,6 +222,8 @@ async def test_bad_counter_is_refused_by_reads_as_well(counter: Any) -> None:
     async with make_ledger() as book:
         with pytest.raises(InvalidCounter):
             await book.total(counter)
+        with pytest.raises(InvalidCounter):
+            await book.totals(["a", counter])
         with pytest.raises(InvalidCounter):
             await anext(book.history(counter))
 

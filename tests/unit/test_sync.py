@@ -59,6 +59,10 @@ def test_every_call_gives_what_the_other_ledger_gives() -> None:
 
         assert book.total("c", max_age=0).value == 9
         assert book.total("c").cached
+        assert {name: one.value for name, one in book.totals(["d", "c"]).items()} == {
+            "d": Decimal("7.50"),
+            "c": Decimal(9),
+        }
         assert first in list(book.history("c"))
 
 

@@ -1,6 +1,6 @@
 """Rows become batches by position, and batches transactions with their marker."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from support.importing import seeded
@@ -24,6 +24,7 @@ from ledger.store.port import TRANSACTION_ACTIONS_MAX, Absent
 
 NOW = datetime(2026, 11, 21, 6, 50, 1, 123456, tzinfo=UTC)
 MARKING = Marking("ab" * 32, "{}")
+HORIZON = timedelta(minutes=5)
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 
 
@@ -64,9 +65,12 @@ def test_a_transaction_holds_the_entries_and_their_marker() -> None:
     """A full batch takes the 100 actions there are, each on the condition that it is new."""
     (batch,) = batches([row(line) for line in range(2, 101)])
     made = fresh_ids(NOW, 99, seeded(1))
-    actions = transaction(batch, made, MARKING, region="us-east-1", shards_at=one_shard)
+    actions = transaction(
+        batch, made, MARKING, region="us-east-1", shards_at=one_shard, horizon=HORIZON
+    )
     assert len(actions) == TRANSACTION_ACTIONS_MAX
     assert {action.condition for action in actions} == {Absent()}
+    assert [action.not_after for action in actions[:-1]] == [one.at + HORIZON for one in made]
     assert actions[batch.marker_position].item == {
         "pk": {"S": "~import"},
         "sk": {"S": f"{'ab' * 32}#00000000"},
@@ -81,7 +85,9 @@ def test_a_transaction_holds_the_entries_and_their_marker() -> None:
 def test_a_batch_without_good_rows_is_its_marker() -> None:
     """Nothing but the marker is written, so that a later run knows the batch."""
     batch = Batch(3, (), (BadRow(2, "", ""),), b"")
-    (marker,) = transaction(batch, (), MARKING, region="us-east-1", shards_at=one_shard)
+    (marker,) = transaction(
+        batch, (), MARKING, region="us-east-1", shards_at=one_shard, horizon=HORIZON
+    )
     assert (marker.key[1][-9:], marker.item["rows"]) == ("#00000003", {"N": "0"})
 
 
@@ -98,7 +104,9 @@ def test_shards_are_those_of_the_settings() -> None:
     settings = Settings(home="us-east-1", regions={"us-east-1": {}}, shards={"hot": 4})
     (batch,) = batches([row(line, counter="hot") for line in range(2, 101)])
     made = fresh_ids(NOW, 99, seeded(2))
-    actions = transaction(batch, made, MARKING, region="us-east-1", shards_at=settings.shards_at)
+    actions = transaction(
+        batch, made, MARKING, region="us-east-1", shards_at=settings.shards_at, horizon=HORIZON
+    )
     partitions = {action.key[0] for action in actions[:-1]}
     assert partitions == {"hot", "~1~hot", "~2~hot", "~3~hot"}
     for action in actions[:-1]:
@@ -116,6 +124,7 @@ def test_the_largest_batch_fits_a_transaction() -> None:
         Marking("ab" * 32, Form(columns=ColumnChoice(*["c" * 1024] * 4)).text(Columns("c", "d"))),
         region="ap-southeast-1",
         shards_at=lambda _counter, _at: 100,
+        horizon=HORIZON,
     )
     size = sum(item_size(action.item) for action in actions)
     assert TRANSACTION_BYTES_MAX * 0.8 < size < TRANSACTION_BYTES_MAX
@@ -125,7 +134,9 @@ def test_small_rows_cost_two_units_each() -> None:
     """A transaction costs double: 2 units a row of up to 1 KB, and 2 for the marker."""
     (batch,) = batches([row(line) for line in range(2, 12)])
     made = fresh_ids(NOW, 10, seeded(1))
-    actions = transaction(batch, made, MARKING, region="us-east-1", shards_at=one_shard)
+    actions = transaction(
+        batch, made, MARKING, region="us-east-1", shards_at=one_shard, horizon=HORIZON
+    )
     assert units_of(actions) == 22
 
 
