@@ -7,6 +7,7 @@ version observed. A lost race or an unknown outcome is the next pass's business.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from compactor.plan import Plan
 from ledger.core import keys
@@ -23,6 +24,10 @@ from ledger.store.port import (
     Put,
     Store,
 )
+from ledger.tasks import run_all
+
+BATCHES_AT_ONCE = 4
+"""Of one collection, so that thousands of deletes take seconds, and leave room for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +72,12 @@ def _still(net: NetChange | None) -> Condition:
 async def _delete(
     store: Store, partition: str, sort_keys: Sequence[str], sizes: Mapping[str, int]
 ) -> int:
-    deleted = 0
-    for start in range(0, len(sort_keys), BATCH_WRITES_MAX):
-        chunk = sort_keys[start : start + BATCH_WRITES_MAX]
+    async def delete(chunk: Sequence[str]) -> int:
         outcome = await store.write_batch(
             [Delete((partition, key), size_bytes=sizes.get(key, 0)) for key in chunk]
         )
-        deleted += len(chunk) - len(outcome.unprocessed) - len(outcome.unknown)
-    return deleted
+        return len(chunk) - len(outcome.unprocessed) - len(outcome.unknown)
+
+    starts = range(0, len(sort_keys), BATCH_WRITES_MAX)
+    jobs = [partial(delete, sort_keys[start : start + BATCH_WRITES_MAX]) for start in starts]
+    return sum(await run_all(jobs, at_once=BATCHES_AT_ONCE))

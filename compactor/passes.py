@@ -24,7 +24,7 @@ from compactor.metrics import CompactorMetrics
 from compactor.plan import Plan, Rules, decide, is_moved
 from compactor.report import Report
 from compactor.search import Search
-from compactor.views import Observed, RegionUnreadable, check_home, observe
+from compactor.views import Observed, Reach, RegionUnreadable, check_home, observe
 from compactor.waiting import sleep_or_stop
 from ledger.clock import Clock
 from ledger.core.errors import (
@@ -151,7 +151,11 @@ class Pass:
         """Observe a collection, decide, and have it held until the observation is old enough."""
         try:
             observed = await observe(
-                self._stores, visit.partition, home=self._settings.home, clock=self._clock
+                self._stores,
+                visit.partition,
+                home=self._settings.home,
+                clock=self._clock,
+                reach=Reach.of(self._rules, now=self._clock.now()),
             )
             plan = self._decided(observed)
         except DamagedItem as error:
