@@ -1,5 +1,6 @@
 """Calls of a ledger, and what came of them, as they go to a writer's process and back: one line."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -9,7 +10,7 @@ from pydantic import TypeAdapter
 from ledger.chaos.judge import Outcome, Place
 from ledger.core.entry import Entry
 from ledger.core.errors import LedgerError, OutcomeUnknown, RetryHorizonPassed, StoreError
-from ledger.digits import amount
+from ledger.digits import amount, digits
 from ledger.ledger import Ledger
 from ledger.planning import Change
 
@@ -80,6 +81,6 @@ async def _make(ledger: Ledger, call: Call) -> None:
             await ledger.retry(call.entries, together=call.together)
 
 
-def place_of(entry: Entry) -> Place:
-    """Return the change that an entry stands for."""
-    return entry.counter, len(str(int(entry.change))) - 1
+def places_of(entries: Iterable[Entry]) -> tuple[Place, ...]:
+    """Return the changes that entries stand for; one that is combined stands for several."""
+    return tuple((entry.counter, number) for entry in entries for number in digits(entry.change))

@@ -1,6 +1,7 @@
 """Which counters are written and read: a few at a time, the next once one is full; pure.
 
-A counter tells up to 36 changes apart; over time there are many. Every fourth lies in two shards.
+A counter tells up to 36 changes apart; over time there are many. By its name a counter lies in two
+shards (`wide`), or changes of it that wait together become one entry (`busy`).
 """
 
 from random import Random
@@ -12,8 +13,9 @@ OPEN_COUNTERS = 8
 RECENT_COUNTERS = 40
 RECENT_SHARE = 0.85
 """Of the reads: where merging goes on."""
-WIDE_EVERY = 4
+NAMES = ("wide", "plain", "busy", "plain")
 SHARDS = {"wide-*": 2}
+COMBINED = ("busy-*",)
 
 
 class Counters:
@@ -28,6 +30,14 @@ class Counters:
         """Return this many changes that nobody has made yet."""
         return tuple(self._next() for _ in range(changes))
 
+    def take_of_one(self, changes: int) -> tuple[Place, ...]:
+        """Return up to this many changes of one counter that nobody has made yet."""
+        first = self._next()
+        places = [first]
+        while len(places) < changes and first[0] in self._open:
+            places.append(self._number(first[0]))
+        return tuple(places)
+
     def to_read(self) -> str:
         """Return a counter to be read, most often one of the latest."""
         if not self.names:
@@ -37,7 +47,9 @@ class Counters:
 
     def _next(self) -> Place:
         self._fill()
-        counter = self._random.choice(list(self._open))
+        return self._number(self._random.choice(list(self._open)))
+
+    def _number(self, counter: str) -> Place:
         number = self._open[counter]
         self._open[counter] += 1
         if self._open[counter] == CHANGES_MAX:
@@ -47,6 +59,6 @@ class Counters:
     def _fill(self) -> None:
         while len(self._open) < OPEN_COUNTERS:
             place = len(self.names)
-            name = f"{'plain' if place % WIDE_EVERY else 'wide'}-{place:04d}"
+            name = f"{NAMES[place % len(NAMES)]}-{place:04d}"
             self.names.append(name)
             self._open[name] = 0

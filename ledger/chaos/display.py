@@ -90,7 +90,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("weather", _told(report.planned)),
         ("faults injected", f"{sum(report.faults.values()):,}: {_told(report.faults)}"),
         ("processes struck", _told(report.blows)),
-        ("merged", f"{report.merged:,} changes, under {report.leaders:,} leaders in turn"),
+        ("merged", f"{report.merged:,} entries, under {report.leaders:,} leaders in turn"),
         *(("checked at rest", one) for one in report.checked),
         ("wrong", f"{len(report.wrong):,}"),
     ]

@@ -1,7 +1,8 @@
 """What goes wrong, and when: drawn up front from a seed and from nothing else; pure.
 
 The kinds of trouble are dealt like cards: each turns up before any turns up again, so that even a
-short run meets all of them, and a longer one meets them in ever other company.
+short run meets all of them, and a longer one meets them in ever other company. After each deck
+comes a fair spell: merging needs every region at once, and there is no wrong total without merging.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,12 +14,13 @@ from ledger.local.faults import Fault, FaultRule
 
 FIRST_SECONDS = 0.5
 GAP_SECONDS = (0.4, 1.0)
+FAIR_SECONDS = (5.0, 9.0)
 LASTS_SECONDS = (0.5, 4.0)
 LONG_SECONDS = (4.0, 10.0)
 """Longer than it takes an entry to settle: it is folded only once it has arrived everywhere."""
 LONG_SHARE = 0.2
 BACK_SECONDS = (0.1, 2.0)
-STALL_SECONDS = (0.5, 7.0)
+STALL_SECONDS = (0.5, 12.0)
 """Up to several leases: another has taken over when the stalled one wakes."""
 LATE_LAG_SECONDS = (0.5, 3.0)
 CHANCES = (0.1, 0.3, 0.6)
@@ -150,11 +152,13 @@ def draw(
     random = Random(f"chaos {seed}")  # noqa: S311 (repeatable, nothing secret)
     dealer = _Dealer(random, seconds, regions, compactors, writers)
     events: list[Event] = []
-    at, deck = FIRST_SECONDS, list[Card]()
+    at = FIRST_SECONDS
     while at < seconds:
-        deck = deck or random.sample(CARDS, len(CARDS))
-        events.append(deck.pop()(dealer, at))
-        at += random.uniform(*GAP_SECONDS)
+        for card in random.sample(CARDS, len(CARDS)):
+            if at < seconds:
+                events.append(card(dealer, at))
+                at += random.uniform(*GAP_SECONDS)
+        at += random.uniform(*FAIR_SECONDS)
     return Plan(seed, seconds, tuple(regions), tuple(events))
 
 

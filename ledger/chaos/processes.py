@@ -82,7 +82,8 @@ class Victim:
 
     @asynccontextmanager
     async def _started(self) -> AsyncIterator[Process]:
-        with self._log.open("ab") as log:
+        # Shielded: cancelled between its start and here, nobody would be left to end it.
+        with self._log.open("ab") as log, anyio.CancelScope(shield=True):
             # A session of its own: Ctrl-C at the terminal is the parent's business.
             process = await anyio.open_process(
                 self._words,

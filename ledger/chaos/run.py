@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
 from ledger.census import take_census
-from ledger.chaos.counters import SHARDS
+from ledger.chaos.counters import COMBINED, SHARDS
 from ledger.chaos.ending import Ending
 from ledger.chaos.evidence import told_item
 from ledger.chaos.judge import Judge, Wrong
@@ -51,12 +51,13 @@ TIMES: Mapping[str, Any] = {
     "patience": 1.5,
 }
 MERGING: Mapping[str, Any] = {
-    "lease": 2.0,
-    "heartbeat": 0.4,
+    "lease": 4.0,
+    "heartbeat": 0.5,
     "fold_min": 4,
     "fold_max": 24,
     "fold_age": 6.0,
     "clean_min": 6,
+    "window": 24,
 }
 
 
@@ -224,7 +225,7 @@ class Chaos:
                 seed=options.seed,
             )
             world = await stack.enter_async_context(spawning)
-            settings = world.settings(**TIMES, compactor=MERGING, shards=SHARDS)
+            settings = world.settings(**TIMES, compactor=MERGING, shards=SHARDS, combine=COMBINED)
             config = write_config(settings, folder)
             stores = {
                 region: await stack.enter_async_context(open_store(settings, region))

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
+from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
 
-from ledger.chaos.calls import Answer, Call, Kind, place_of
+from ledger.chaos.calls import Answer, Call, Kind, places_of
 from ledger.chaos.counters import Counters
 from ledger.chaos.judge import Judge, Outcome, Place, Wrong
 from ledger.chaos.processes import Writer
@@ -21,9 +22,18 @@ from ledger.ledger import Ledger
 from ledger.settings import Settings
 
 WRITERS_PER_REGION = 4
-WRITE_PAUSE_SECONDS = 0.3
+WRITE_PAUSE_SECONDS = 0.5
+BACKLOG_ENTRIES_MAX = 1_000
+"""While the home region shows more entries nothing new is written: merging could not keep up."""
 CHANGES_AT_ONCE_MAX = 6
-KINDS: Mapping[Kind, int] = {"record": 5, "keyed": 6, "many": 2, "together": 2}
+KINDS: Mapping[Kind | Literal["burst"], int] = {
+    "record": 4,
+    "keyed": 6,
+    "many": 2,
+    "together": 2,
+    "burst": 1,
+}
+"""How often each kind of call is made; a burst is some `record` of one counter at once."""
 REPEATS_MAX = 3
 RETRIES_MAX = 3
 REPEATED_WITHIN_HORIZONS = 3.0
@@ -100,10 +110,18 @@ class Workload:
     async def _write_on(self, region: str) -> None:
         while not self._is_over:
             await self._clock.sleep(self._random.expovariate(1 / WRITE_PAUSE_SECONDS))
+            if self._progress.entries > BACKLOG_ENTRIES_MAX:
+                continue
             [kind] = self._random.choices(list(KINDS), list(KINDS.values()))
-            is_single = kind in {"record", "keyed"}
-            changes = 1 if is_single else self._random.randint(1, CHANGES_AT_ONCE_MAX)
-            await self._write(region, kind, self._counters.take(changes))
+            several = self._random.randint(1, CHANGES_AT_ONCE_MAX)
+            if kind == "burst":
+                async with anyio.create_task_group() as tasks:
+                    for change in self._counters.take_of_one(several):
+                        tasks.start_soon(self._write, region, "record", (change,))
+            else:
+                is_single = kind in {"record", "keyed"}
+                changes = self._counters.take(1 if is_single else several)
+                await self._write(region, kind, changes)
 
     async def _write(self, region: str, kind: Kind, changes: tuple[Place, ...]) -> None:
         if kind != "keyed":
@@ -170,7 +188,7 @@ class Workload:
             text = f"{call.kind} of {call.changes} in {region}: {answer.broken}"
             counter = call.changes[0][0]
             self.wrong(Wrong("errors", text, counter, self._judge.knows(counter)))
-        left = {place_of(entry) for entry in answer.entries}
+        left = set(places_of(answer.entries))
         if not left:
             self._judge.ended(region, call.changes, answer.outcome, at=at)
             return
@@ -184,7 +202,7 @@ class Workload:
 
     async def _retry(self, region: str, answer: Answer) -> None:
         """Write the entries of an unknown outcome again, in this region or in others."""
-        changes = tuple(place_of(entry) for entry in answer.entries)
+        changes = places_of(answer.entries)
         for _ in range(self._random.randrange(RETRIES_MAX + 1)):
             await self._clock.sleep(self._random.random() * self._settings.retry_horizon)
             where = self._random.choice((region, *self._writers))
@@ -193,7 +211,7 @@ class Workload:
             outcome = await self._ask(
                 where, "retry", changes, entries=answer.entries, together=answer.together
             )
-            self._judge_repeat(where, place_of(oldest), outcome, age)
+            self._judge_repeat(where, places_of([oldest])[0], outcome, age)
         self._busy -= 1
 
     def _judge_repeat(

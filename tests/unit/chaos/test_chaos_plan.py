@@ -2,17 +2,30 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from ledger.chaos.plan import CALM, CARDS, GAP_SECONDS, Cut, Late, Plan, Strike, Trouble, draw
+from ledger.chaos.plan import (
+    CALM,
+    CARDS,
+    FAIR_SECONDS,
+    FIRST_SECONDS,
+    GAP_SECONDS,
+    Cut,
+    Late,
+    Plan,
+    Strike,
+    Trouble,
+    draw,
+)
 from ledger.local.faults import Fault, FaultRule
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 COMPACTORS = ("compactor-0", "compactor-1")
 WRITERS = ("writer-us-east-1", "writer-eu-west-1")
 EAST, WEST, ASIA = REGIONS
-A_DECK_SECONDS = (len(CARDS) + 1) * GAP_SECONDS[1]
+A_DECK_SECONDS = FIRST_SECONDS + len(CARDS) * GAP_SECONDS[1]
 
 
 def a_plan(seed: int, seconds: float = 60.0) -> Plan:
@@ -29,9 +42,9 @@ def test_the_seed_alone_decides() -> None:
 def test_a_plan_is_known_beforehand() -> None:
     """Seed 1 means this: a change of the drawing makes old seeds mean something else."""
     assert [str(event) for event in a_plan(1).events[:3]] == [
-        "cut ap-southeast-1 -> eu-west-1 for 5.9 s",
-        "stall compactor-0, back after 4.2 s",
-        "hang for 30% in ap-southeast-1 for 2.2 s",
+        "hang for 100% in eu-west-1 for 1.0 s",
+        "kill compactor-0, back after 1.6 s",
+        "cut all of eu-west-1 for 4.0 s",
     ]
 
 
@@ -69,6 +82,16 @@ def test_all_is_over_at_the_end(seed: int) -> None:
     assert plan.weather(plan.seconds) == CALM
     assert plan.turns() == sorted(set(plan.turns()))
     assert plan.strikes() == [event for event in plan.events if isinstance(event, Strike)]
+
+
+def test_after_each_deck_comes_a_fair_spell() -> None:
+    """Nothing new goes wrong for a while once every card was dealt, again and again."""
+    moments = [event.at for event in a_plan(5, 300.0).events]
+    gaps = [after - before for before, after in pairwise(moments)]
+    long = [place for place, gap in enumerate(gaps, start=1) if gap > GAP_SECONDS[1]]
+    assert long == [len(CARDS) * deck for deck in range(1, len(long) + 1)]
+    assert len(long) > 5
+    assert all(gaps[place - 1] >= FAIR_SECONDS[0] for place in long)
 
 
 def test_weather_is_what_lasts_at_a_moment() -> None:
