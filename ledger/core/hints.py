@@ -10,13 +10,12 @@ compactor reads the hints of such spans only, and deletes them after its visits.
 A hint that is lost, or left for nothing, costs time, never a total.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
 from ledger.core import keys
-from ledger.core.entry import Entry, Item
+from ledger.core.entry import Item
 from ledger.core.errors import InvalidCounter
 
 HINT_PARTITIONS = ("~hint-0", "~hint-1", "~hint-2", "~hint-3")
@@ -98,11 +97,6 @@ def ending_below(every: int) -> str:
     if every <= 1:
         return "g" if every else ""
     return f"{max(1, round(_ENDINGS / every)):04x}"
-
-
-def hinting(entries: Iterable[Entry], below: str) -> list[Entry]:
-    """Return the entries whose ids end below the bound."""
-    return [entry for entry in entries if entry.id[-4:] < below]
 
 
 def _text(moment: datetime) -> str:
