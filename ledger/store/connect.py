@@ -1,13 +1,11 @@
 """How a client of one region is built: the same for boto3 and for aiobotocore."""
 
 import ipaddress
-from http import HTTPStatus
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
-from botocore.exceptions import HTTPClientError
-
 from ledger.settings_groups import Region
+from ledger.store.transport import check_answer
 
 LOCAL_CREDENTIAL = "local"
 """Key and secret for an engine on this machine; letters only, as DynamoDB Local asks for."""
@@ -38,25 +36,17 @@ def client_options(region_name: str, region: Region) -> ClientOptions:
     return options
 
 
-class _OtherServer(HTTPClientError):
-    """Something else than DynamoDB answers."""
-
-    fmt = "a {kind} page with status 200 is no answer of DynamoDB"
-
-
 def refuse_other_servers(client: Any) -> None:
     """Let a boto3 client fail on a good answer that does not come from DynamoDB.
 
     The SDK takes the login page of a proxy, with its status of 200, for an empty answer. Such a
-    request fails like one without an answer; so it does in `ledger.store.dynamodb`.
+    request fails like one without an answer; so it does with every transport of the store.
     """
     client.meta.events.register("after-call.dynamodb", _check_answer)
 
 
 def _check_answer(http_response: Any, **_event: object) -> None:
-    kind = http_response.headers.get("content-type") or "no content type"
-    if http_response.status_code == HTTPStatus.OK and "json" not in kind:
-        raise _OtherServer(kind=kind)
+    check_answer(http_response.status_code, http_response.headers, http_response.content)
 
 
 def _is_loopback(endpoint: str) -> bool:

@@ -8,25 +8,21 @@ what is not in `OPERATIONS` goes through aiobotocore as ever.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
-from botocore.exceptions import ClientError, HTTPClientError, NoCredentialsError
+from botocore.credentials import ReadOnlyCredentials
+from botocore.exceptions import ClientError, NoCredentialsError
 
 from ledger.store import signing
 from ledger.store.connect import ClientOptions
 from ledger.store.lean_http import Answer, Http, open_http
 from ledger.store.lean_json import decode, encode
-from ledger.store.lean_signing import Credentials, Signer
+from ledger.store.lean_signing import Signer
 from ledger.store.requests import Request
-from ledger.store.transport import (
-    CHECKSUM_HEADER,
-    DamagedAnswer,
-    Response,
-    Transport,
-    check_sum,
-)
+from ledger.store.transport import NoAnswer, Response, Transport, check_answer
 
 OPERATIONS: Mapping[str, str] = {
     "batch_write_item": "BatchWriteItem",
@@ -36,14 +32,11 @@ OPERATIONS: Mapping[str, str] = {
 }
 """What goes this way, by DynamoDB's own names."""
 
-_REDIRECT_STATUS_MIN = 300
-_ERROR_STATUS_MIN = 400
-
 
 class CredentialsSource(Protocol):
     """Credentials that may be refreshed, as an aiobotocore session gives them."""
 
-    async def get_frozen_credentials(self) -> Credentials:
+    async def get_frozen_credentials(self) -> ReadOnlyCredentials:
         """Return what is valid now, fetched anew if need be."""
 
 
@@ -79,7 +72,7 @@ class LeanTransport:
         signed = self._now()
         signing.check(signed)
         headers = self._signer.headers(name, body, credentials=credentials, at=signed)
-        return _response(await self._http.post({**headers, **self._more}, body), name)
+        return read_answer(await self._http.post({**headers, **self._more}, body), name)
 
     async def close(self) -> None:
         """Close every connection, the other transport's too."""
@@ -87,38 +80,38 @@ class LeanTransport:
         await self._otherwise.close()
 
 
-def _response(answer: Answer, operation: str) -> Response:
+def read_answer(answer: Answer, operation: str) -> Response:
     """Read an answer as botocore does.
 
     Raises:
         ClientError: DynamoDB's error.
-        HTTPClientError: it is no answer of DynamoDB: damaged, or sent elsewhere.
+        NoAnswer: it is no answer of DynamoDB.
     """
-    check_sum(answer.headers.get(CHECKSUM_HEADER), answer.body)
-    metadata = {"HTTPStatusCode": answer.status, "HTTPHeaders": answer.headers}
-    if answer.status >= _ERROR_STATUS_MIN:
-        raise ClientError(_error(answer, metadata), operation)  # type: ignore[arg-type]
-    if answer.status >= _REDIRECT_STATUS_MIN:
-        raise HTTPClientError(error=f"status {answer.status} is no answer of DynamoDB")
-    if "json" not in answer.headers.get("content-type", "json"):
-        return {"ResponseMetadata": metadata}  # judged where every transport's is
+    check_answer(answer.status, answer.headers, answer.body)
+    if answer.status != HTTPStatus.OK:
+        raise ClientError(read_error(answer), operation)  # type: ignore[arg-type]
     try:
         response = decode(answer.body)
     except ValueError as error:
-        raise DamagedAnswer(error=error) from error
-    response["ResponseMetadata"] = metadata
+        raise NoAnswer(reason=f"what cannot be read ({error})") from error
+    response["ResponseMetadata"] = _metadata(answer)
     return response
 
 
-def _error(answer: Answer, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give DynamoDB's error the form that botocore gives it."""
+def read_error(answer: Answer) -> dict[str, Any]:
+    """Read DynamoDB's error, or that of a server before it, as botocore does."""
     try:
         body = decode(answer.body)
     except ValueError:
         body = {}
     code = str(body.get("__type", answer.status)).partition(":")[0].rpartition("#")[2]
     message = body.get("message", body.get("Message", ""))
-    return {**body, "Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}
+    error = {"Code": code, "Message": message}
+    return {**body, "Error": error, "ResponseMetadata": _metadata(answer)}
+
+
+def _metadata(answer: Answer) -> dict[str, Any]:
+    return {"HTTPStatusCode": answer.status, "HTTPHeaders": answer.headers}
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import aiohttp
 from botocore.exceptions import ConnectionClosedError, HTTPClientError, ReadTimeoutError
@@ -40,7 +41,7 @@ class Http:
 
     def __init__(self, session: aiohttp.ClientSession, url: str, proxy: str | None) -> None:
         self._session = session
-        self._url = URL(url, encoded=True)
+        self._url = URL(url if urlsplit(url).path else f"{url}/", encoded=True)
         self._proxy = proxy
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:

@@ -44,7 +44,10 @@ def decode(body: bytes) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise ValueError(f"a {type(answer).__name__} is no answer")  # noqa: TRY004 (see Raises)
     if _MAYBE_BINARY in body:
-        _into_bytes(answer)
+        try:
+            _into_bytes(answer)
+        except (TypeError, RecursionError) as error:
+            raise ValueError(str(error)) from error
     return answer
 
 

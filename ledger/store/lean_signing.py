@@ -9,7 +9,6 @@ which takes several times as long as everything else that the lean transport doe
 import hmac
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Protocol
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -19,22 +18,6 @@ SERVICE = "dynamodb"
 CONTENT_TYPE = "application/x-amz-json-1.0"
 TARGET_PREFIX = "DynamoDB_20120810."
 _ALGORITHM = "AWS4-HMAC-SHA256"
-
-
-class Credentials(Protocol):
-    """Credentials as botocore freezes them for one request."""
-
-    @property
-    def access_key(self) -> str:
-        """The id of the key."""
-
-    @property
-    def secret_key(self) -> str:
-        """The key."""
-
-    @property
-    def token(self) -> str | None:
-        """The session's token, None for a long-lived key."""
 
 
 class Signer:
@@ -47,7 +30,7 @@ class Signer:
         self._key_of: tuple[str, str] = ("", "")
 
     def headers(
-        self, operation: str, body: bytes, *, credentials: Credentials, at: datetime
+        self, operation: str, body: bytes, *, credentials: ReadOnlyCredentials, at: datetime
     ) -> dict[str, str]:
         """Return the headers of a request signed at this time (aware).
 
@@ -65,7 +48,7 @@ class Signer:
         )
         scope = f"{stamp[:8]}/{self._region}/{SERVICE}/aws4_request"
         text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
-        key = self._signing_key(credentials.secret_key, stamp[:8])
+        key = self._signing_key(str(credentials.secret_key), stamp[:8])
         signature = hmac.digest(key, text.encode(), "sha256").hex()
         headers = {
             "Host": self.host,

@@ -13,7 +13,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from ledger.store import signing
 from ledger.store.requests import Request
-from ledger.store.transport import CHECKSUM_HEADER, NeverSent, Response, check_sum
+from ledger.store.transport import NeverSent, Response, check_answer
 
 
 def sdk_config(*, request_timeout: float, connections_max: int) -> AioConfig:
@@ -34,8 +34,8 @@ def watch(client: Any) -> None:
 
 
 async def _check_answer(http_response: Any, **_event: object) -> None:
-    # Without retries the SDK takes an answer with a wrong checksum for a good one.
-    check_sum(http_response.headers.get(CHECKSUM_HEADER), await http_response.content)
+    body = await http_response.content
+    check_answer(http_response.status_code, http_response.headers, body)
 
 
 class SdkTransport:

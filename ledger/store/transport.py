@@ -11,13 +11,15 @@ It raises botocore's own exceptions, whatever lies underneath:
 
 import zlib
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from botocore.exceptions import EndpointConnectionError, HTTPClientError
 
 from ledger.store.requests import Request
 
-CHECKSUM_HEADER = "x-amz-crc32"
+_CHECKSUM_HEADER = "x-amz-crc32"
+_ERROR_STATUS_MIN = 400
 
 Response = Mapping[str, Any]
 
@@ -25,13 +27,13 @@ Response = Mapping[str, Any]
 class NeverSent(EndpointConnectionError):
     """No connection was made, so that the request cannot have arrived."""
 
-    fmt = 'no connection to "{endpoint_url}": {error}'
+    fmt = 'Could not connect to the endpoint URL: "{endpoint_url}" ({error})'
 
 
-class DamagedAnswer(HTTPClientError):
-    """The answer is not what DynamoDB sent: by its checksum, or because it is no JSON."""
+class NoAnswer(HTTPClientError):
+    """What came back is not what DynamoDB sent, so that nothing can be told from it."""
 
-    fmt = "the answer is damaged: {error}"
+    fmt = "{reason} is no answer of DynamoDB"
 
 
 class Transport(Protocol):
@@ -48,11 +50,22 @@ class Transport(Protocol):
         """Close every connection; the transport is not used afterwards."""
 
 
-def check_sum(expected: str | None, body: bytes) -> None:
-    """Compare an answer with the checksum that DynamoDB sends with it, if there is one.
+def check_answer(status: int, headers: Mapping[str, str], body: bytes) -> None:
+    """Make sure that an answer is DynamoDB's, and whole; its errors are answers too.
+
+    A page with status 200 would be read as an empty answer: a write by a proxy, or by whatever else
+    listens at a wrong endpoint, would pass for applied.
 
     Raises:
-        DamagedAnswer: they differ.
+        NoAnswer: it is a page or a redirect of another server, or was damaged on its way.
     """
+    expected = headers.get(_CHECKSUM_HEADER)
     if expected is not None and expected != str(zlib.crc32(body)):
-        raise DamagedAnswer(error=f"{len(body)} bytes whose {CHECKSUM_HEADER} is not {expected}")
+        raise NoAnswer(reason=f"what has not the {_CHECKSUM_HEADER} of {expected}")
+    if status >= _ERROR_STATUS_MIN:
+        return
+    kind = headers.get("content-type") or "no content type"
+    if status != HTTPStatus.OK or "json" not in kind:
+        raise NoAnswer(reason=f"a {kind} page with status {status}")
+    if not (body.startswith(b"{") and body.endswith(b"}")):
+        raise NoAnswer(reason=f"what is no JSON object ({len(body)} bytes)")

@@ -2,6 +2,8 @@
 
 import json
 import socket
+import ssl
+import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -12,6 +14,8 @@ import anyio
 from aiohttp import web
 
 Body = Mapping[str, Any]
+DRIP_SECONDS = 0.02
+
 Step = Callable[[web.Request, Body], Awaitable[web.StreamResponse]]
 
 
@@ -23,6 +27,7 @@ class Scripted:
     script: deque[Step] = field(default_factory=deque)
     otherwise: Step | None = None
     requests: list[tuple[str, Body]] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
     connections: set[Any] = field(default_factory=set)
 
     def play(self, *steps: Step, otherwise: Step | None = None) -> None:
@@ -30,6 +35,7 @@ class Scripted:
         self.script = deque(steps)
         self.otherwise = otherwise
         self.requests.clear()
+        self.headers.clear()
         self.connections.clear()
 
     @property
@@ -41,6 +47,7 @@ class Scripted:
         """Read a request whole, note it, and take the next step."""
         body = json.loads(await request.read())
         self.requests.append((request.headers["X-Amz-Target"].partition(".")[2], body))
+        self.headers.append(request.headers.copy())
         self.connections.add(request.transport)
         step = self.script.popleft() if self.script else self.otherwise
         assert step is not None, "a request that the script does not know"
@@ -48,7 +55,7 @@ class Scripted:
 
 
 @asynccontextmanager
-async def scripted() -> AsyncIterator[Scripted]:
+async def scripted(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[Scripted]:
     """Run a scripted server on any free port."""
     server = Scripted()
     app = web.Application()
@@ -56,10 +63,10 @@ async def scripted() -> AsyncIterator[Scripted]:
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         host, port = runner.addresses[0][:2]
-        server.endpoint = f"http://{host}:{port}"
+        server.endpoint = f"{'https' if tls else 'http'}://{host}:{port}"
         yield server
     finally:
         await runner.cleanup()
@@ -86,6 +93,25 @@ def fault(code: str, *, status: int = 400, **more: Any) -> Step:
     """Answer with one of DynamoDB's errors."""
     kind = f"com.amazonaws.dynamodb.v20120810#{code}"
     return ok({"__type": kind, "message": f"{code} it is", **more}, status)
+
+
+def with_checksum(body: Body, *, status: int = 200, off_by: int = 0) -> Step:
+    """Answer with this body and DynamoDB's checksum, off by so much."""
+
+    async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
+        headers = {"x-amz-crc32": str(zlib.crc32(json.dumps(body).encode()) + off_by)}
+        return web.json_response(body, status=status, headers=headers)
+
+    return step
+
+
+def text_as_json(text: str) -> Step:
+    """Answer with a text that calls itself JSON."""
+
+    async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
+        return web.Response(text=text, content_type="application/json")
+
+    return step
 
 
 def page_of_a_proxy(status: int) -> Step:
@@ -131,6 +157,19 @@ def half_an_answer() -> Step:
         assert request.transport is not None
         request.transport.close()
         return response
+
+    return step
+
+
+def drip() -> Step:
+    """Answer a byte at a time, without end."""
+
+    async def step(request: web.Request, _body: Body) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await anyio.sleep(DRIP_SECONDS)
 
     return step
 

@@ -20,6 +20,8 @@ from support.scripted import (
     page_of_a_proxy,
     reset_connection,
     scripted,
+    text_as_json,
+    with_checksum,
 )
 
 from ledger.core.entry import Item
@@ -57,6 +59,11 @@ NO_ANSWER: dict[str, Step] = {
     "closed": close_connection(),
     "reset": reset_connection(),
     "half": half_an_answer(),
+    "damaged": with_checksum({"Items": [], "Count": 0}, off_by=1),
+    "damaged error": with_checksum({"__type": "ThrottlingException"}, status=400, off_by=1),
+    "no JSON": text_as_json("welcome"),
+    "JSON cut short": text_as_json('{"Items": ['),
+    "nothing": text_as_json(""),
 }
 SLOW_DOWN: dict[str, Step] = {
     "throughput": fault("ProvisionedThroughputExceededException"),

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 from support.ledgers import HOME, InstantClock, make_settings, sample
-from support.scripted import Step, close_connection, fault, hang, nobody, ok, reset_connection
+from support.scripted import (
+    Step,
+    close_connection,
+    fault,
+    hang,
+    nobody,
+    ok,
+    reset_connection,
+    with_checksum,
+)
 from support.wire import (
     EMPTY_PAGE,
     ITEM,
@@ -29,7 +38,17 @@ from ledger.core.entry import Item
 from ledger.core.errors import RequestRefused, StoreError, Throttled, Unreachable
 from ledger.metrics import Metrics
 from ledger.store.dynamodb import open_store
-from ledger.store.port import Applied, BatchOutcome, Check, Equals, Put, Rejected, Store, Unknown
+from ledger.store.port import (
+    Absent,
+    Applied,
+    BatchOutcome,
+    Check,
+    Equals,
+    Put,
+    Rejected,
+    Store,
+    Unknown,
+)
 
 
 @dataclass(frozen=True)
@@ -274,3 +293,12 @@ async def test_transaction_that_is_wrong_itself_is_refused(wire: Wire) -> None:
     with pytest.raises(RequestRefused):
         await wire.store.transact(PUTS[:3])
     assert len(wire.server.requests) == 1
+
+
+async def test_answer_with_its_checksum_is_taken(wire: Wire) -> None:
+    """An answer whose checksum is right counts, as does an error."""
+    failed = {"__type": "ConditionalCheckFailedException", "Item": ITEM}
+    wire.server.play(with_checksum({"Items": [ITEM]}), with_checksum(failed, status=400))
+
+    assert (await wire.store.query("c")).items == [ITEM]
+    assert await wire.store.write(Put(ITEM, Absent())) == Rejected({0: ITEM})

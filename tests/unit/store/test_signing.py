@@ -4,11 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.awsrequest import AWSRequest
+from support.ledgers import START
+from support.scripted import ok
+from support.wire import TRANSPORTS, open_wire
 
 from ledger.settings import Settings
 from ledger.store import signing
 from ledger.store.dynamodb import open_store
-from ledger.store.port import Absent, Put, Unknown, signed_by
+from ledger.store.port import Absent, Applied, Put, Unknown, signed_by
 
 SIGNED = datetime(2026, 11, 21, 6, 50, 1, tzinfo=UTC)
 HOME = "us-east-1"
@@ -46,12 +49,33 @@ def test_earliest_limit_of_a_request_counts() -> None:
     assert signed_by([Put(ITEM)]) is None
 
 
-async def test_client_looks_before_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real client does not even connect for a write whose time is over: nobody listens there."""
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_transport_looks_before_it_sends(
+    transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No transport even connects for a write whose time is over: nobody listens there."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
-    settings = Settings(home=HOME, regions={HOME: {"endpoint": "http://127.0.0.1:9"}})
+    settings = Settings(
+        home=HOME, regions={HOME: {"endpoint": "http://127.0.0.1:9"}}, transport=transport
+    )
     async with open_store(settings, HOME) as store:
         outcome = await store.write(Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999)))
+        batch = await store.write_batch([Put(ITEM, not_after=SIGNED - timedelta(days=9999))])
     assert isinstance(outcome, Unknown)
     assert "not sent" in outcome.cause
+    assert batch.unknown == (0,)
+    assert "not sent" in batch.cause
+
+
+async def test_lean_transport_signs_by_the_clock_that_it_is_given() -> None:
+    """The lean transport sends what is signed at the limit, and not a moment later."""
+    async with open_wire("lean") as wire:
+        wire.server.play(otherwise=ok())
+        in_time = await wire.store.write(Put(ITEM, not_after=START))
+        late = await wire.store.write(Put(ITEM, not_after=START - timedelta(microseconds=1)))
+
+        assert in_time == Applied()
+        assert isinstance(late, Unknown)
+        assert len(wire.server.requests) == 1
+        assert wire.server.headers[0]["X-Amz-Date"] == "20261121T065000Z"
