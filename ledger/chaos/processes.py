@@ -14,7 +14,7 @@ from anyio.abc import ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ledger.chaos.calls import ANSWER, CALL, Answer, Call
-from ledger.demo.compactor_process import compactor_words
+from ledger.demo.compactor_process import compactor_words, write_config
 from ledger.settings import Settings
 
 ANSWER_BYTES_MAX = 1024 * 1024
@@ -161,7 +161,10 @@ class Writer(Victim):
 
 
 def compactor(
-    name: str, config: Path, folder: Path, *, every: str, complain: Callable[[str], None]
+    name: str, settings: Settings, folder: Path, *, every: str, complain: Callable[[str], None]
 ) -> Victim:
-    """Return a compactor as it runs in production."""
-    return Victim(name, compactor_words(config, every=every), folder, complain=complain)
+    """Return a compactor as it runs in production, with a settings file of its own."""
+    place = folder / name
+    place.mkdir()
+    words = compactor_words(write_config(settings, place), every=every)
+    return Victim(name, words, folder, complain=complain)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from ledger.chaos.workload import CACHED_SECONDS, EVENTUAL_SECONDS, Reading, Wor
 from ledger.clock import Clock
 from ledger.core import keys
 from ledger.core.errors import StoreError
-from ledger.demo.compactor_process import write_config
 from ledger.leases.state import lease_key, record_of
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
@@ -58,6 +58,8 @@ MERGING: Mapping[str, Any] = {
     "fold_age": 6.0,
     "clean_min": 6,
     "window": 24,
+    "scan_every": 3.0,
+    "hint_every": 4,
 }
 
 
@@ -226,13 +228,13 @@ class Chaos:
             )
             world = await stack.enter_async_context(spawning)
             settings = world.settings(**TIMES, compactor=MERGING, shards=SHARDS, combine=COMBINED)
-            config = write_config(settings, folder)
+            lean = settings.with_(transport="lean")
             stores = {
                 region: await stack.enter_async_context(open_store(settings, region))
                 for region in REGIONS
             }
             usual = await _ledgers(stack, settings)
-            eventual = await _ledgers(stack, settings.with_(consistent_reads=False))
+            eventual = await _ledgers(stack, lean.with_(consistent_reads=False))
             yield _Stage(
                 world,
                 settings,
@@ -243,14 +245,16 @@ class Chaos:
                     Reading("eventual", eventual, 0.0, EVENTUAL_SECONDS),
                 ),
                 {
-                    region: Writer(region, settings, folder, complain=self._complain)
-                    for region in REGIONS
+                    region: Writer(region, one, folder, complain=self._complain)
+                    for region, one in zip(REGIONS, cycle((settings, lean)), strict=False)
                 },
                 {
                     name: compactor(
-                        name, config, folder, every=COMPACTOR_EVERY, complain=self._complain
+                        name, one, folder, every=COMPACTOR_EVERY, complain=self._complain
                     )
-                    for name in _compactors(options)
+                    for name, one in zip(
+                        _compactors(options), cycle((settings, lean)), strict=False
+                    )
                 },
                 WeatherMaker(world, options, self.progress),
             )

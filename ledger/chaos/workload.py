@@ -108,8 +108,10 @@ class Workload:
     # Writing.
 
     async def _write_on(self, region: str) -> None:
-        while not self._is_over:
+        while True:
             await self._clock.sleep(self._random.expovariate(1 / WRITE_PAUSE_SECONDS))
+            if self._is_over:
+                return
             if self._progress.entries > BACKLOG_ENTRIES_MAX:
                 continue
             [kind] = self._random.choices(list(KINDS), list(KINDS.values()))
