@@ -195,6 +195,8 @@ def _offered() -> list[Case]:
 
 def _reads() -> list[Case]:
     whole = {"entries": READ_ENTRIES}
+    many = {"counters": 1_000, "entries": 10}
+    one_by_one = "1,000 totals, one by one"
     return [
         Case(READ, "read", "plain:aiobotocore_read", options=whole, limit=LIMIT_QUERY),
         Case(
@@ -212,6 +214,29 @@ def _reads() -> list[Case]:
             READ,
             {**whole, "settings": LEAN},
             limit=LIMIT_QUERY,
+        ),
+        Case(
+            one_by_one,
+            "totals",
+            "reads:totals",
+            options={**many, "at_once": False, "settings": SDK},
+            limit=LIMIT_PUT,
+        ),
+        Case(
+            "1,000 totals at once",
+            "totals",
+            "reads:totals",
+            one_by_one,
+            {**many, "at_once": True, "settings": SDK},
+            limit=LIMIT_PUT,
+        ),
+        Case(
+            "1,000 totals at once, lean",
+            "totals",
+            "reads:totals",
+            one_by_one,
+            {**many, "at_once": True, "settings": LEAN},
+            limit=LIMIT_PUT,
         ),
     ]
 

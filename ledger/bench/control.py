@@ -5,7 +5,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +24,8 @@ class Arrived:
     items: int
     sum: int
     cpu_seconds: float
+    partitions: dict[str, int] = field(default_factory=dict)
+    """Items by partition, where the stub was asked to count them."""
 
     @property
     def requests_total(self) -> int:
@@ -39,9 +41,10 @@ class StubControl:
         parts = urlsplit(url)
         self.host, self.port = parts.hostname or "", parts.port or 0
 
-    def reset(self, *, service_seconds: float = 0.0) -> None:
-        """Forget everything; from now on answer after this time."""
-        self._ask("Reset", {"service_seconds": service_seconds})
+    def reset(self, *, service_seconds: float = 0.0, counts_partitions: bool = False) -> None:
+        """Forget everything; from now on answer after this time, counting by partition or not."""
+        wanted = {"service_seconds": service_seconds, "counts_partitions": counts_partitions}
+        self._ask("Reset", wanted)
 
     def arrived(self) -> Arrived:
         """Return what has arrived."""

@@ -1,7 +1,7 @@
 """How cost grows: collections, counters, regions, shards, folds; one round a point."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ledger.bench.cases import COMBINING_CALLERS, LEAN, Case
@@ -49,6 +49,18 @@ def _spread_read_case(shards: int) -> Case:
     return Case("curve", "read", "reads:total", options=options)
 
 
+def _spread_write_case(shards: int) -> Case:
+    settings = {"shards": {"hot": shards}, "compactor": {"hint_every": 0}, **LEAN}
+    options = {
+        "callers": COMBINING_CALLERS,
+        "counters": 1,
+        "prefix": "hot",
+        "settings": settings,
+        "counts_partitions": True,
+    }
+    return Case("curve", "write", "writes:record", options=options)
+
+
 def _life_case(*, regions: int = 2, entries: int = 200, fold: int = 500) -> Case:
     options = {
         "counters": 2,
@@ -78,6 +90,11 @@ def _of_write(found: Measured) -> dict[str, float]:
         "p50 ms": 1e3 * found.p50_seconds,
         "p99 ms": 1e3 * found.p99_seconds,
     }
+
+
+def _of_spread(found: Measured) -> dict[str, float]:
+    busiest = "busiest partition, times even"
+    return {**_of_write(found), busiest: found.extra[busiest]}
 
 
 def _of_life(found: Measured) -> dict[str, float]:
@@ -124,6 +141,14 @@ _PLANS = (
         _of_read,
     ),
     _Plan(
+        "writing one counter in shards, lean",
+        "shards",
+        (1, 4, 32),
+        (1, 2, 4, 8, 16, 32),
+        _spread_write_case,
+        _of_spread,
+    ),
+    _Plan(
         "a change's life by regions",
         "regions",
         (1, 3),
@@ -145,6 +170,7 @@ _PLANS = (
 def measure_curves(sizes: Sizes, *, is_full: bool, tell: Tell) -> tuple[Curve, ...]:
     """Measure every curve, up to the largest sizes if asked."""
     client, stub_core = cores() if sizes.pin else (None, None)
+    sizes = replace(sizes, is_quick=False)  # the sizes are what a curve is about
     curves = []
     with running_stub(core=stub_core) as stub:
         for plan in _PLANS:

@@ -14,7 +14,8 @@ _BARS = {
     "totals": "totals a second of one core",
 }
 _INK, _OURS, _THEIRS = "#333333", "#2f6db3", "#b8b8b8"
-_ROW_INCHES, _WIDE_INCHES, _CURVE_INCHES = 0.34, 9.0, 3.0
+_ROW_INCHES, _WIDE_INCHES, _CURVE_INCHES = 0.34, 11.0, 3.2
+_CURVE_COLUMNS = 2
 
 
 def check(path: Path) -> None:
@@ -35,20 +36,21 @@ def draw(report: Report, path: Path) -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415 (heavy, optional)
 
     groups = {
-        group: rows
+        group: cases
         for group in _BARS
-        if (rows := [row for row in report.results if row.group == group and row.figures])
+        if (cases := [case for case in report.results if case.group == group and case.figures])
     }
-    heights = [_ROW_INCHES * len(rows) + 0.9 for rows in groups.values()]
-    heights += [_CURVE_INCHES for _ in report.curves]
+    rows = [len(cases) for cases in groups.values()]
+    heights = [_ROW_INCHES * row + 0.9 for row in rows]
+    heights += [_CURVE_INCHES] * -(-len(report.curves) // _CURVE_COLUMNS)
     figure = Figure(figsize=(_WIDE_INCHES, max(1.0, sum(heights))), layout="constrained")
-    axes = figure.subplots(max(1, len(heights)), squeeze=False, height_ratios=heights or [1.0])
-    places = iter(axes[:, 0])
-    for group, rows in groups.items():
-        _bars(next(places), _BARS[group], rows)
-    for curve in report.curves:
-        _lines(next(places), curve)
-    if any(row.stands_for_many for rows in groups.values() for row in rows):
+    grid = figure.add_gridspec(max(1, len(heights)), _CURVE_COLUMNS, height_ratios=heights or [1.0])
+    for place, (group, cases) in enumerate(groups.items()):
+        _bars(figure.add_subplot(grid[place, :]), _BARS[group], cases)
+    for place, curve in enumerate(report.curves):
+        row, column = divmod(place, _CURVE_COLUMNS)
+        _lines(figure.add_subplot(grid[len(groups) + row, column]), curve)
+    if any(case.stands_for_many for cases in groups.values() for case in cases):
         figure.supxlabel(report.note, fontsize=7, color=_INK)
     figure.savefig(path, dpi=120)
 

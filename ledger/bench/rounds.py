@@ -70,7 +70,10 @@ class Round:
             LedgerError: something else arrived than was acknowledged.
         """
         stub, meter = self.stub, Meter()
-        stub.reset(service_seconds=service_seconds)
+        stub.reset(
+            service_seconds=service_seconds,
+            counts_partitions=self.options.get("counts_partitions", False),
+        )
         warm = min(WARM_SECONDS_MAX, WARM_SHARE * self.seconds)
         await load.closed(work, meter, callers=callers, seconds=warm)
         before, units = self._begin(meter, kind)
@@ -130,5 +133,13 @@ class Round:
             requests=arrived.requests_total - before.requests_total,
             units=self.units(kind) - units,
             stub_cpu_seconds=arrived.cpu_seconds - before.cpu_seconds,
-            extra={"items": float(arrived.items - before.items)} if kind == "write" else {},
+            extra=_spread(arrived) | {"items": float(arrived.items - before.items)},
         )
+
+
+def _spread(arrived: Arrived) -> dict[str, float]:
+    """Return how far the busiest partition is above its even share; nothing if not counted."""
+    counts = arrived.partitions.values()
+    return (
+        {"busiest partition, times even": max(counts) * len(counts) / sum(counts)} if counts else {}
+    )

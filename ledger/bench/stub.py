@@ -30,6 +30,8 @@ _LENGTH = re.compile(rb"content-length: *(\d+)")
 _TARGET = re.compile(rb"x-amz-target: *\w+\.(\w+)")
 _CHANGE = re.compile(rb'"change": ?\{"N": ?"(-?\d+)"')
 
+_PARTITION = re.compile(rb'"pk": ?\{"S": ?"([^"]*)"')
+
 _EMPTY = answer(b"{}")
 _BATCH_DONE = answer(b'{"UnprocessedItems":{}}')
 
@@ -42,6 +44,8 @@ class Endpoint:
         self.items = 0
         self.sum = 0
         self.service_seconds = 0.0
+        self.counts_partitions = False
+        self.partitions: Counter[str] = Counter()
         self._collections: dict[Query, Pages] = {}
         self._known: dict[bytes, bytes] = {}
 
@@ -53,6 +57,8 @@ class Endpoint:
                 changes = _CHANGE.findall(body)
                 self.items += len(changes)
                 self.sum += sum(map(int, changes))
+                if self.counts_partitions:
+                    self.partitions.update(part.decode() for part in _PARTITION.findall(body))
                 return _BATCH_DONE if operation == b"batchwriteitem" else _EMPTY
             case b"query":
                 return self._page(body)
@@ -77,8 +83,10 @@ class Endpoint:
         return page
 
     def _reset(self, wanted: dict[str, Any]) -> bytes:
-        """Begin anew, with this service time."""
+        """Begin anew, with this service time, and counting items by partition or not."""
         self.requests.clear()
+        self.partitions.clear()
+        self.counts_partitions = bool(wanted.get("counts_partitions", False))
         self.items = self.sum = 0
         self.service_seconds = float(wanted.get("service_seconds", 0.0))
         self._collections.clear()
@@ -90,6 +98,7 @@ class Endpoint:
             "requests": dict(self.requests),
             "items": self.items,
             "sum": self.sum,
+            "partitions": dict(self.partitions),
             "cpu_seconds": process_time(),
         }
         return answer(json.dumps(state).encode())

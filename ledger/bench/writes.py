@@ -28,7 +28,7 @@ def recording(ledger: Ledger, options: Any) -> Work:
 
     async def work(number: int) -> tuple[int, int]:
         change = amount(number)
-        await record(f"{prefix}{number % counters}", change)
+        await record(f"{prefix}{number % counters}" if counters > 1 else prefix, change)
         return 1, change
 
     return work

@@ -75,7 +75,7 @@ def test_curves_and_overload(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     bench("--cases", "record_many", "--curves", "--overload", "--json", str(path))
     found = report.read(path)
-    assert len(found.curves) == 6
+    assert len(found.curves) == 7
     assert all(len(curve.points) >= 2 for curve in found.curves)
     assert found.overload is not None
     assert len(found.overload.samples["MB"]) > 10

@@ -43,6 +43,15 @@ async def test_combining_takes_fewer_items_than_changes(stub: StubControl) -> No
     assert found.units == found.extra["items"] < found.work / 2
 
 
+async def test_shards_spread_what_one_counter_gets(stub: StubControl) -> None:
+    """The stub counts by partition: of four shards none gets far more than its share."""
+    settings = {**NO_HINTS, "shards": {"hot": 4}}
+    options = {"counters": 1, "prefix": "hot", "counts_partitions": True}
+    found = await writes.record(round_of(stub, callers=200, settings=settings, **options))
+    assert 1 <= found.extra["busiest partition, times even"] < 1.5
+    assert len(stub.arrived().partitions) == 4
+
+
 async def test_a_wrong_sum_is_no_result(stub: StubControl, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that reports changes it has not written is found out."""
     recording = writes.recording
