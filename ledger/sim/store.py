@@ -125,6 +125,7 @@ class SimStore:
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
         """Read one page of a partition, as it is, or as it was a moment ago."""
 
@@ -138,6 +139,7 @@ class SimStore:
                     last=last,
                     attributes=attributes,
                     limit=limit,
+                    descending=descending,
                 )
             )
 

@@ -52,7 +52,7 @@ class DynamoStore:
         """Do one conditional write."""
         operation, request = requests.write_request(write, self._table)
         answer = await self._attempts.write(operation, request, signed_by([write]))
-        return answer if isinstance(answer, Outcome) else Applied(answer.get("Attributes"))
+        return answer if isinstance(answer, Outcome) else Applied(answer.get("Attributes") or None)
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
@@ -104,6 +104,7 @@ class DynamoStore:
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
         """Read one page of a partition in ascending order."""
         request = requests.query_request(
@@ -115,6 +116,7 @@ class DynamoStore:
             last=last,
             attributes=attributes,
             limit=limit,
+            descending=descending,
         )
         return _page(await self._attempts.read("query", request), self.region)
 

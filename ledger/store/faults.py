@@ -213,6 +213,7 @@ class FaultyStore:
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
         """Read one page of a partition, or go wrong."""
 
@@ -225,6 +226,7 @@ class FaultyStore:
                 last=last,
                 attributes=attributes,
                 limit=limit,
+                descending=descending,
             )
 
         return await self._face(self._decided("query", 1), send)

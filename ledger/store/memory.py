@@ -110,18 +110,20 @@ class MemoryStore:
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
-        """Read one page of a partition in ascending order."""
+        """Read one page of a partition in order."""
         items = self.table.partitions.get(partition, {})
         wanted = sorted(
             (
                 key
                 for key in items
-                if (after is None or key.encode() > after[1].encode())
+                if (after is None or _follows(key, after[1], descending=descending))
                 and (first is None or key.encode() >= first.encode())
                 and (last is None or key.encode() <= last.encode())
             ),
             key=str.encode,
+            reverse=descending,
         )
         bound = min(limit or self.page_items_max, self.page_items_max)
         page = _projected((items[key] for key in wanted[:bound]), attributes)
@@ -167,7 +169,15 @@ class MemoryStore:
         images = [_image(action, item) for action, item in zip(actions, found, strict=True)]
         for action, image in zip(actions, images, strict=True):
             self.table.set(action.key, image)
-        return Applied(images[0] if isinstance(actions[0], Update) else None)
+        first = actions[0]
+        if isinstance(first, Put) and first.returns_old:
+            return Applied(found[0])
+        return Applied(images[0] if isinstance(first, Update) else None)
+
+
+def _follows(key: str, last: str, *, descending: bool) -> bool:
+    one, other = key.encode(), last.encode()
+    return one < other if descending else one > other
 
 
 def _projected(items: Iterable[Item], attributes: Sequence[str]) -> list[Item]:
@@ -196,11 +206,23 @@ def _updated(update: Update, item: Item | None) -> Item:
     image: dict[str, AttributeValue] = dict(item or {})
     image["pk"], image["sk"] = {"S": update.key[0]}, {"S": update.key[1]}
     for name, addend in update.add.items():
-        try:
-            before = number_of(image, name) if name in image else Decimal(0)
-            after = amounts.total([before, Decimal(addend["N"])])
-        except (AmountOverflow, DamagedItem) as error:
-            raise RequestRefused(str(error)) from None
-        image[name] = {"N": amounts.to_text(after)}
+        image[name] = _sum(image, name, addend)
     image.update(update.set)
+    for name in update.remove:
+        image.pop(name, None)
     return image
+
+
+def _sum(image: Item, name: str, addend: AttributeValue) -> AttributeValue:
+    """Return an attribute after an ADD: of a number, or of the elements of a set."""
+    ((kind, content),) = addend.items()
+    if kind != "N":
+        before = image.get(name, {kind: []})
+        if kind not in before:
+            raise RequestRefused(f"attribute {name!r} is not a set of kind {kind}")
+        return {kind: [*before[kind], *(one for one in content if one not in before[kind])]}
+    try:
+        number = number_of(image, name) if name in image else Decimal(0)
+        return {"N": amounts.to_text(amounts.total([number, Decimal(content)]))}
+    except (AmountOverflow, DamagedItem) as error:
+        raise RequestRefused(str(error)) from None

@@ -87,6 +87,7 @@ class MeteredStore:
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
         """Read one page of a partition."""
         page = await self._inner.query(
@@ -97,6 +98,7 @@ class MeteredStore:
             last=last,
             attributes=attributes,
             limit=limit,
+            descending=descending,
         )
         self._read("query", _page_units(page, consistent=consistent))
         return page

@@ -13,15 +13,17 @@ transaction conflicts, connections never made, unprocessed items of a batch), an
 as a `StoreError`: no `StoreError` raised by a write leaves anything written by that call.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import RequestRefused
 
+_OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 BATCH_WRITES_MAX = 25
 TRANSACTION_ACTIONS_MAX = 100
 
@@ -39,18 +41,111 @@ class Equals:
     value: AttributeValue
 
 
-Condition = Absent | Equals
+@dataclass(frozen=True, slots=True)
+class Has:
+    """The item is there and has this attribute."""
+
+    attribute: str
 
 
-def holds(condition: Condition | None, item: Item | None) -> bool:
+@dataclass(frozen=True, slots=True)
+class Compares:
+    """The item is there, and this attribute's number or text stands so to the value's."""
+
+    attribute: str
+    operator: Literal["<", "<=", ">", ">="]
+    value: AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """The item is there, and this attribute is a set or list with the value in it."""
+
+    attribute: str
+    value: AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Shorter:
+    """The item is there, and this attribute, a set or list, has fewer than `size` elements."""
+
+    attribute: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The condition is false; so it is of what is not there, for all but `Absent`."""
+
+    condition: "Condition"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every one of these conditions is true."""
+
+    conditions: tuple["Condition", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of these conditions is true."""
+
+    conditions: tuple["Condition", ...]
+
+
+Condition = Absent | Equals | Has | Compares | Contains | Shorter | Not | AllOf | AnyOf
+
+
+def holds(condition: Condition | None, item: Item | None) -> bool:  # noqa: C901, PLR0911 (one line a kind)
     """Tell whether a condition is true of the item that is there, or of its absence."""
+    present = item or {}
     match condition:
         case None:
             return True
         case Absent():
             return item is None
         case Equals(attribute, value):
-            return item is not None and _same(item.get(attribute), value)
+            return _same(present.get(attribute), value)
+        case Has(attribute):
+            return attribute in present
+        case Compares(attribute, relation, value):
+            return _compares(present.get(attribute), relation, value)
+        case Contains(attribute, value):
+            return _contains(present.get(attribute, {}), value)
+        case Shorter(attribute, size):
+            return attribute in present and _length(present[attribute]) < size
+        case Not(inner):
+            return not holds(inner, item)
+        case AllOf(conditions):
+            return all(holds(one, item) for one in conditions)
+        case AnyOf(conditions):
+            return any(holds(one, item) for one in conditions)
+
+
+def _compares(found: AttributeValue | None, relation: str, value: AttributeValue) -> bool:
+    """Compare two numbers by their value, or two texts by their bytes; other kinds never hold."""
+    ((kind, content),) = value.items()
+    if found is None or kind not in found:
+        return False
+    one, other = (
+        Decimal(text) if kind == "N" else text.encode() for text in (found[kind], content)
+    )
+    return bool(_OPERATORS[relation](one, other))
+
+
+def _contains(found: AttributeValue, value: AttributeValue) -> bool:
+    if "L" in found:
+        return any(_same(one, value) for one in found["L"])
+    ((kind, content),) = value.items()
+    elements = found.get(f"{kind}S", ())
+    return any(_same({kind: one}, {kind: content}) for one in elements)
+
+
+def _length(found: AttributeValue) -> int:
+    """Return how many elements a set or list has; of text, how many bytes."""
+    ((kind, content),) = found.items()
+    return len(content.encode() if kind == "S" else content)
 
 
 def _same(one: AttributeValue | None, other: AttributeValue) -> bool:
@@ -66,13 +161,15 @@ class Put:
 
     `replaces_bytes` is the size of what is there, if known, for cost: the larger is charged.
     `not_after` is until when its request may be signed: one that would be signed later is not
-    sent, and its outcome is `Unknown`.
+    sent, and its outcome is `Unknown`. With `returns_old` a single write's `Applied` has the item
+    that was replaced.
     """
 
     item: Item
     condition: Condition | None = None
     replaces_bytes: int = 0
     not_after: datetime | None = None
+    returns_old: bool = False
 
     @property
     def key(self) -> Key:
@@ -91,11 +188,15 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Add numbers to attributes and set others; makes the item if it is not there."""
+    """Add to attributes, set and remove others; makes the item if it is not there.
+
+    To `add` a number adds it, to `add` a set adds its elements; `remove` names attributes.
+    """
 
     key: Key
     add: Mapping[str, AttributeValue] = field(default_factory=dict)
     set: Mapping[str, AttributeValue] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
     condition: Condition | None = None
 
 
@@ -114,7 +215,10 @@ Action = Put | Delete | Update | Check
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The write is durable in this region; `item` is the new item after an `Update`."""
+    """The write is durable in this region.
+
+    `item` is the new item after an `Update`, and the old one after a `Put` that asked for it.
+    """
 
     item: Item | None = None
 
@@ -201,8 +305,9 @@ class Store(Protocol):
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
-        """Read one page of a partition in ascending order of sort keys.
+        """Read one page of a partition in ascending, or descending, order of sort keys.
 
         `first` and `last` bound the sort keys, both included. `attributes` names what comes back;
         empty for everything.

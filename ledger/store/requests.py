@@ -7,12 +7,19 @@ from ledger.core.entry import Item, Key, key_of
 from ledger.store.port import (
     Absent,
     Action,
+    AllOf,
+    AnyOf,
     BatchWrite,
     Check,
+    Compares,
     Condition,
+    Contains,
     Delete,
     Equals,
+    Has,
+    Not,
     Put,
+    Shorter,
     Update,
     Write,
 )
@@ -50,12 +57,26 @@ def key_attributes(key: Key) -> Item:
     return {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
 
 
-def _condition(condition: Condition, names: _Names) -> str:
+def _condition(condition: Condition, names: _Names) -> str:  # noqa: PLR0911 (one a kind)
     match condition:
         case Absent():
             return f"attribute_not_exists({names.name('pk')})"
         case Equals(attribute, value):
             return f"{names.name(attribute)} = {names.value(value)}"
+        case Has(attribute):
+            return f"attribute_exists({names.name(attribute)})"
+        case Compares(attribute, operator, value):
+            return f"{names.name(attribute)} {operator} {names.value(value)}"
+        case Contains(attribute, value):
+            return f"contains({names.name(attribute)}, {names.value(value)})"
+        case Shorter(attribute, size):
+            return f"size({names.name(attribute)}) < {names.value({'N': str(size)})}"
+        case Not(inner):
+            return f"NOT ({_condition(inner, names)})"
+        case AllOf(conditions):
+            return " AND ".join(f"({_condition(one, names)})" for one in conditions)
+        case AnyOf(conditions):
+            return " OR ".join(f"({_condition(one, names)})" for one in conditions)
 
 
 def _body(action: Action, table: str) -> Request:
@@ -77,7 +98,8 @@ def _body(action: Action, table: str) -> Request:
 def _update_expression(update: Update, names: _Names) -> str:
     adds = [f"{names.name(name)} {names.value(value)}" for name, value in update.add.items()]
     sets = [f"{names.name(name)} = {names.value(value)}" for name, value in update.set.items()]
-    clauses = [("ADD", adds), ("SET", sets)]
+    removes = [names.name(name) for name in update.remove]
+    clauses = [("ADD", adds), ("SET", sets), ("REMOVE", removes)]
     return " ".join(f"{verb} {', '.join(parts)}" for verb, parts in clauses if parts)
 
 
@@ -86,7 +108,8 @@ def write_request(write: Write, table: str) -> tuple[str, Request]:
     request = _body(write, table)
     match write:
         case Put():
-            return "put_item", request
+            returns = {"ReturnValues": "ALL_OLD"} if write.returns_old else {}
+            return "put_item", {**request, **returns}
         case Delete():
             return "delete_item", request
         case Update():
@@ -136,6 +159,7 @@ def query_request(
     last: str | None,
     attributes: Sequence[str],
     limit: int | None,
+    descending: bool = False,
 ) -> Request:
     """Return the request of one page of a Query; DynamoDB counts the units, cheaper than we do."""
     names = _Names()
@@ -155,6 +179,8 @@ def query_request(
         "ReturnConsumedCapacity": "TOTAL",
         **_projection(attributes, names),
     }
+    if descending:
+        request["ScanIndexForward"] = False
     return names.into(_paged(request, after, limit))
 
 

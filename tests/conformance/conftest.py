@@ -10,7 +10,10 @@ from ledger.settings import Settings
 
 # The suite lies in plain modules; without this a failed assertion would not show its values.
 pytest.register_assert_rewrite(
-    "conformance.store_writes", "conformance.store_groups", "conformance.store_reads"
+    "conformance.store_writes",
+    "conformance.store_conditions",
+    "conformance.store_groups",
+    "conformance.store_reads",
 )
 
 

@@ -29,6 +29,23 @@ class ReadsSuite:
         assert [found for page in pages for found in page] == items
         assert all(len(page) <= (limit or 100) for page in pages)
 
+    @pytest.mark.parametrize("limit", [None, 1, 2])
+    async def test_a_descending_query_gives_the_same_backwards(
+        self, store: Store, limit: int | None
+    ) -> None:
+        """The highest sort key comes first; bounds and pages are as in an ascending query."""
+        await fill(store, [item(("counter", key)) for key in "abcde"])
+        found, after = [], None
+        for _ in range(6):
+            page = await store.query(
+                "counter", first="b", last="d", after=after, limit=limit, descending=True
+            )
+            found += [one["sk"]["S"] for one in page.items]
+            after = page.after
+            if after is None:
+                break
+        assert found == ["d", "c", "b"]
+
     async def test_a_query_of_nothing_is_an_empty_page(self, store: Store) -> None:
         """A partition that is not there has one page without items."""
         page = await store.query("counter")

@@ -148,6 +148,7 @@ class ReplicatingStore(MemoryStore):
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
         """Read one page, after whatever happens in between."""
         await self._regions.between()
@@ -159,6 +160,7 @@ class ReplicatingStore(MemoryStore):
             last=last,
             attributes=attributes,
             limit=limit,
+            descending=descending,
         )
 
     def _apply(self, actions: Sequence[Action]) -> Outcome:

@@ -35,6 +35,7 @@ class StrictStore(MemoryStore):
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
         """Read one page; BETWEEN wants its bounds in order, and no key value may be empty."""
         self.queries += 1
@@ -48,6 +49,7 @@ class StrictStore(MemoryStore):
             last=last,
             attributes=attributes,
             limit=limit,
+            descending=descending,
         )
 
 

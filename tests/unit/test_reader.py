@@ -71,6 +71,7 @@ class RacingStore(MemoryStore):
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
         """Let the next step happen, then read."""
         step = self.steps.pop(0) if self.steps else None
@@ -85,6 +86,7 @@ class RacingStore(MemoryStore):
             last=last,
             attributes=attributes,
             limit=limit,
+            descending=descending,
         )
 
 

@@ -42,6 +42,7 @@ class Recording(MemoryStore):
         last: str | None = None,
         attributes: Sequence[str] = (),
         limit: int | None = None,
+        descending: bool = False,
     ) -> Page:
         """Read one page."""
         self.requests.append((self.region, "net" if first else "page", consistent))
@@ -53,6 +54,7 @@ class Recording(MemoryStore):
             last=last,
             attributes=attributes,
             limit=limit,
+            descending=descending,
         )
 
 
