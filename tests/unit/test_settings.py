@@ -331,3 +331,14 @@ def test_a_wrong_shard_rule_is_refused(rule: object, named: str) -> None:
     """Steps start without a date, ascend, never shrink, and carry a zone."""
     with pytest.raises(SettingsError, match=named):
         settings(shards={"a": rule})
+
+
+def test_reading_only_what_is_new_is_for_one_region_read_consistently() -> None:
+    """Where entries may arrive late, or a read may miss one, nothing may be left unread."""
+    incremental = {"incremental": True}
+    one = settings(regions={"us-east-1": {}}, cache=incremental)
+    assert one.cache.incremental
+    with pytest.raises(SettingsError, match=r"cache\.incremental is for a table of one region"):
+        settings(cache=incremental)
+    with pytest.raises(SettingsError, match=r"cache\.incremental needs consistent_reads"):
+        one.with_(consistent_reads=False)

@@ -151,3 +151,36 @@ def test_a_sum_that_does_not_fit_is_refused() -> None:
         amounts.total([Decimal(10**38), Decimal(1)])
     with pytest.raises(AmountOverflow):
         amounts.total([Decimal(9).scaleb(125), Decimal(1).scaleb(125)])
+
+
+@pytest.mark.parametrize(
+    ("texts", "total"),
+    [
+        ([], "0"),
+        (["1", "-2", "0"], "-1"),
+        (["0.10", "0.2", "-5"], "-4.70"),
+        (["9" * 19, "1"], "1" + "0" * 19),
+        ([f"{'9' * 19}.{'9' * 19}", "-1"], f"{'9' * 18}8.{'9' * 19}"),
+        (["007", "-0"], "7"),
+    ],
+)
+def test_plain_texts_are_added_exactly(texts: list[str], total: str) -> None:
+    """Whole numbers and decimals of a page are told by their form and added without rounding."""
+    assert amounts.are_plain(texts)
+    assert str(amounts.total_plain(texts)) == total
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1,2", ",", "1_0", " 1", "1\n", "+1", "1E3", "NaN", ".5", "5.", "--1", "1" * 20, "\u0661"],
+)
+def test_other_texts_are_looked_at_one_by_one(text: str) -> None:
+    """A text that is no plain number, alone or among others, never passes for one."""
+    assert not amounts.are_plain([text])
+    assert not amounts.are_plain(["1", text, "2"])
+
+
+def test_a_text_must_be_a_text() -> None:
+    """What is no str is an error, not a number."""
+    with pytest.raises(TypeError):
+        amounts.are_plain([5])  # type: ignore[list-item]

@@ -1,12 +1,13 @@
 """From items to a total: what counts, what does not, and what cannot be read."""
 
+import itertools
 from decimal import Decimal
 
 import pytest
 
 from ledger.core.entry import Entry, Item, NetChange, entry_item, net_item
-from ledger.core.errors import AmountOverflow, DamagedItem
-from ledger.core.fold import collect
+from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError
+from ledger.core.fold import Collection, collect
 from ledger.core.ids import EntryId
 
 IDS = [EntryId(1_700_000_000_000_000 + number, number) for number in range(4)]
@@ -74,6 +75,57 @@ def test_no_total_rests_on_a_damaged_item(item: Item) -> None:
     with pytest.raises(DamagedItem, match="'a'") as raised:
         collect([entry(1, 5), item])
     assert item["sk"]["S"] in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["1,2", "1,", ",", "1_0", "", "five"])
+def test_a_text_that_is_no_number_never_passes_for_one(text: str) -> None:
+    """However a page is checked at once, one bad text in it is found and its item named."""
+    with pytest.raises(DamagedItem, match="'b58'"):
+        collect([entry(1, 5), foreign("b58", change=text), entry(2, 7)])
+
+
+@pytest.mark.parametrize("odd", ["1E+2", " 100 ", "+100", "1" + "0" * 30])
+def test_an_odd_number_counts_as_any_other(odd: str) -> None:
+    """A page that is read item by item, before or after others, changes nothing."""
+    value = int(Decimal(odd.strip()))
+    pages = [[entry(0, 1), net(9, 0)], [foreign("odd", change=odd)], [entry(1, 2), entry(0, 1)]]
+    for order in itertools.permutations(pages):
+        collection = Collection()
+        for page in order:
+            collection.add(page)
+        assert collection.total() == 11 + value
+        assert collection.unmerged().entries == 2
+        assert collection.entries == {str(IDS[0]): 1, str(IDS[1]): 2, "odd": value}
+
+
+def test_items_without_a_partition_are_named_by_that_of_the_collection() -> None:
+    """Read without their partition key, entries and nets are what they are with it."""
+    bare: list[Item] = [
+        {name: value for name, value in item.items() if name != "pk"}
+        for item in (entry(0, 3), entry(1, 4), net(3, 0))
+    ]
+    collection = Collection(partition="a")
+    collection.add(bare)
+    assert collection.total() == 7
+    with pytest.raises(DamagedItem, match=r"counter 'b' is damaged: its digest"):
+        Collection(partition="b").add(bare)
+    with pytest.raises(DamagedItem, match="'b58' of counter 'a' is damaged"):
+        collection.add([{"sk": {"S": "b58"}, "change": {"S": "1"}}])
+
+
+def test_a_sum_goes_with_its_net() -> None:
+    """What was summed up under one net gives no total under another."""
+    collection = Collection()
+    collection.add([entry(0, 3), entry(1, 4)])
+    collection.condense(collect([net(3, 0)]).net, upto=str(IDS[1]))
+    assert collection.below is not None
+    assert (collection.below.entries, collection.kept) == (0, 1)
+    with pytest.raises(LedgerError, match="goes with net"):
+        collection.total()
+    with pytest.raises(LedgerError, match="goes with net"):
+        collection.condense(None)
+    collection.add([net(3, 0)])
+    assert collection.total() == 7
 
 
 def test_a_total_that_does_not_fit_is_an_error() -> None:
