@@ -14,6 +14,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from time import process_time
 from typing import Any, cast
 
@@ -34,6 +35,13 @@ _PARTITION = re.compile(rb'"pk": ?\{"S": ?"([^"]*)"')
 
 _EMPTY = answer(b"{}")
 _BATCH_DONE = answer(b'{"UnprocessedItems":{}}')
+
+
+@cache
+def _batch_done(items: int) -> bytes:
+    """Answer a batch of so many items, each under a KB, to a client that asked for the units."""
+    units = json.dumps([{"TableName": "ledger", "CapacityUnits": float(items)}]).encode()
+    return answer(b'{"UnprocessedItems":{},"ConsumedCapacity":%s}' % units)
 
 
 class Endpoint:
@@ -59,7 +67,10 @@ class Endpoint:
                 self.sum += sum(map(int, changes))
                 if self.counts_partitions:
                     self.partitions.update(part.decode() for part in _PARTITION.findall(body))
-                return _BATCH_DONE if operation == b"batchwriteitem" else _EMPTY
+                if operation != b"batchwriteitem":
+                    return _EMPTY
+                counts_units = b"ReturnConsumedCapacity" in body
+                return _batch_done(len(changes)) if counts_units else _BATCH_DONE
             case b"query":
                 return self._page(body)
             case b"reset":

@@ -65,6 +65,7 @@ class DynamoStore:
         """Do up to 25 unconditional writes; what DynamoDB leaves unprocessed is sent again."""
         checked_actions(writes, BATCH_WRITES_MAX)
         left = dict(enumerate(writes))
+        units: float | None = 0.0
         for tries in range(1, self._attempts.backoff.tries_max + 1):
             request = requests.batch_request(list(left.values()), self._table)
             try:
@@ -72,17 +73,19 @@ class DynamoStore:
             except StoreError as error:
                 if len(left) == len(writes):
                     raise
-                return BatchOutcome(unprocessed=tuple(left), cause=str(error))
+                return BatchOutcome(unprocessed=tuple(left), cause=str(error), write_units=units)
             if isinstance(answer, Unknown):
-                return BatchOutcome(unknown=tuple(left), cause=answer.cause)
+                return BatchOutcome(unknown=tuple(left), cause=answer.cause, write_units=units)
             if isinstance(answer, Outcome):
                 raise TypeError("a batch has no conditions to fail")
+            units = _plus(units, requests.written_units(answer))
             keys = requests.unprocessed_keys(answer, self._table)
-            left = {place: write for place, write in left.items() if write.key in keys}
+            left = {place: write for place, write in left.items() if keys and write.key in keys}
             if not left:
-                return BatchOutcome()
+                return BatchOutcome(write_units=units)
             await self._attempts.wait("batch_write_item", "unprocessed", tries)
-        return BatchOutcome(unprocessed=tuple(left), cause=f"still throttled in {self.region}")
+        cause = f"still throttled in {self.region}"
+        return BatchOutcome(unprocessed=tuple(left), cause=cause, write_units=units)
 
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
         """Read one item."""
@@ -143,6 +146,10 @@ class DynamoStore:
     async def close(self) -> None:
         """Close the connections."""
         await self._attempts.transport.close()
+
+
+def _plus(units: float | None, more: float | None) -> float | None:
+    return None if units is None or more is None else units + more
 
 
 def _page(response: Response, region: str) -> Page:

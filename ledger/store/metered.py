@@ -55,7 +55,9 @@ class MeteredStore:
         outcome = await self._inner.write_batch(writes)
         rest = {*outcome.unprocessed, *outcome.unknown}
         done = [write for place, write in enumerate(writes) if place not in rest]
-        units = sum(write_units(_size(write)) for write in done)
+        units = outcome.write_units
+        if units is None:
+            units = sum(write_units(_size(write)) for write in done)
         self._written("batch", units, "applied", len(done), started)
         if outcome.unknown:
             self._written("batch", 0, "unknown", len(outcome.unknown), started)
@@ -124,7 +126,7 @@ class MeteredStore:
         await self._inner.close()
 
     def _written(
-        self, operation: str, units: int, outcome: str, count: int, started: float
+        self, operation: str, units: float, outcome: str, count: int, started: float
     ) -> None:
         elapsed = self._clock.monotonic() - started
         self._metrics.write(self.region, operation, outcome, count, elapsed)

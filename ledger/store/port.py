@@ -248,12 +248,14 @@ Outcome = Applied | Rejected | Unknown
 class BatchOutcome:
     """What became of a batch, by position; what is in neither list was applied.
 
-    `unprocessed` were not written, after every try allowed; `unknown` may have been.
+    `unprocessed` were not written, after every try allowed; `unknown` may have been. `write_units`
+    is DynamoDB's own count, None where it gave none.
     """
 
     unprocessed: tuple[int, ...] = ()
     unknown: tuple[int, ...] = ()
     cause: str = ""
+    write_units: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

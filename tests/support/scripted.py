@@ -184,12 +184,16 @@ def hang() -> Step:
     return step
 
 
-def leave_unprocessed(keep: Callable[[int], bool], table: str = "ledger") -> Step:
+def leave_unprocessed(
+    keep: Callable[[int], bool], table: str = "ledger", units: float | None = None
+) -> Step:
     """Answer a batch, leaving the parts at these positions unprocessed."""
+    capacity = [] if units is None else [{"TableName": table, "CapacityUnits": units}]
 
     async def step(_request: web.Request, body: Body) -> web.StreamResponse:
         parts = body["RequestItems"][table]
         left = [part for place, part in enumerate(parts) if keep(place)]
-        return web.json_response({"UnprocessedItems": {table: left} if left else {}})
+        answer: dict[str, Any] = {"UnprocessedItems": {table: left} if left else {}}
+        return web.json_response({**answer, "ConsumedCapacity": capacity} if capacity else answer)
 
     return step

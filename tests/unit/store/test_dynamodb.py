@@ -67,6 +67,19 @@ async def test_batch_that_fails_half_way_tells_positions(
     assert len(wire.server.requests) == 2
 
 
+async def test_units_of_a_batch_are_dynamodbs_own(wire: Wire) -> None:
+    """The units of all requests of a batch are added up; one without a count leaves it open."""
+    half = leave_unprocessed(lambda place: place % 2 == 1, units=7)
+    wire.server.play(half, leave_unprocessed(lambda _: False, units=2.5))
+    assert (await wire.store.write_batch(PUTS)).write_units == 9.5
+
+    wire.server.play(half, leave_unprocessed(lambda _: False))
+    assert (await wire.store.write_batch(PUTS)).write_units is None
+
+    wire.server.play(half, close_connection())
+    assert (await wire.store.write_batch(PUTS)).write_units == 7
+
+
 async def test_batch_left_for_good_is_bounded(wire: Wire) -> None:
     """A part that DynamoDB never gets to is told as unprocessed after so many requests."""
     wire.server.play(otherwise=leave_unprocessed(lambda place: place == 0))

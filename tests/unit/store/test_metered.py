@@ -11,7 +11,7 @@ from ledger.metrics import Metrics
 from ledger.store.faults import Fault, FaultyStore, InOrder, Lost, Partial, Raises, Slow
 from ledger.store.memory import MemoryStore
 from ledger.store.metered import MeteredStore
-from ledger.store.port import Absent, Check, Delete, Equals, Page, Put, Update
+from ledger.store.port import Absent, BatchOutcome, Check, Delete, Equals, Page, Put, Update
 
 
 class Metered:
@@ -89,6 +89,26 @@ async def test_a_batch_counts_each_part_by_its_fate() -> None:
     assert m.writes("batch", "applied") == 6
     assert m.writes("batch", "unknown") == 2
     assert m.units("batch", "write") == 12
+
+
+async def test_a_batch_costs_what_dynamodb_says() -> None:
+    """Where DynamoDB counted the units of a batch, as it does if asked, its count is taken."""
+    m = Metered()
+    outcome = BatchOutcome(unprocessed=(1,), write_units=12.5)
+    m.inner.write_batch = gives(outcome)  # type: ignore[method-assign,assignment]
+    await m.store.write_batch([Put(item(str(n), 2000)) for n in range(3)])
+
+    assert m.units("batch", "write") == 12.5
+    assert m.writes("batch", "applied") == 2
+
+
+def gives(outcome: BatchOutcome) -> object:
+    """Return a `write_batch` that ends so."""
+
+    async def write_batch(_writes: object) -> BatchOutcome:
+        return outcome
+
+    return write_batch
 
 
 async def test_a_transaction_costs_double() -> None:

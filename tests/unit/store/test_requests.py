@@ -101,6 +101,7 @@ def test_batch_and_what_it_leaves() -> None:
         {"PutRequest": {"Item": ITEM}},
         {"DeleteRequest": {"Key": {"pk": {"S": "c"}, "sk": {"S": "d"}}}},
     ]
+    assert request["ReturnConsumedCapacity"] == "TOTAL"
     assert unprocessed_keys({"UnprocessedItems": {"t": parts}}, "t") == {("c", "s"), ("c", "d")}
     assert unprocessed_keys({"UnprocessedItems": {}}, "t") == set()
     assert unprocessed_keys({}, "t") == set()
