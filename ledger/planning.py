@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
@@ -14,6 +15,8 @@ from ledger.settings import Settings
 from ledger.store.port import Absent, Put
 
 KEY_BYTES_MAX = 1024
+SPANS_KEPT = 8
+"""Retry horizons of different settings in one process, as time spans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,12 @@ def _planned(
     item = entry_item(entry, shard=keys.shard_of(suffix, shards))
     if entry.note is not None:  # nothing else in an entry can grow beyond some 2 KB
         checked_size(entry, item_size(item))
-    return Planned(entry, item, at + timedelta(seconds=settings.retry_horizon), keyed)
+    return Planned(entry, item, at + _span(settings.retry_horizon), keyed)
+
+
+@lru_cache(SPANS_KEPT)
+def _span(seconds: float) -> timedelta:
+    return timedelta(seconds=seconds)
 
 
 def check_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
