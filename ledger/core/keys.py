@@ -1,7 +1,8 @@
 """Where things lie in the table: counter ids, shards of a collection, reserved keys.
 
-Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports and
-scan cursors, and the sort key of a net change, which sorts after every entry.
+Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
+scan cursors, sequences and versions, and the sort key of a net change, which sorts after every
+entry.
 """
 
 import re
@@ -17,6 +18,8 @@ RESERVED = "~"
 LEASE_PARTITION = "~lease"
 IMPORT_PARTITION = "~import"
 SCAN_PARTITION = "~scan"
+SEQUENCE_PREFIX = "~sequence~"
+VERSION_PREFIX = "~version~"
 NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
 

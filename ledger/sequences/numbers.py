@@ -1,0 +1,143 @@
+"""Numbers of sequences: what a call ends in, where they lie, and the form of their sort keys.
+
+A sequence lies in a partition of its own, `~sequence~` and its name, so that many in one table
+share no load. There the counter item has the sort key `counter`, and a numbered item its number in
+38 digits, zeros first: in this form the order of the texts is the order of the numbers. 38 digits
+are what a DynamoDB number holds, so both ways end at the same number.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ledger.core import keys
+from ledger.core.amounts import DIGITS_MAX
+from ledger.core.capacity import item_size
+from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, damaged, number_of
+from ledger.core.errors import InvalidInput
+
+NUMBER_MAX = 10**DIGITS_MAX - 1
+FIRST_SORT_KEY, LAST_SORT_KEY = "0" * DIGITS_MAX, "9" * DIGITS_MAX
+COUNTER_SORT_KEY = "counter"
+TOKEN = "~token"  # noqa: S105 (the name of an attribute)
+"""The attribute of a numbered item that tells whose it is."""
+
+_NUMBER = re.compile(rf"[0-9]{{{DIGITS_MAX}}}", flags=re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The number is the caller's, and nobody else's."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotNumbered:
+    """No number was given, and none will be: nothing of this call can land later.
+
+    `contention`: every try lost a race; call again. `exhausted`: the sequence is at its end.
+    """
+
+    reason: Literal["contention", "exhausted"]
+
+
+@dataclass(frozen=True, slots=True)
+class MaybeNumbered:
+    """No answer in time: the item may be there under this number, or may yet come.
+
+    Handed to `SortKeySequence.append` again with the same content it is settled, with no danger
+    of a second item.
+    """
+
+    number: int
+    token: str
+    cause: str
+
+
+def partition_of(name: str) -> str:
+    """Return the partition of a sequence; names follow the rules of counter ids.
+
+    Raises:
+        InvalidCounter: the name breaks one.
+    """
+    return f"{keys.SEQUENCE_PREFIX}{keys.checked_counter(name)}"
+
+
+def sort_key_of(number: int) -> str:
+    """Return the sort key of a number, from 0 to 10^38 - 1; its order is that of the numbers.
+
+    Raises:
+        InvalidInput: the number is none, or lies outside.
+    """
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= NUMBER_MAX:
+        raise InvalidInput(f"number {number!r} is not an int from 0 to 10^{DIGITS_MAX} - 1")
+    return f"{number:0{DIGITS_MAX}d}"
+
+
+def number_of_key(key: Key) -> int:
+    """Return the number of a numbered item's key.
+
+    Raises:
+        DamagedItem: its sort key is not of our form.
+    """
+    if not _NUMBER.fullmatch(key[1]):
+        item = {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
+        raise damaged(item, f"its sort key is no number of {DIGITS_MAX} digits")
+    return int(key[1])
+
+
+def last_of(counter: Item) -> int:
+    """Return the last number that the counter item has given out.
+
+    Raises:
+        DamagedItem: it has no whole number from 0.
+    """
+    number = number_of(counter, "number")
+    if number != number.to_integral_value() or not 0 <= number <= NUMBER_MAX:
+        raise damaged(counter, f"number {number} is not a whole number from 0")
+    return int(number)
+
+
+def counter_limit(block: int) -> AttributeValue:
+    """Return the most that the counter may show before `block` more numbers are taken."""
+    return {"N": str(NUMBER_MAX - block)}
+
+
+def checked_content(content: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
+    """Return what the caller wants to be kept under a number.
+
+    Raises:
+        InvalidInput: it names an attribute that is ours.
+    """
+    if ours := {"pk", "sk", TOKEN} & set(content):
+        raise InvalidInput(f"content must not name {', '.join(sorted(ours))}: the sequence does")
+    return content
+
+
+def numbered_item(
+    partition: str, number: int, content: Mapping[str, AttributeValue], *, token: str
+) -> Item:
+    """Return the item that keeps this content under this number.
+
+    Raises:
+        InvalidInput: it would be over DynamoDB's limit of 400 KB.
+    """
+    place: Item = {"pk": {"S": partition}, "sk": {"S": sort_key_of(number)}, TOKEN: {"S": token}}
+    item = {**place, **content}
+    if (size := item_size(item)) > ITEM_BYTES_MAX:
+        raise InvalidInput(f"content makes an item of {size:,} bytes: {ITEM_BYTES_MAX:,} at most")
+    return item
+
+
+def content_of(item: Item) -> Item:
+    """Return the content of a numbered item: all that is not ours."""
+    return {name: value for name, value in item.items() if name not in {"pk", "sk", TOKEN}}
+
+
+def fate_of(shown: Item | None, token: str) -> Literal["ours", "taken", "open"]:
+    """Tell what an item shown under a number means for the one who tried to put it there."""
+    if shown is None:
+        return "open"
+    return "ours" if shown.get(TOKEN) == {"S": token} else "taken"
