@@ -33,7 +33,7 @@ class Case:
     stands_for_many: bool = False
     """Whether it batches or combines, so that the note on units belongs beside its figures."""
     package: str | None = None
-    """An optional package that it needs."""
+    """An optional package that it needs, or the engine `dynoxide`."""
     loop: str | None = None
     with_stub: bool = True
     quick: Mapping[str, Any] = field(default_factory=dict)
@@ -241,6 +241,31 @@ def _reads() -> list[Case]:
     ]
 
 
+def _engines() -> list[Case]:
+    put = "dynoxide: put_item"
+    many = {"callers": CALLERS, "counters": COUNTERS, "settings": LEAN}
+    return [
+        Case(
+            put,
+            "engine",
+            "engines:put",
+            options={"callers": CLIENT_CONNECTIONS},
+            with_stub=False,
+            package="dynoxide",
+        ),
+        Case(
+            "dynoxide: group commit, lean",
+            "engine",
+            "engines:record",
+            put,
+            many,
+            with_stub=False,
+            stands_for_many=True,
+            package="dynoxide",
+        ),
+    ]
+
+
 def _lives() -> list[Case]:
     usual = "merge in one transaction"
     options = {"counters": 4, "entries": 500, "rounds": 2, "regions": 2}
@@ -253,7 +278,7 @@ def _lives() -> list[Case]:
     ]
 
 
-ALL: tuple[Case, ...] = (*_limits(), *_writes(), *_offered(), *_reads(), *_lives())
+ALL: tuple[Case, ...] = (*_limits(), *_writes(), *_offered(), *_reads(), *_engines(), *_lives())
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(case.group for case in ALL))
 
 

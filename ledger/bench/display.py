@@ -16,6 +16,7 @@ _TITLES = {
     "offered": "writes offered at a fixed rate",
     "read": "reads of one collection of 10,000 entries",
     "totals": "totals of many counters; a row's work is one total",
+    "engine": "the same writes to dynoxide, which stores them",
     "life": "a change's whole life on a local table of two regions: written, merged, deleted",
 }
 _WIDE_CHARACTERS = 130

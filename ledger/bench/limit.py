@@ -71,7 +71,7 @@ class _Sender(asyncio.Protocol):
 
 async def stub_limit(round_: Round) -> Measured:
     """Send prepared bytes as fast as the stub answers them."""
-    stub, options = round_.stub, round_.options
+    stub, options = StubControl(round_.stub.url), round_.options
     name = counter_name(options.get("entries", 0))
     stub.reset()
     request = _request_bytes(options["operation"], _body(options["operation"], name))

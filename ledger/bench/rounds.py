@@ -4,7 +4,7 @@ import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -32,6 +32,18 @@ class Task:
     loop: str | None = None
 
 
+class Endpoint(Protocol):
+    """What requests go to, and what can be asked of it."""
+
+    url: str
+
+    def reset(self, *, service_seconds: float = 0.0, counts_partitions: bool = False) -> None:
+        """Forget everything; from now on answer after this time, counting by partition or not."""
+
+    def arrived(self) -> Arrived:
+        """Return what has arrived."""
+
+
 class Round:
     """What a case runs with."""
 
@@ -39,14 +51,8 @@ class Round:
         self.seconds = task.seconds
         self.options = task.options
         self.registry = CollectorRegistry()
-        self._stub_url = task.stub_url
-
-    @property
-    def stub(self) -> StubControl:
-        """The stub endpoint of this run."""
-        if self._stub_url is None:
-            raise LedgerError("this case needs the stub endpoint")
-        return StubControl(self._stub_url)
+        self.stub: Endpoint = StubControl(task.stub_url or "")
+        """What requests go to; a case may set another."""
 
     def settings(self, **overrides: Any) -> Settings:
         """Return settings whose one region is the stub."""

@@ -18,7 +18,8 @@ from ledger.bench.measuring import Measured
 from ledger.bench.processes import cores, start
 from ledger.bench.report import STUB_SHARE_MAX, Figures, Result, figures_of
 from ledger.bench.rounds import Task
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, LocalTableError
+from ledger.local.dynoxide_engine import find_binary
 
 ROUND_SECONDS_MAX = 1_200.0
 """Beside the time measured: to start, to warm up, to wait for what is under way."""
@@ -154,8 +155,18 @@ def _version(package: str) -> str | None:
         return None
 
 
+def _why_no_dynoxide() -> str | None:
+    try:
+        find_binary()
+    except LocalTableError as error:
+        return str(error)
+    return None
+
+
 def _missing(case: Case) -> str | None:
     """Return why a case cannot run here."""
+    if case.package == "dynoxide":
+        return _why_no_dynoxide()
     if case.package is not None and find_spec(case.package) is None:
         return f"{case.package} is not installed: pip install 'multi-region-ledger[bench]'"
     if case.loop == "uvloop" and find_spec("uvloop") is None:

@@ -31,6 +31,7 @@ _LENGTH = re.compile(rb"content-length: *(\d+)")
 _TARGET = re.compile(rb"x-amz-target: *\w+\.(\w+)")
 _CHANGE = re.compile(rb'"change": ?\{"N": ?"(-?\d+)"')
 
+_PUT = b'"PutRequest"'
 _PARTITION = re.compile(rb'"pk": ?\{"S": ?"([^"]*)"')
 
 _EMPTY = answer(b"{}")
@@ -70,7 +71,7 @@ class Endpoint:
                 if operation != b"batchwriteitem":
                     return _EMPTY
                 counts_units = b"ReturnConsumedCapacity" in body
-                return _batch_done(len(changes)) if counts_units else _BATCH_DONE
+                return _batch_done(body.count(_PUT)) if counts_units else _BATCH_DONE
             case b"query":
                 return self._page(body)
             case b"reset":

@@ -105,6 +105,10 @@ class DynoxideEngine:
         self._urls[region] = f"http://127.0.0.1:{port}"
         self._drains.append(asyncio.create_task(_drain(process)))
 
+    def url(self, region: str) -> str:
+        """Return where a region's process itself answers, with no front before it."""
+        return self._urls[region]
+
     async def close(self) -> None:
         """Stop the processes and wait for them."""
         if self._session is not None:

@@ -57,7 +57,7 @@ async def bare_dynoxide() -> AsyncIterator[Settings]:
     engine, region = DynoxideEngine(), REGIONS[0]
     try:
         await engine.start([region])
-        yield settings_of(engine._urls[region])
+        yield settings_of(engine.url(region))
     finally:
         await engine.close()
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from support.engines import skip_without
 
-from ledger.bench import plain, writes
+from ledger.bench import engines, plain, writes
 from ledger.bench.control import StubControl, running_stub
 from ledger.bench.load import Work
 from ledger.bench.rounds import Round, Task
@@ -68,6 +69,15 @@ async def test_a_wrong_sum_is_no_result(stub: StubControl, monkeypatch: pytest.M
     monkeypatch.setattr(writes, "recording", boasting)
     with pytest.raises(LedgerError, match="were acknowledged"):
         await writes.record(round_of(stub, callers=2, counters=5, settings={}))
+
+
+@pytest.mark.dynoxide
+async def test_what_was_acknowledged_is_in_the_engine() -> None:
+    """On dynoxide the changes are read back: as many as were acknowledged, with their sum."""
+    skip_without("dynoxide")
+    options = {"callers": 50, "counters": 1_000, "settings": NO_HINTS}
+    found = await engines.record(Round(Task("", 0.1, options)))
+    assert found.extra["items"] == found.work == found.units > 0
 
 
 async def test_plain_clients_write_the_same_items(stub: StubControl) -> None:
