@@ -134,6 +134,7 @@ class SimStore:
             return done(
                 source.query(
                     partition,
+                    consistent=consistent,  # for its price: the source is as old as it may be
                     after=after,
                     first=first,
                     last=last,
