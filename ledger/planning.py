@@ -72,7 +72,7 @@ def plan(change: Change, *, region: str, settings: Settings, now: datetime, suff
         )
     at = now
     if keyed:
-        suffix = ids.suffix_of(counter, _checked_key(change.key))
+        suffix = ids.suffix_of(counter, checked_key(change.key))
         entry_id = ids.entry_id(_checked_at(change.at), suffix)
         check_horizon(entry_id, settings=settings, now=now)
         at = entry_id.at
@@ -212,11 +212,18 @@ def _said(entry: Entry) -> str:
     return " ".join(parts)
 
 
-def _checked_key(key: object) -> str:
+def checked_key(key: object, *, what: str = "key") -> str:
+    """Return `key` if it can name a change; `what` is what a message calls it.
+
+    Raises:
+        InvalidEntry: not a str of 1 to 1,024 bytes of UTF-8.
+    """
     if not isinstance(key, str) or not key:
-        raise InvalidEntry(f"key {key!r} is no text: a key is 1 to {KEY_BYTES_MAX} bytes of UTF-8")
-    if _utf8_bytes("key", key) > KEY_BYTES_MAX:
-        raise InvalidEntry(f"key {key[:40]!r}... is over {KEY_BYTES_MAX} bytes")
+        raise InvalidEntry(
+            f"{what} {key!r} is no text: a {what} is 1 to {KEY_BYTES_MAX} bytes of UTF-8"
+        )
+    if _utf8_bytes(what, key) > KEY_BYTES_MAX:
+        raise InvalidEntry(f"{what} {key[:40]!r}... is over {KEY_BYTES_MAX} bytes")
     return key
 
 

@@ -87,6 +87,17 @@ def total_wide(amounts: Iterable[Decimal]) -> Decimal:
     return reduce(_WIDE.add, amounts, Decimal(0))
 
 
+def portion(number: Decimal, place: int, places: int) -> Decimal:
+    """Return one of `places` portions of an amount, in whole units of its last digit.
+
+    They add up to the amount exactly; the first ones get what is left over.
+    """
+    exponent = min(0, int(number.as_tuple().exponent))
+    share, rest = divmod(abs(int(number.scaleb(-exponent, _WIDE))), places)
+    size = Decimal(share + (place < rest)).scaleb(exponent, _WIDE)
+    return -size if number < 0 else size
+
+
 def parse(text: str) -> Decimal:
     """Read an amount from text, as people and files write it.
 

@@ -23,6 +23,7 @@
         ├── AccessDenied            credentials missing, wrong or not allowed
         ├── TableMissing            the table is not in this region
         └── RequestRefused          DynamoDB found the request wrong
+            └── TokenReused         a request token stands for another transaction
 
 What a caller can meet in normal use of one step (applied, rejected, unknown) is a value, not an
 error: see `ledger.store.port`.
@@ -143,3 +144,7 @@ class TableMissing(StoreError):
 
 class RequestRefused(StoreError):
     """DynamoDB found the request itself wrong."""
+
+
+class TokenReused(RequestRefused):
+    """The client request token stands for another transaction of the last ten minutes."""

@@ -13,11 +13,11 @@ from typing import Any
 from ledger.local import values
 from ledger.local.catalog import table_name
 from ledger.local.engine import ApiError, KeyToken, TableKey, invalid
+from ledger.store.port import TOKEN_SECONDS
 
 BATCH_WRITE_MAX = 25
 BATCH_GET_MAX = 100
 TRANSACTION_MAX = 100
-TOKEN_SECONDS = 600.0
 TOKENS_MAX = 1_000_000
 TOKEN_CHARACTERS_MAX = 36
 _ACTIONS = {

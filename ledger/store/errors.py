@@ -12,6 +12,7 @@ from ledger.core.errors import (
     StoreError,
     TableMissing,
     Throttled,
+    TokenReused,
     Unreachable,
 )
 
@@ -124,7 +125,8 @@ def _answered(code: str, status: int, where: str, cause: str) -> StoreError:
         return Throttled(f"{where}: DynamoDB asks for a slower rate ({cause}): try again later")
     if code in SERVER_CODES or status >= SERVER_STATUS_MIN:
         return Unreachable(f"{where}: DynamoDB failed inside ({cause}): try again")
-    return RequestRefused(f"{where}: the request was refused ({cause})")
+    kind = TokenReused if code == "IdempotentParameterMismatchException" else RequestRefused
+    return kind(f"{where}: the request was refused ({cause})")
 
 
 def _one_line(error: Exception) -> str:

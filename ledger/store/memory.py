@@ -1,20 +1,24 @@
 """One region's table in memory: the port's semantics without a network.
 
 Shipped as public API for tests of programs that use the ledger, and the ground that simulations
-stand on. The conformance suite that every other store passes holds for it too. `pages_max` items
-make a page, so that paging is exercised with few items.
+stand on. The conformance suite that every other store passes holds for it too. `page_items_max`
+items make a page, so that paging is exercised with few items. A transaction's token is known for
+ten minutes of `clock`; without a clock no time passes.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from zlib import crc32
 
+from ledger.clock import Clock
 from ledger.core import amounts
 from ledger.core.capacity import item_size, read_units
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_of
-from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused
+from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, TokenReused
 from ledger.store.port import (
     BATCH_WRITES_MAX,
+    TOKEN_SECONDS,
     TRANSACTION_ACTIONS_MAX,
     Action,
     Applied,
@@ -41,6 +45,7 @@ class Table:
 
     def __init__(self) -> None:
         self.partitions: dict[str, dict[str, Item]] = {}
+        self.tokens: dict[str, tuple[float, tuple[Action, ...]]] = {}
 
     def get(self, key: Key) -> Item | None:
         """Return the item under a key."""
@@ -66,12 +71,17 @@ class MemoryStore:
     """A `Store` over a `Table`."""
 
     def __init__(
-        self, region: str, table: Table | None = None, *, page_items_max: int = 1000
+        self,
+        region: str,
+        table: Table | None = None,
+        *,
+        page_items_max: int = 1000,
+        clock: Clock | None = None,
     ) -> None:
         self.region = region
         self.table = Table() if table is None else table
         self.page_items_max = page_items_max
-        self._tokens: dict[str, tuple[Action, ...]] = {}
+        self._clock = clock
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
@@ -87,14 +97,24 @@ class MemoryStore:
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
         checked_actions(actions, TRANSACTION_ACTIONS_MAX)
-        if token is not None and token in self._tokens:
-            if self._tokens[token] != tuple(actions):
-                raise RequestRefused(f"token {token!r} was used for another transaction")
+        if token is not None and self._is_known(token, actions):
             return Applied()
         outcome = self._apply(actions)
         if token is not None and isinstance(outcome, Applied):
-            self._tokens[token] = tuple(actions)
+            self.table.tokens[token] = self._seconds(), tuple(actions)
         return Applied() if isinstance(outcome, Applied) else outcome
+
+    def _is_known(self, token: str, actions: Sequence[Action]) -> bool:
+        """Tell whether the token's transaction was applied within the last ten minutes."""
+        since, known = self.table.tokens.get(token, (-math.inf, ()))
+        if self._seconds() - since >= TOKEN_SECONDS:
+            return False
+        if known != tuple(actions):
+            raise TokenReused(f"token {token!r} was used for another transaction")
+        return True
+
+    def _seconds(self) -> float:
+        return 0.0 if self._clock is None else self._clock.monotonic()
 
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:  # noqa: ARG002
         """Read one item."""
@@ -213,9 +233,22 @@ def _updated(update: Update, item: Item | None) -> Item:
     for name, addend in update.add.items():
         image[name] = _sum(image, name, addend)
     image.update(update.set)
+    for name, taken in update.discard.items():
+        _discard(image, name, taken)
     for name in update.remove:
         image.pop(name, None)
     return image
+
+
+def _discard(image: dict[str, AttributeValue], name: str, taken: AttributeValue) -> None:
+    """Take elements out of a set, and the attribute away if none is left: no set is empty."""
+    ((kind, content),) = taken.items()
+    before = image.pop(name, {kind: []})
+    if kind not in before:
+        raise RequestRefused(f"attribute {name!r} is not a set of kind {kind}")
+    left = [one for one in before[kind] if one not in content]
+    if left:
+        image[name] = {kind: left}
 
 
 def _sum(image: Item, name: str, addend: AttributeValue) -> AttributeValue:

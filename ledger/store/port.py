@@ -26,6 +26,8 @@ from ledger.core.errors import RequestRefused
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 BATCH_WRITES_MAX = 25
 TRANSACTION_ACTIONS_MAX = 100
+TOKEN_SECONDS = 600.0
+"""How long DynamoDB knows the token of a transaction, in its region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +192,18 @@ class Delete:
 class Update:
     """Add to attributes, set and remove others; makes the item if it is not there.
 
-    To `add` a number adds it, to `add` a set adds its elements; `remove` names attributes.
+    To `add` a number adds it, to `add` a set adds its elements, to `discard` a set takes its
+    elements out, and the attribute away with the last; `remove` names attributes. `not_after` as
+    in `Put`; it is no part of the request, so a token stands for the update at any time.
     """
 
     key: Key
     add: Mapping[str, AttributeValue] = field(default_factory=dict)
     set: Mapping[str, AttributeValue] = field(default_factory=dict)
+    discard: Mapping[str, AttributeValue] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     condition: Condition | None = None
+    not_after: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +342,7 @@ class Store(Protocol):
 
 def signed_by(actions: Sequence[Action]) -> datetime | None:
     """Return until when a request of these actions may be signed, None for any time."""
-    limits = [action.not_after for action in actions if isinstance(action, Put)]
+    limits = [action.not_after for action in actions if isinstance(action, Put | Update)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 

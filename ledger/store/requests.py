@@ -98,8 +98,9 @@ def _body(action: Action, table: str) -> Request:
 def _update_expression(update: Update, names: _Names) -> str:
     adds = [f"{names.name(name)} {names.value(value)}" for name, value in update.add.items()]
     sets = [f"{names.name(name)} = {names.value(value)}" for name, value in update.set.items()]
+    takes = [f"{names.name(name)} {names.value(value)}" for name, value in update.discard.items()]
     removes = [names.name(name) for name in update.remove]
-    clauses = [("ADD", adds), ("SET", sets), ("REMOVE", removes)]
+    clauses = [("ADD", adds), ("SET", sets), ("DELETE", takes), ("REMOVE", removes)]
     return " ".join(f"{verb} {', '.join(parts)}" for verb, parts in clauses if parts)
 
 

@@ -131,6 +131,17 @@ class ConditionsSuite:
         assert outcome.item is not None
         assert sorted(outcome.item["slots"][kind]) == ["1", "2", "3"]
 
+    @pytest.mark.parametrize("kind", ["SS", "NS"])
+    async def test_elements_are_taken_out_of_a_set(self, store: Store, kind: str) -> None:
+        """What is discarded is out of the set, there or not; with the last goes the attribute."""
+        await store.write(Update(KEY, add={"slots": {kind: ["1", "2"]}}))
+        outcome = await store.write(Update(KEY, discard={"slots": {kind: ["2", "3"]}}))
+        assert isinstance(outcome, Applied)
+        assert (outcome.item or {})["slots"] == {kind: ["1"]}
+        await store.write(Update(KEY, discard={"slots": {kind: ["1"]}}))
+        await store.write(Update(KEY, discard={"slots": {kind: ["1"]}}))
+        assert await store.get(KEY) == item()
+
     async def test_attributes_are_removed(self, store: Store) -> None:
         """An update takes attributes away beside what it sets, whether or not they are there."""
         await store.write(Put(item(a={"S": "1"}, b={"S": "2"})))

@@ -25,7 +25,13 @@ from support.scripted import (
 )
 
 from ledger.core.entry import Item
-from ledger.core.errors import AccessDenied, RequestRefused, StoreError, TableMissing
+from ledger.core.errors import (
+    AccessDenied,
+    RequestRefused,
+    StoreError,
+    TableMissing,
+    TokenReused,
+)
 from ledger.metrics import Metrics
 from ledger.store.dynamodb import open_store
 from ledger.store.port import Absent, Delete, Put, Store, Update
@@ -78,7 +84,7 @@ REFUSED: dict[str, tuple[Step, type[StoreError]]] = {
     "expired": (fault("ExpiredTokenException"), AccessDenied),
     "missing": (fault("ResourceNotFoundException"), TableMissing),
     "invalid": (fault("ValidationException"), RequestRefused),
-    "token": (fault("IdempotentParameterMismatchException"), RequestRefused),
+    "token": (fault("IdempotentParameterMismatchException"), TokenReused),
     "unknown": (fault("SomethingNewException"), RequestRefused),
     "proxy": (page_of_a_proxy(403), RequestRefused),
 }

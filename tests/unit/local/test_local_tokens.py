@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from ledger.local.engine import ApiError
-from ledger.local.limits import TOKEN_SECONDS, Tokens
+from ledger.local.limits import Tokens
+from ledger.store.port import TOKEN_SECONDS
 
 
 def request(token: str | None, pk: str) -> dict[str, Any]:
