@@ -1,0 +1,106 @@
+"""A counter as one protocol, however it is kept: outcomes and guarantees as values."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, Protocol
+
+Reason = Literal[
+    "threshold", "applied before", "token conflict", "contention", "size", "no such slot"
+]
+"""Why a change was not made.
+
+- threshold: the value would pass `minimum` or `maximum`;
+- applied before: this token's change is counted already;
+- token conflict: this token stands for another change;
+- contention: others were first in every try that was allowed;
+- size: the item has no room left under DynamoDB's 400 KB;
+- no such slot: the token to be given back holds none.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The change is counted in this region, as often as the method's guarantees say.
+
+    `value` is the value after it, where the method learns it without another request.
+    """
+
+    value: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """This call changed nothing, and nothing of it can land later; `detail` is one line."""
+
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No answer: the change may be counted, or may yet be. `cause` is one line.
+
+    `token` repeats it without harm, as long as the method's guarantees say; None where none does.
+    """
+
+    cause: str
+    token: str | None = None
+
+
+AddOutcome = Applied | Rejected | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantees:
+    """What a method promises, in plain words, and what an uncontended `add` and `value` cost.
+
+    `unknown`: the value after unknown outcomes. `tokens`: what a repeated token does. `thresholds`:
+    what `minimum` and `maximum` mean. `regions`: what happens when two write. `changes`: which
+    are possible. `write_units` and `read_units` are of one `add` of a small item in one region,
+    `value_units` of one consistent `value`; `cost` says what else counts.
+    """
+
+    unknown: str
+    tokens: str
+    thresholds: str
+    regions: str
+    cost: str
+    write_units: float
+    read_units: float
+    value_units: float
+    changes: str = "any exact amount of up to 38 digits"
+
+
+class Counter(Protocol):
+    """Something that is counted, in one region's table.
+
+    A counter begins at 0. Any number of processes may use it at once, through a `Counter` each.
+    """
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """What this way of counting promises."""
+
+    async def add(self, change: int | Decimal, *, token: str | None = None) -> AddOutcome:
+        """Change the value; `token` names the change, so that a repeat can be recognized.
+
+        Raises:
+            InvalidInput: the change or the token breaks a rule; nothing was written.
+            AmountOverflow: the value would not fit in 38 digits; nothing was written.
+            DamagedItem: the item in the table is not this counter's.
+            StoreError: DynamoDB could not do it; nothing was written.
+        """
+
+    async def value(self, *, consistent: bool = True) -> Decimal:
+        """Return the value in this region; eventually consistent at half the price.
+
+        Raises:
+            DamagedItem, StoreError: as `add`.
+        """
+
+
+SINGLE_ITEM_REGIONS = (
+    "One region only may write it. Two that write before they have met lose the changes of one:"
+    " the later item wins whole, and no error is raised anywhere."
+)
+EXACT_LIMITS = "minimum and maximum hold exactly, by a condition of the write."

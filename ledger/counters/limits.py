@@ -1,0 +1,87 @@
+"""Thresholds of a counter: what they allow, as a condition, and their parts over shards. Pure."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.core.errors import InvalidInput
+from ledger.store.port import AnyOf, Compares, Condition, Has, Not
+
+VALUE = "value"
+"""The attribute that holds a counter's value; a counter without it stands at 0."""
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The least and the most that a value may be; None for no bound.
+
+    A change is judged by the bound that it moves towards, so that a value outside can come back.
+    """
+
+    minimum: Decimal | None = None
+    maximum: Decimal | None = None
+
+    def allows(self, value: Decimal, change: Decimal) -> bool:
+        """Tell whether a value may be changed so."""
+        after = amounts.total_wide([value, change])
+        if change < 0 and self.minimum is not None:
+            return after >= self.minimum
+        return change <= 0 or self.maximum is None or after <= self.maximum
+
+    def room(self, value: Decimal, change: Decimal) -> Decimal | None:
+        """Return how far a value may go in the direction of a change, None for any distance."""
+        bound = self.minimum if change < 0 else self.maximum
+        if bound is None:
+            return None
+        distance = amounts.total_wide([bound, -value])
+        return max(_ZERO, -distance if change < 0 else distance)
+
+    def condition(self, change: Decimal) -> Condition | None:
+        """Return what must be true of the item for this change, None for nothing.
+
+        Raises:
+            AmountOverflow: bound and change are so far apart that DynamoDB cannot compare with
+                their difference.
+        """
+        bound = self.minimum if change < 0 else self.maximum
+        if bound is None or change == 0:
+            return None
+        edge = amounts.total([bound, -change])
+        stands = Compares(VALUE, ">=" if change < 0 else "<=", {"N": amounts.to_text(edge)})
+        return AnyOf((Not(Has(VALUE)), stands)) if self.allows(_ZERO, change) else stands
+
+    def part(self, shard: int, shards: int) -> "Limits":
+        """Return one shard's part of these; those of shards 0 to `shards` - 1 add up to the whole.
+
+        A shard beyond them has a part of 0, so that the sum stays the same when shards are added.
+        """
+        return Limits(_part(self.minimum, shard, shards), _part(self.maximum, shard, shards))
+
+    def __str__(self) -> str:
+        """Return the bounds in words."""
+        bounds = (("minimum", self.minimum), ("maximum", self.maximum))
+        said = [f"{name} {amounts.to_text(bound)}" for name, bound in bounds if bound is not None]
+        return " and ".join(said) or "no threshold"
+
+
+NO_LIMITS = Limits()
+
+
+def checked_limits(minimum: int | Decimal | None, maximum: int | Decimal | None) -> Limits:
+    """Return thresholds that a counter can begin within.
+
+    Raises:
+        InvalidInput: a bound is no exact amount, or 0, where counters begin, is not between them.
+    """
+    low = None if minimum is None else amounts.exact(minimum)
+    high = None if maximum is None else amounts.exact(maximum)
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        raise InvalidInput(f"{Limits(low, high)}: a counter begins at 0, which must lie within")
+    return Limits(low, high)
+
+
+def _part(bound: Decimal | None, shard: int, shards: int) -> Decimal | None:
+    if bound is None:
+        return None
+    return amounts.portion(bound, shard, shards) if shard < shards else _ZERO

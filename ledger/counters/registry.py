@@ -1,0 +1,60 @@
+"""Every way of counting under its name, to be made alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from random import Random
+from typing import Protocol
+
+from ledger.clock import Clock
+from ledger.counters.atomic import AtomicCounter, AtomicOnceCounter
+from ledger.counters.client_token import ClientTokenCounter
+from ledger.counters.counter import Counter, Guarantees
+from ledger.counters.history import HistoryCounter
+from ledger.counters.items import ItemCounter
+from ledger.counters.marker import MarkerCounter
+from ledger.counters.optimistic import OptimisticCounter
+from ledger.store.port import Store
+
+
+class Make(Protocol):
+    """Makes the counter of this name over one region's table."""
+
+    def __call__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        clock: Clock,
+        randomness: Random,
+        minimum: int | Decimal | None = None,
+        maximum: int | Decimal | None = None,
+    ) -> Counter:
+        """Make it; nothing is written before the first change.
+
+        Raises:
+            InvalidInput: name or thresholds break a rule, or the method has no thresholds.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way of counting: what it promises, and how to make a counter of it."""
+
+    guarantees: Guarantees
+    make: Make
+    has_thresholds: bool = True
+
+
+def _method(kind: type[ItemCounter]) -> Method:
+    return Method(kind.guarantees, kind)
+
+
+METHODS: Mapping[str, Method] = {
+    "atomic": _method(AtomicCounter),
+    "atomic-once": _method(AtomicOnceCounter),
+    "optimistic": _method(OptimisticCounter),
+    "history": _method(HistoryCounter),
+    "client-token": _method(ClientTokenCounter),
+    "marker": _method(MarkerCounter),
+}
