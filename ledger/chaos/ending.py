@@ -53,6 +53,7 @@ class Ending:
         await self._workload.stop_writing()
         progress.phase = "waiting until every change has reached every region"
         await self._world.settled()
+        progress.phase = "reading every counter in every region"
         await self._check_totals("before all is merged")
         progress.phase = "merging the rest, reading all the while"
         await self._merge()

@@ -22,7 +22,8 @@ LONG_SHARE = 0.2
 BACK_SECONDS = (0.1, 2.0)
 STALL_SECONDS = (0.5, 12.0)
 """Up to several leases: another has taken over when the stalled one wakes."""
-LATE_LAG_SECONDS = (0.5, 3.0)
+LATE_SECONDS = (2.0, 6.0)
+"""Several holds: what is written later often arrives earlier."""
 CHANCES = (0.1, 0.3, 0.6)
 _TRANSACTIONS = frozenset({"TransactWriteItems", "PutItem", "UpdateItem", "DeleteItem"})
 _BATCHES = frozenset({"BatchWriteItem", "BatchGetItem"})
@@ -54,14 +55,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A time in which whatever is written takes this long to arrive elsewhere, or up to twice."""
+    """A time in which whatever is written takes up to `jitter` seconds more to arrive elsewhere."""
 
     at: float
     ends: float
-    lag: float
+    jitter: float
 
     def __str__(self) -> str:
-        return f"lag of {self.lag:.1f} s for {self.ends - self.at:.1f} s"
+        return f"lag of up to {self.jitter:.1f} s for {self.ends - self.at:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,11 @@ Event = Cut | Late | Trouble | Strike
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What holds at one moment: links cut, faults, and the least lag if it is not the usual."""
+    """What holds at one moment: links cut, faults, and the jitter if it is not the usual."""
 
     cut: frozenset[Link] = frozenset()
     rules: tuple[FaultRule, ...] = ()
-    lag: float | None = None
+    jitter: float | None = None
 
 
 CALM = Weather()
@@ -128,11 +129,11 @@ class Plan:
             if not isinstance(event, Strike) and event.at <= moment < event.ends
         ]
         cuts = [event.links(self.regions) for event in now if isinstance(event, Cut)]
-        lags = [event.lag for event in now if isinstance(event, Late)]
+        jitters = [event.jitter for event in now if isinstance(event, Late)]
         return Weather(
             cut=frozenset().union(*cuts),
             rules=tuple(event.rule for event in now if isinstance(event, Trouble)),
-            lag=max(lags, default=None),
+            jitter=max(jitters, default=None),
         )
 
     def strikes(self) -> list[Strike]:
@@ -190,7 +191,7 @@ class _Dealer:
 
     def late(self, at: float) -> Late:
         """Let replication take long."""
-        return Late(at, self._ends(at), self._random.uniform(*LATE_LAG_SECONDS))
+        return Late(at, self._ends(at), self._random.uniform(*LATE_SECONDS))
 
     def fault(self, kind: Fault, at: float) -> Trouble:
         """Let some requests fail, in one region or in all."""
@@ -239,6 +240,7 @@ CARDS: tuple[Card, ...] = (
     _Dealer.cut,
     _Dealer.cut,
     _Dealer.island,
+    _Dealer.late,
     _Dealer.late,
     _Dealer.outage,
     _Dealer.kill_compactor,

@@ -41,10 +41,9 @@ class WeatherMaker:
             self._world.heal(source, target)
         for source, target in sorted(weather.cut - before.cut):
             self._world.pause(source, target)
-        if weather.lag != before.lag:
-            usual = self._options.lag, self._options.jitter
-            lag, jitter = usual if weather.lag is None else (weather.lag, weather.lag)
-            self._world.set_lag(lag, jitter)
+        if weather.jitter != before.jitter:
+            jitter = self._options.jitter if weather.jitter is None else weather.jitter
+            self._world.set_lag(self._options.lag, jitter)
         if weather.rules != before.rules:
             self._world.set_faults(weather.rules)
 

@@ -39,7 +39,10 @@ RETRIES_MAX = 3
 REPEATED_WITHIN_HORIZONS = 3.0
 """A keyed call is made again up to this many retry horizons later: most often too late."""
 LATE_REPEATS_MAX = 20
-READ_PAUSE_SECONDS = 0.05
+READ_PAUSE_SECONDS = 0.1
+FOLLOWED_SECONDS = (0.0, 0.5, 1.5, 3.0, 6.0)
+"""After a net change was first seen its counter is read again, in every region: it spreads now."""
+FOLLOWED_AT_ONCE_MAX = 40
 CACHED_SECONDS = 1.5
 EVENTUAL_SECONDS = 1.0
 """How far an eventually consistent read may be behind; nobody promises more than "usually"."""
@@ -82,6 +85,8 @@ class Workload:
         self._counters = Counters(self._random)
         self._numbers = itertools.count()
         self._keyed: list[tuple[Place, datetime]] = []
+        self._versions: set[str] = set()
+        self._followed = 0
         self._busy = 0
         self._is_over = False
 
@@ -253,3 +258,17 @@ class Workload:
             self.wrong(Wrong("errors", text, counter, self._judge.knows(counter)))
             return
         self.wrong(self._judge.answered(asked, total.value, at=self._progress.seconds))
+        if not self._versions.issuperset(total.versions):
+            self._versions.update(total.versions)
+            self._tasks.start_soon(self._follow, counter)
+
+    async def _follow(self, counter: str) -> None:
+        """Read a counter some more times in every region, unless enough others are followed."""
+        if self._followed >= FOLLOWED_AT_ONCE_MAX:
+            return
+        self._followed += 1
+        for pause in FOLLOWED_SECONDS:
+            await self._clock.sleep(self._random.uniform(0.0, pause))
+            for region in self._writers:
+                await self.read(region, self._readings[0], counter)
+        self._followed -= 1

@@ -39,7 +39,7 @@ async def test_weather_changes_by_the_difference_alone() -> None:
     one = {"source": EAST, "target": WEST}
     other = {"source": WEST, "target": EAST}
     await maker.become(Weather(frozenset({(EAST, WEST), (WEST, EAST)}), (), 1.5))
-    assert table.take() == [("pause", other), ("pause", one), ("lag", {"lag": 1.5, "jitter": 1.5})]
+    assert table.take() == [("pause", other), ("pause", one), ("lag", {"lag": 0.05, "jitter": 1.5})]
     assert progress.paused == 2
     await maker.become(Weather(frozenset({(EAST, WEST)}), (RULE,), 1.5))
     rule = {"kind": "hang", "probability": 0.5, "operations": ["Query"], "regions": [EAST]}
