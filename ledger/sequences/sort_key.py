@@ -39,25 +39,31 @@ from ledger.store.repeating import Repeating
 from ledger.store.retry import Backoff
 
 AfterRace = Literal["query", "add_one"]
-BACKOFF = Backoff(first_seconds=0.02, longest_seconds=1.0, tries_max=32)
+BACKOFF = Backoff(first_seconds=0.02, longest_seconds=1.0, tries_max=64)
+ADDED_MAX = 4
+"""So often in a row one is added unseen. Then the highest is read: who is behind stays behind."""
 _TOKEN_BITS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """One content on its way to a number; `open` is the last number that may still become its."""
+    """One content on its way to a number.
+
+    `open` is the number that may still become its; `added` how often one was added in a row.
+    """
 
     content: Mapping[str, AttributeValue]
     token: str
     number: int | None = None
     open: MaybeNumbered | None = None
+    added: int = 0
 
 
 class SortKeySequence:
     """The numbered items of one project, beginning at 1; any number of clients append to them.
 
     `after_race` is how a client goes on when its number was taken: `query` reads the highest
-    again, `add_one` offers the next number unseen. An eventually consistent query costs half and
+    again, `add_one` offers the next number unseen, up to four times in a row. An eventually consistent query costs half and
     may lose more races; it never makes a gap. Items must not be deleted: the number of a deleted
     last item is given again. All clients must write in one region. Methods are for any task.
 
@@ -107,7 +113,8 @@ class SortKeySequence:
             if isinstance(answer, Numbered):
                 return answer
             offer = answer
-            if tries < tries_max:
+            # Whoever adds one must keep up with the others: a wait would leave it behind for good.
+            if tries < tries_max and not offer.added:
                 await self._repeating.wait(tries)
         return offer.open or NotNumbered("contention")
 
@@ -173,13 +180,14 @@ class SortKeySequence:
             case "open":
                 return self._unsettled(offer, number, cause)
             case "taken":  # nothing of ours can land there any more
-                following = number + 1 if self._after_race == "add_one" else None
-                return _Offer(offer.content, offer.token, following)
+                if self._after_race == "query" or offer.added == ADDED_MAX:
+                    return _Offer(offer.content, offer.token)
+                return _Offer(offer.content, offer.token, number + 1, added=offer.added + 1)
 
     def _unsettled(self, offer: _Offer, number: int, cause: str) -> _Offer:
         """Stay with this number: what was sent for it may yet land."""
         open_one = MaybeNumbered(number, offer.token, cause)
-        return _Offer(offer.content, offer.token, number, open_one)
+        return _Offer(offer.content, offer.token, number, open_one)  # it waits before it goes on
 
     def _new_token(self) -> str:
         return f"{self._random.getrandbits(_TOKEN_BITS):0{_TOKEN_BITS // 4}x}"

@@ -1,0 +1,190 @@
+"""Sequences in the deterministic world: many clients, lost answers, crashes, two regions."""
+
+from collections import Counter
+from functools import partial
+from random import Random
+
+import anyio
+import pytest
+from support.clients import STORMY, Client, Clients, together
+from support.ledgers import AWAY, HOME
+from support.numbering import Taken, appending, counting
+
+from ledger.core.entry import Item
+from ledger.sequences import sort_key_of
+from ledger.sequences.numbers import content_of
+from ledger.sim import loop
+from ledger.store.port import Put
+
+CLIENTS, EACH = 5, 4
+SEEDS = range(12)
+MANY_SEEDS = range(1000, 1400)
+SETTLED_SECONDS = 120.0
+"""Later than any request can land."""
+PARTITION = "~sequence~s"
+
+
+def items_of(clients: Clients, region: str = HOME) -> list[Item]:
+    """Return the numbered items of a region in order."""
+    items = clients.world.replicas[region].table.partitions.get(PARTITION, {})
+    return [items[key] for key in sorted(items) if key != "counter"]
+
+
+def numbers_of(items: list[Item]) -> list[int]:
+    """Return the numbers of items."""
+    return [int(item["sk"]["S"]) for item in items]
+
+
+async def append_through_storms(seed: int, after_race: str, *, consistent: bool) -> None:
+    """Let clients append in a storm, one of them dying at any moment, and judge what is there."""
+    clients, taken = Clients(seed=seed, weather=STORMY), Taken()
+
+    async def work(name: str) -> None:
+        client = appending(clients.client(name), after_race=after_race, consistent=consistent)
+        for number in range(EACH):
+            await taken.append(client, f"{name}/{number}")
+
+    async def dies(name: str) -> None:
+        with anyio.CancelScope() as life:
+            moment = Random(f"{seed}/death").uniform(0, 5)  # noqa: S311 (repeatable)
+            clients.world.loop.call_later(moment, life.cancel)
+            await work(name)
+
+    works = [partial(work, f"client {number}") for number in range(CLIENTS)]
+    await together([*works, partial(dies, "mortal")])
+    await anyio.sleep(SETTLED_SECONDS)
+    items = items_of(clients)
+    assert numbers_of(items) == list(range(1, len(items) + 1)), "a gap"
+    kept = [content_of(item)["content"]["S"] for item in items]
+    assert len(set(kept)) == len(kept), "one content under two numbers"
+    assert {one: kept[number - 1] for one, number in taken.of_content.items()} == {
+        one: one for one in taken.of_content
+    }, "a number that was given to another, or to nobody"
+    assert not taken.refused & set(kept), "refused, and there all the same"
+    assert set(kept) <= taken.started
+
+
+@pytest.mark.parametrize("after_race", ["query", "add_one"])
+@pytest.mark.parametrize("consistent", [True, False])
+def test_by_sort_key_there_are_no_gaps(after_race: str, *, consistent: bool) -> None:
+    """In storms, with a client that dies at any moment: no gap, no item twice, no number twice."""
+    for seed in SEEDS:
+        loop.run(partial(append_through_storms, seed, after_race, consistent=consistent))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after_race", ["query", "add_one"])
+@pytest.mark.parametrize("consistent", [True, False])
+def test_by_sort_key_there_are_no_gaps_at_length(after_race: str, *, consistent: bool) -> None:
+    """The same over hundreds of seeds."""
+    for seed in MANY_SEEDS:
+        loop.run(partial(append_through_storms, seed, after_race, consistent=consistent))
+
+
+async def count_through_storms(seed: int, block: int) -> None:
+    """Let clients take numbers in a storm and compare what is missing with what they state."""
+    clients, taken = Clients(seed=seed, weather=STORMY), Taken()
+    sequences = [
+        counting(clients.client(f"client {number}"), block=block) for number in range(CLIENTS)
+    ]
+
+    async def work(number: int) -> None:
+        for _ in range(EACH):
+            await taken.take(sequences[number])
+
+    await together([partial(work, number) for number in range(CLIENTS)])
+    await anyio.sleep(SETTLED_SECONDS)
+    assert taken.numbers
+    assert max(Counter(taken.numbers).values()) == 1, "a number twice"
+    counter = clients.world.replicas[HOME].table.get((PARTITION, "counter"))
+    assert counter is not None
+    missing = int(counter["number"]["N"]) - len(taken.numbers)
+    leased = sum(sequence.leased for sequence in sequences)
+    assert leased <= missing <= leased + sum(sequence.lost_max for sequence in sequences)
+
+
+@pytest.mark.parametrize("block", [1, 10])
+def test_by_counter_no_number_is_given_twice(block: int) -> None:
+    """In storms no number is given twice, and no more are missing than the clients state."""
+    for seed in SEEDS:
+        loop.run(partial(count_through_storms, seed, block))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [1, 10])
+def test_by_counter_no_number_is_given_twice_at_length(block: int) -> None:
+    """The same over hundreds of seeds."""
+    for seed in MANY_SEEDS:
+        loop.run(partial(count_through_storms, seed, block))
+
+
+def test_negative_twin_two_regions_give_the_same_number_twice() -> None:
+    """Clients of two regions get the same numbers from the counter, until replication shows one."""
+
+    async def main() -> None:
+        clients, taken = Clients(), Taken()
+        for region in (HOME, AWAY):
+            await taken.take(counting(clients.client(region, region)))
+        assert taken.numbers == [1, 1]
+
+    loop.run(main)
+
+
+def test_negative_twin_two_regions_lose_an_item() -> None:
+    """Items of two regions under the same number: once replicated, one of them is nowhere."""
+
+    async def main() -> None:
+        clients, taken = Clients(), Taken()
+        for region in (HOME, AWAY):
+            await taken.append(appending(clients.client(region, region)), f"item of {region}")
+        assert taken.of_content == {f"item of {HOME}": 1, f"item of {AWAY}": 1}
+        await anyio.sleep(SETTLED_SECONDS)
+        for region in (HOME, AWAY):
+            (item,) = items_of(clients, region)
+            assert content_of(item) == {"content": {"S": f"item of {AWAY}"}}
+
+    loop.run(main)
+
+
+def test_negative_twin_without_the_condition_items_are_overwritten() -> None:
+    """Clients that put without a condition overwrite each other's items in one region already."""
+
+    async def main() -> None:
+        clients = Clients()
+
+        async def work(client: Client) -> None:
+            sequence = appending(client)
+            for _ in range(EACH):
+                key = sort_key_of(await sequence.highest() + 1)
+                await client.store.write(Put({"pk": {"S": PARTITION}, "sk": {"S": key}}))
+
+        await together(
+            [partial(work, clients.client(f"client {number}")) for number in range(CLIENTS)]
+        )
+        assert len(items_of(clients)) < CLIENTS * EACH
+
+    loop.run(main)
+
+
+def test_negative_twin_reading_and_adding_one_gives_a_number_twice() -> None:
+    """Clients that read the counter and write it back, in place of `ADD`, give a number twice."""
+
+    async def main() -> None:
+        clients = Clients()
+        given: list[int] = []
+
+        async def work(client: Client) -> None:
+            key = (PARTITION, "counter")
+            for _ in range(EACH):
+                item = await client.store.get(key)
+                number = int(item["number"]["N"]) + 1 if item else 1
+                place = {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
+                await client.store.write(Put({**place, "number": {"N": str(number)}}))
+                given.append(number)
+
+        await together(
+            [partial(work, clients.client(f"client {number}")) for number in range(CLIENTS)]
+        )
+        assert len(set(given)) < len(given)
+
+    loop.run(main)

@@ -1,0 +1,77 @@
+"""Clients of one simulated table: each a process with store, clock and randomness of its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import anyio
+from support.ledgers import AWAY, HOME, sample
+
+from ledger.clock import Clock
+from ledger.metrics import Metrics
+from ledger.sim.process import NEVER_ILL, Process
+from ledger.sim.scene import stream
+from ledger.sim.store import SimStore, Weather
+from ledger.sim.world import World
+from ledger.store.metered import MeteredStore
+from ledger.store.port import Store
+
+CALM = Weather()
+STORMY = Weather(
+    lost=0.1, never_arrived=0.1, late=0.1, late_transactions=0.1, request_life_seconds=60.0
+)
+"""About a third of the writes get no answer; a third of these land up to 45 s later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One process that reaches one region."""
+
+    store: Store
+    clock: Clock
+    randomness: Random
+
+
+@dataclass
+class Clients:
+    """Any number of clients of a table of two regions, all from one seed, under one meter."""
+
+    seed: int = 1
+    weather: Weather = CALM
+    staleness_seconds: float = 0.5
+    metrics: Metrics = field(default_factory=Metrics)
+    world: World = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.world = World(
+            (HOME, AWAY),
+            loop=asyncio.get_running_loop(),
+            randomness=stream(self.seed, "world"),
+            staleness=self.staleness_seconds,
+        )
+
+    def client(self, name: str, region: str = HOME) -> Client:
+        """Return a client that is always well; its requests fare as the weather is."""
+        process = Process(
+            name,
+            world=self.world,
+            randomness=stream(self.seed, name),
+            health=NEVER_ILL,
+            skew_seconds=0,
+            span=1,
+        )
+        store = SimStore(process, region, self.weather)
+        metered = MeteredStore(store, metrics=self.metrics, clock=process.clock)
+        return Client(metered, process.clock, stream(self.seed, f"{name}'s draws"))
+
+    def units(self, kind: str) -> float:
+        """Return the write or read units that all clients have taken."""
+        return sample(self.metrics, "ledger_consumed_units_total", kind=kind)
+
+
+async def together(works: list[Callable[[], Awaitable[object]]]) -> None:
+    """Do all of these at once, to the end."""
+    async with anyio.create_task_group() as tasks:
+        for work in works:
+            tasks.start_soon(work)
