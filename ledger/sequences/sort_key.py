@@ -63,9 +63,10 @@ class SortKeySequence:
     """The numbered items of one project, beginning at 1; any number of clients append to them.
 
     `after_race` is how a client goes on when its number was taken: `query` reads the highest
-    again, `add_one` offers the next number unseen, up to four times in a row. An eventually consistent query costs half and
-    may lose more races; it never makes a gap. Items must not be deleted: the number of a deleted
-    last item is given again. All clients must write in one region. Methods are for any task.
+    again, `add_one` offers the next number unseen, up to four times in a row. An eventually
+    consistent query costs half and may lose more races; it never makes a gap. Items must not be
+    deleted: the number of a deleted last item is given again. All clients must write in one
+    region. Methods are for any task.
 
     Raises:
         InvalidCounter: the project's name breaks a rule of counter ids.

@@ -1,9 +1,10 @@
 """Clients of one simulated table: each a process with store, clock and randomness of its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import anyio
 from support.ledgers import AWAY, HOME, sample
@@ -70,7 +71,7 @@ class Clients:
         return sample(self.metrics, "ledger_consumed_units_total", kind=kind)
 
 
-async def together(works: list[Callable[[], Awaitable[object]]]) -> None:
+async def together(works: Sequence[Callable[[], Coroutine[Any, Any, object]]]) -> None:
     """Do all of these at once, to the end."""
     async with anyio.create_task_group() as tasks:
         for work in works:
