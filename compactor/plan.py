@@ -20,7 +20,7 @@ from decimal import Decimal
 
 from ledger.core import amounts, ids
 from ledger.core.entry import NetChange
-from ledger.core.fold import Collection
+from ledger.core.fold import Collection, stamp_of
 from ledger.core.ids import EntryId
 
 
@@ -124,8 +124,8 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
 
 def is_committed(observation: Observation) -> bool:
     """Tell whether every region shows the net that was read first, or none shows any."""
-    expected = _stamp(observation.net)
-    return all(_stamp(view.net) == expected for view in observation.views.values())
+    expected = stamp_of(observation.net)
+    return all(stamp_of(view.net) == expected for view in observation.views.values())
 
 
 def is_moved(observation: Observation, target: str) -> bool:
@@ -148,10 +148,6 @@ def is_older(entry: EntryId, seconds: float, *, now: datetime) -> bool:
 
 def _moves(net: NetChange | None, rules: Rules) -> bool:
     return net is not None and rules.move_to is not None
-
-
-def _stamp(net: NetChange | None) -> tuple[int, str] | None:
-    return None if net is None else (net.generation, net.version)
 
 
 def _visible_somewhere(key: str, views: Mapping[str, Collection]) -> bool:

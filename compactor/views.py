@@ -18,9 +18,10 @@ from ledger.core import ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import Key, NetChange
 from ledger.core.errors import LeaseLost, StoreError
-from ledger.core.fold import Collection, collect
+from ledger.core.fold import Collection
 from ledger.leases.state import LeaseRecord, lease_key, record_of
-from ledger.store.port import Page, Store
+from ledger.reading import query_net, read_net
+from ledger.store.port import Store
 from ledger.tasks import run_all
 
 Result = TypeVar("Result")
@@ -94,7 +95,7 @@ async def observe(
         RegionUnreadable: one of them cannot be read.
         DamagedItem: an item in one of them cannot be counted.
     """
-    net = await _readable(home, _read_net(stores[home], partition))
+    net = await _readable(home, read_net(stores[home], partition))
     named = len(net.merged) if net else 0
     own = await _read_view(
         stores[home],
@@ -144,16 +145,6 @@ async def _read_lease(store: Store, name: str) -> LeaseRecord | None:
     return None if item is None else record_of(item)
 
 
-async def _read_net(store: Store, partition: str) -> NetChange | None:
-    """Read the highest generation of a collection's net: a page holds every generation."""
-    return collect((await _query_net(store, partition)).items).net
-
-
-async def _query_net(store: Store, partition: str) -> Page:
-    last = keys.net_sort_key(keys.GENERATION_MAX)
-    return await store.query(partition, first=keys.NET_PREFIX, last=last)
-
-
 async def _read_view(
     store: Store,
     partition: str,
@@ -180,7 +171,7 @@ async def _read_view(
             is_full = entries >= entries_max and last >= least
         is_far = upto is not None and last >= upto
         if (is_full or is_far) and last < keys.NET_PREFIX:
-            page = await _readable(store.region, _query_net(store, partition))
+            page = await _readable(store.region, query_net(store, partition))
             collection.add(page.items)
             sizes.update({item["sk"]["S"]: item_size(item) for item in page.items})
             return View(collection, sizes, last)

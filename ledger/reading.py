@@ -87,14 +87,18 @@ async def read_collection(
 
 
 async def read_net(store: Store, partition: str, *, consistent: bool = True) -> NetChange | None:
-    """Read a collection's net change: a page holds every generation, the highest counts.
+    """Read a collection's net change, the one of the highest generation.
 
     Raises:
         DamagedItem: it cannot be read whole.
     """
+    return collect((await query_net(store, partition, consistent=consistent)).items).net
+
+
+async def query_net(store: Store, partition: str, *, consistent: bool = True) -> Page:
+    """Read the net changes of a collection: one page holds every generation."""
     last = keys.net_sort_key(keys.GENERATION_MAX)
-    page = await store.query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
-    return collect(page.items).net
+    return await store.query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
 
 
 async def _read_once(

@@ -26,7 +26,7 @@ from ledger.core.entry import Entry, NetChange, net_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.planning import Planned
-from ledger.reading import CollectionRead, Progress
+from ledger.reading import CollectionRead, Progress, read_net
 from ledger.settings import Settings
 from ledger.sim.run import Result, run_seed
 from ledger.store.port import Absent, Action, Applied, Check, Delete, Put, Store, Unknown, Update
@@ -152,7 +152,7 @@ async def _net_last(
     """Read the net after the entries."""
     reads = [partial(views._read_view, store, partition) for store in stores.values()]  # noqa: SLF001
     seen = dict(zip(stores, await run_all(reads, at_once=len(reads)), strict=True))
-    net = await views._readable(home, views._read_net(stores[home], partition))  # noqa: SLF001
+    net = await views._readable(home, read_net(stores[home], partition))  # noqa: SLF001
     shown = {region: view.collection for region, view in seen.items()}
     return Observed(Observation(partition, net, shown), clock.monotonic(), seen[home].sizes)
 

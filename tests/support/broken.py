@@ -16,6 +16,7 @@ from ledger.clock import Clock
 from ledger.core import ids
 from ledger.core.entry import NetChange, net_item
 from ledger.core.fold import Collection
+from ledger.reading import read_net
 from ledger.store.port import Absent, Action, Applied, Check, Delete, Equals, Put, Store
 from ledger.tasks import run_all
 
@@ -103,7 +104,7 @@ async def _net_last(stores: Mapping[str, Store], clock: Clock) -> Observed:
     """Read the net after the entries."""
     reads = [partial(views._read_view, store, PARTITION) for store in stores.values()]
     seen = dict(zip(stores, await run_all(reads, at_once=len(reads)), strict=True))
-    net = await views._read_net(stores[HOME], PARTITION)
+    net = await read_net(stores[HOME], PARTITION)
     shown = {region: view.collection for region, view in seen.items()}
     return Observed(Observation(PARTITION, net, shown), clock.monotonic(), seen[HOME].sizes)
 
