@@ -1,0 +1,119 @@
+"""What one request costs the client over each transport: batches of 25 puts, and one small Query.
+
+    python tests/benchmarks/bench_transport.py --seconds 1 --rounds 5 --loop asyncio
+
+A stub endpoint answers in a process of its own. The transports take turns, and the median over the
+rounds is shown: CPU time of this process for a request through the whole store, with its retries,
+signatures and metrics. Ratios are what to read.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter, process_time
+from typing import Annotated
+
+import typer
+
+from ledger.bench.control import running_stub
+from ledger.bench.loops import run_on_loop
+from ledger.bench.processes import cores, take_core
+from ledger.bench.stub_pages import counter_name
+from ledger.metrics import Metrics
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+from ledger.store.port import BATCH_WRITES_MAX, Put, Store
+
+REGION = "us-east-1"
+TRANSPORTS = ("aiobotocore", "lean")
+AT_ONCE = 8
+ENTRIES = 10
+PUTS = [
+    Put(
+        {
+            "pk": {"S": f"customer{number}-balance"},
+            "sk": {"S": f"2026-11-21T06:50:01.{number:06}Z#4f1d2c3b5a697887"},
+            "change": {"N": "3"},
+            "region": {"S": REGION},
+        }
+    )
+    for number in range(BATCH_WRITES_MAX)
+]
+
+Request = Callable[[Store], Awaitable[object]]
+REQUESTS: dict[str, Request] = {
+    "batch of 25": lambda store: store.write_batch(PUTS),
+    f"query of {ENTRIES}": lambda store: store.query(counter_name(ENTRIES)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one round: CPU seconds of this process for each request, and requests a second."""
+
+    cpu_seconds: float
+    per_second: float
+
+
+async def measure(endpoint: str, seconds: float, rounds: int) -> dict[tuple[str, str], Cost]:
+    """Return the median cost by request and transport."""
+    costs: dict[tuple[str, str], list[Cost]] = {}
+    async with AsyncExitStack() as stack:
+        stores: dict[str, Store] = {}
+        for transport in TRANSPORTS:
+            regions = {REGION: {"endpoint": endpoint}}
+            settings = Settings(home=REGION, regions=regions, transport=transport)
+            opening = open_store(settings, REGION, metrics=Metrics())
+            stores[transport] = await stack.enter_async_context(opening)
+        for _ in range(rounds + 1):  # the first warms up
+            for name, request in REQUESTS.items():
+                for transport, store in stores.items():
+                    cost = await _round(store, request, seconds)
+                    costs.setdefault((name, transport), []).append(cost)
+    return {key: _median(those[1:]) for key, those in costs.items()}
+
+
+def _median(those: list[Cost]) -> Cost:
+    return Cost(
+        cpu_seconds=median(one.cpu_seconds for one in those),
+        per_second=median(one.per_second for one in those),
+    )
+
+
+async def _round(store: Store, request: Request, seconds: float) -> Cost:
+    done, started, cpu = 0, perf_counter(), process_time()
+
+    async def caller() -> None:
+        nonlocal done
+        while perf_counter() - started < seconds:
+            await request(store)
+            done += 1
+
+    await asyncio.gather(*(caller() for _ in range(AT_ONCE)))
+    return Cost((process_time() - cpu) / done, done / (perf_counter() - started))
+
+
+def main(
+    seconds: Annotated[float, typer.Option(help="Of one round of one transport.")] = 1.0,
+    rounds: Annotated[int, typer.Option(help="How often each takes its turn.", min=1)] = 5,
+    loop: Annotated[str | None, typer.Option(help="asyncio or uvloop.")] = None,
+) -> None:
+    """Measure both transports in turns and print what a request costs."""
+    client_core, stub_core = cores()
+    take_core(client_core)
+    with running_stub(core=stub_core) as stub:
+        costs = run_on_loop(measure(stub.url, seconds, rounds), loop=loop)
+    for name in REQUESTS:
+        baseline = costs[name, TRANSPORTS[0]].cpu_seconds
+        for transport in TRANSPORTS:
+            cost = costs[name, transport]
+            typer.echo(
+                f"{name:12} {transport:12} {cost.cpu_seconds * 1e6:7.0f} us of CPU,"
+                f" {cost.per_second:7.0f} requests/s, {baseline / cost.cpu_seconds:5.1f} times"
+            )
+
+
+if __name__ == "__main__":
+    typer.run(main)
