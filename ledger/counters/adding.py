@@ -1,5 +1,6 @@
 """Changing values by `ADD`: the action, and what the answers of such writes mean. Pure."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -22,7 +23,7 @@ def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> port
     )
 
 
-def outcome_of(settled: Settled, *, token: str | None = None) -> AddOutcome:
+def outcome_of(settled: Settled, parts: Sequence[Part], *, token: str | None = None) -> AddOutcome:
     """Read how a change by `ADD` ended; `token` repeats it without harm.
 
     A threshold that rejects a repeat says nothing about the try before it, which may have been
@@ -32,7 +33,7 @@ def outcome_of(settled: Settled, *, token: str | None = None) -> AddOutcome:
         case port.Applied(item):
             return Applied(_value(item))
         case port.Rejected() if settled.doubt is None:
-            return Rejected("threshold")
+            return Rejected("threshold", ", ".join(str(part.limits) for part in parts))
         case port.Rejected():
             return Unknown(
                 f"{settled.doubt}; its repeat was stopped by the threshold, but it may have been"

@@ -42,11 +42,10 @@ class AtomicCounter(ItemCounter):
                 return await self.store.write(actions[0])
             return await self.store.transact(actions)
 
-        return outcome_of(
-            await until_known(
-                attempt, clock=self.clock, randomness=self.randomness, backoff=self.backoff
-            )
+        settled = await until_known(
+            attempt, clock=self.clock, randomness=self.randomness, backoff=self.backoff
         )
+        return outcome_of(settled, parts)
 
 
 class AtomicOnceCounter(AtomicCounter):

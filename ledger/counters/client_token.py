@@ -63,4 +63,4 @@ class ClientTokenCounter(ItemCounter):
             )
         except TokenReused as error:
             return Rejected("token conflict", str(error))
-        return outcome_of(settled, token=token)
+        return outcome_of(settled, parts, token=token)

@@ -74,7 +74,7 @@ class MarkerCounter(ItemCounter):
             # Not every engine hands back the item that was in the way.
             found = settled.outcome.found[0] or await self.store.get(self.marker_key(token))
             return _met(found or marker, marker, settled)
-        return outcome_of(settled, token=token)
+        return outcome_of(settled, parts, token=token)
 
     def marker_key(self, token: str) -> Key:
         """Return the key of a token's marker."""

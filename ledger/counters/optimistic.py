@@ -109,29 +109,19 @@ class OptimisticCounter(ItemCounter):
         seen = await self._read(part.shard)
         if token is not None and seen.knows(token):
             return Rejected("applied before")
-        return await self._settle(part, seen, new_tag(tag_nonce(self.randomness), token))
+        return await self._settle(part, seen, token)
 
-    async def _settle(self, part: Part, seen: Tagged, tag: str) -> AddOutcome:
+    async def _settle(self, part: Part, seen: Tagged, token: str | None) -> AddOutcome:
         """Try until one write is known to be applied, or none can be.
 
         `doubt` is the cause of a try without an answer on the state seen; while there is one, no
         other state is built upon.
         """
-        doubt: str | None = None
+        tag, doubt = new_tag(tag_nonce(self.randomness), token), None
         for tries in range(1, self.backoff.tries_max + 1):
             if not part.limits.allows(seen.value, part.change):
-                return Rejected("threshold")
-            after = amounts.total([seen.value, part.change])
-            try:
-                outcome = await self.store.write(self._update(part.shard, seen, tag, after))
-                if isinstance(outcome, port.Applied):
-                    return Applied(after)
-                doubt = outcome.cause if isinstance(outcome, port.Unknown) else doubt
-                now = await self._shown(part.shard, outcome)
-            except StoreError:
-                if doubt is None:
-                    raise
-                now = seen
+                return Rejected("threshold", str(part.limits))
+            now, doubt = await self._write(part, seen, tag, doubt)
             match judge(seen, now, tag):
                 case "applied":
                     return Applied(now.value if now.tags[0] == tag else None)
@@ -141,7 +131,25 @@ class OptimisticCounter(ItemCounter):
                     seen, doubt = now, None
             if tries < self.backoff.tries_max:
                 await self.clock.sleep(self.backoff.wait_seconds(tries, self.randomness))
-        return Rejected("contention") if doubt is None else Unknown(doubt)
+        if doubt is not None:
+            return Unknown(doubt, token)
+        return Rejected("contention", f"others were first {self.backoff.tries_max} times")
+
+    async def _write(
+        self, part: Part, seen: Tagged, tag: str, doubt: str | None
+    ) -> tuple[Tagged, str | None]:
+        """Write on what was seen; returns what the item shows then, and what is in doubt."""
+        after = amounts.total([seen.value, part.change])
+        try:
+            outcome = await self.store.write(self._update(part.shard, seen, tag, after))
+            if isinstance(outcome, port.Applied):
+                return Tagged(after, (tag,)), None
+            doubt = outcome.cause if isinstance(outcome, port.Unknown) else doubt
+            return await self._shown(part.shard, outcome), doubt
+        except StoreError:
+            if doubt is None:
+                raise  # nothing was written
+            return seen, doubt
 
     async def _shown(self, shard: int, outcome: port.Outcome) -> Tagged:
         """Return what the item showed to a rejected write, or shows now."""

@@ -9,12 +9,18 @@ from typing import Protocol
 from ledger.clock import Clock
 from ledger.counters.atomic import AtomicCounter, AtomicOnceCounter
 from ledger.counters.client_token import ClientTokenCounter
+from ledger.counters.collection import CollectionCounter, make_collection
 from ledger.counters.counter import Counter, Guarantees
 from ledger.counters.history import HistoryCounter
 from ledger.counters.items import ItemCounter
 from ledger.counters.marker import MarkerCounter
 from ledger.counters.optimistic import OptimisticCounter
+from ledger.counters.sharding import ShardedCounter, sharded_guarantees
+from ledger.counters.slots import SlotsCounter
 from ledger.store.port import Store
+
+SHARDS = 8
+"""Of the sharded methods here; `ShardedCounter` takes any number."""
 
 
 class Make(Protocol):
@@ -50,6 +56,24 @@ def _method(kind: type[ItemCounter]) -> Method:
     return Method(kind.guarantees, kind)
 
 
+def _sharded(kind: type[ItemCounter], shards: int = SHARDS) -> Method:
+    def make(
+        store: Store,
+        name: str,
+        *,
+        clock: Clock,
+        randomness: Random,
+        minimum: int | Decimal | None = None,
+        maximum: int | Decimal | None = None,
+    ) -> ShardedCounter:
+        items = kind(
+            store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
+        )
+        return ShardedCounter(items, shards=shards)
+
+    return Method(sharded_guarantees(kind, shards), make)
+
+
 METHODS: Mapping[str, Method] = {
     "atomic": _method(AtomicCounter),
     "atomic-once": _method(AtomicOnceCounter),
@@ -57,4 +81,8 @@ METHODS: Mapping[str, Method] = {
     "history": _method(HistoryCounter),
     "client-token": _method(ClientTokenCounter),
     "marker": _method(MarkerCounter),
+    "collection": Method(CollectionCounter.guarantees, make_collection, has_thresholds=False),
+    "slots": _method(SlotsCounter),
+    "atomic-sharded": _sharded(AtomicCounter),
+    "marker-sharded": _sharded(MarkerCounter),
 }
