@@ -46,7 +46,7 @@ _PARTS = (
 )
 _SPLIT = ", or is split over several, all or none, by a transaction."
 _WHOLE = " that has room for all of it; this method does not split."
-_OWN_SHARD = " A token has a shard of its own: a change without room there is rejected, whatever others have."
+_OWN_SHARD = " A token has a shard of its own: without room there, its change is rejected."
 
 
 def sharded_guarantees(of: type[ItemCounter] | ItemCounter, shards: int) -> Guarantees:
