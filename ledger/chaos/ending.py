@@ -9,6 +9,7 @@ from ledger.chaos.judge import Judge, Wrong
 from ledger.chaos.state import Progress
 from ledger.chaos.workload import Reading, Workload
 from ledger.clock import Clock
+from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.local import LocalGlobalTable
 from ledger.store.port import Store
 from ledger.tasks import run_all
@@ -16,7 +17,9 @@ from ledger.tasks import run_all
 STILL_SECONDS_MAX = 60.0
 """How long merging may stand still before it counts as done, or stuck."""
 MERGE_POLL_SECONDS = 0.5
-READS_AT_ONCE = 8
+READS_AT_ONCE = 3
+READ_SECONDS_MAX = 60.0
+"""How long a counter is asked for before it counts as unreadable: the machine may be busy."""
 
 
 class Ending:
@@ -45,7 +48,7 @@ class Ending:
         """Check everything; what is wrong is told to the workload.
 
         Raises:
-            StoreError: a region cannot be read, although nothing is wrong with it.
+            StoreError, ReadTooSlow: a region cannot be read, although nothing is wrong with it.
             LocalTableError: what was written does not arrive.
         """
         progress = self._progress
@@ -87,8 +90,16 @@ class Ending:
         self._progress.checked.append(f"P2: {told}; P3: all {durable:,} acknowledged changes there")
 
     async def _total(self, region: str, counter: str) -> tuple[str, Decimal]:
-        total = await self._fresh.ledgers[region].total(counter, max_age=0)
-        return counter, total.value
+        give_up = self._clock.monotonic() + READ_SECONDS_MAX
+        while True:
+            try:
+                total = await self._fresh.ledgers[region].total(counter, max_age=0)
+            except (ReadTooSlow, StoreError):
+                if self._clock.monotonic() > give_up:
+                    raise
+                await self._clock.sleep(MERGE_POLL_SECONDS)
+            else:
+                return counter, total.value
 
     async def _merge(self) -> None:
         """Wait until no region shows an entry any more, or merging stands still.

@@ -42,7 +42,7 @@ LATE_REPEATS_MAX = 20
 READ_PAUSE_SECONDS = 0.1
 FOLLOWED_SECONDS = (0.0, 0.5, 1.5, 3.0, 6.0)
 """After a net change was first seen its counter is read again, in every region: it spreads now."""
-FOLLOWED_AT_ONCE_MAX = 40
+FOLLOWED_AT_ONCE_MAX = 12
 CACHED_SECONDS = 1.5
 EVENTUAL_SECONDS = 1.0
 """How far an eventually consistent read may be behind; nobody promises more than "usually"."""

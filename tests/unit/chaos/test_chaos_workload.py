@@ -1,7 +1,7 @@
 """What the judge is told of calls and reads, and the end of a run, over stores in memory."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -19,7 +19,7 @@ from ledger.chaos.processes import Writer
 from ledger.chaos.state import Options, Progress
 from ledger.chaos.workload import Reading, Workload
 from ledger.core.entry import Entry
-from ledger.core.errors import Throttled
+from ledger.core.errors import ReadTooSlow, Throttled
 from ledger.core.ids import parse
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
@@ -204,6 +204,29 @@ async def test_an_end_at_rest_is_right() -> None:
         await an_ending(place).check(no_more_merging)
         assert place.rules == []
         assert [one[:2] for one in place.progress.checked] == ["P2", "P4", "P5", "P2"]
+
+
+@pytest.mark.parametrize(("failures", "is_read"), [(5, True), (500, False)])
+async def test_a_busy_machine_is_given_time_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+    failures: int,
+    is_read: bool,  # noqa: FBT001
+) -> None:
+    """A total that cannot be read at once is asked for again, for a bounded time."""
+    async with a_place() as place:
+        await merged_everywhere(place)
+        ledger, left = place.reading.ledgers[HOME], [ReadTooSlow("busy")] * failures
+        total = ledger.total
+
+        async def busy(counter: str, **options: Any) -> Any:
+            if left:
+                raise left.pop()
+            return await total(counter, **options)
+
+        monkeypatch.setattr(ledger, "total", busy)
+        with nullcontext() if is_read else pytest.raises(ReadTooSlow):
+            await an_ending(place).check(no_more_merging)
+        assert place.rules == []
 
 
 @pytest.mark.parametrize("region", [HOME, AWAY])
