@@ -32,6 +32,7 @@ class Client:
     store: Store
     clock: Clock
     randomness: Random
+    process: Process
 
 
 @dataclass
@@ -64,7 +65,7 @@ class Clients:
         )
         store = SimStore(process, region, self.weather)
         metered = MeteredStore(store, metrics=self.metrics, clock=process.clock)
-        return Client(metered, process.clock, stream(self.seed, f"{name}'s draws"))
+        return Client(metered, process.clock, stream(self.seed, f"{name}'s draws"), process)
 
     def units(self, kind: str) -> float:
         """Return the write or read units that all clients have taken."""

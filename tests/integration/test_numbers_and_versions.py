@@ -1,0 +1,122 @@
+"""Sequences and version guards over real requests, on each engine."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+from support.clients import together
+from support.engines import ENGINES, REGIONS, skip_without
+from support.guarding import ARRIVALS, Handling, event, record_put
+
+from ledger.clock import SystemClock, system_random
+from ledger.ledger import Ledger
+from ledger.local import LocalGlobalTable
+from ledger.metrics import Metrics
+from ledger.sequences import (
+    NUMBER_MAX,
+    CounterSequence,
+    NotNumbered,
+    Numbered,
+    SortKeySequence,
+    sort_key_of,
+)
+from ledger.settings import Settings
+from ledger.store.dynamodb import open_store
+from ledger.store.port import Put, Store
+from ledger.versions import ConditionGuard, Handled, LockGuard, Skipped
+
+CLIENTS, EACH = 4, 5
+EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+async def settings(request: pytest.FixtureRequest) -> AsyncIterator[Settings]:
+    """Run a local global table of one region."""
+    skip_without(request.param)
+    async with LocalGlobalTable.start(regions=REGIONS[:1], engine=request.param) as world:
+        yield world.settings()
+
+
+@pytest.fixture(scope="module")
+async def store(settings: Settings) -> AsyncIterator[Store]:
+    """Open the table."""
+    async with open_store(settings, REGIONS[0], metrics=Metrics(None)) as opened:
+        yield opened
+
+
+def counting(store: Store, name: str) -> CounterSequence:
+    """Return a client's counter sequence."""
+    return CounterSequence(store, name, clock=SystemClock(), randomness=system_random())
+
+
+def appending(store: Store, project: str) -> SortKeySequence:
+    """Return a client's sequence by sort keys."""
+    return SortKeySequence(store, project, clock=SystemClock(), randomness=system_random())
+
+
+async def test_numbers_of_a_counter_are_given_once(store: Store) -> None:
+    """Clients at once get each number from 1 on exactly once."""
+    numbers: list[object] = []
+
+    async def work(client: CounterSequence) -> None:
+        for _ in range(EACH):
+            numbers.append(await client.next())  # noqa: PERF401 (others append meanwhile)
+
+    await together([partial(work, counting(store, "orders")) for _ in range(CLIENTS)])
+    assert sorted(map(str, numbers)) == sorted(
+        str(Numbered(number)) for number in range(1, CLIENTS * EACH + 1)
+    )
+
+
+async def test_a_counter_ends_where_digits_would_be_lost(store: Store) -> None:
+    """The last number of 38 digits is given exactly, and the next call is told of the end."""
+    place = {"pk": {"S": "~sequence~last"}, "sk": {"S": "counter"}}
+    await store.write(Put({**place, "number": {"N": str(NUMBER_MAX - 1)}}))
+    client = counting(store, "last")
+    assert await client.next() == Numbered(NUMBER_MAX)
+    assert await client.next() == NotNumbered("exhausted")
+
+
+async def test_items_by_sort_key_have_no_gaps(store: Store) -> None:
+    """Items of clients at once lie under 1, 2, 3 and so on, in the order of numbers."""
+
+    async def work(client: SortKeySequence) -> None:
+        for _ in range(EACH):
+            assert isinstance(await client.append({"title": {"S": "a ticket"}}), Numbered)
+
+    await together([partial(work, appending(store, "project")) for _ in range(CLIENTS)])
+    page = await store.query("~sequence~project")
+    numbers = range(1, CLIENTS * EACH + 1)
+    assert [item["sk"]["S"] for item in page.items] == [sort_key_of(number) for number in numbers]
+
+
+async def test_the_worked_example_by_condition(store: Store) -> None:
+    """The engine's own judgement of the condition lets versions 1, 4 and 5 through."""
+    guard = ConditionGuard(store, clock=SystemClock(), randomness=system_random())
+    item = {"pk": {"S": "record"}, "sk": {"S": "put"}}
+    assert [await guard.put(item, version=version) for version in ARRIVALS] == EXPECTED
+    outcomes = [
+        await guard.handle(event(version, "by condition"), [record_put(version)])
+        for version in ARRIVALS
+    ]
+    assert outcomes == EXPECTED
+
+
+async def test_the_worked_example_by_lock(store: Store) -> None:
+    """Lock, fence and version in real transactions let versions 1, 4 and 5 through."""
+    handler = Handling()
+    guard = LockGuard(store, owner="test", clock=SystemClock(), randomness=system_random())
+    outcomes = [await guard.handle(event(version, "by lock"), handler) for version in ARRIVALS]
+    assert outcomes == EXPECTED
+    assert handler.versions == [1, 4, 5]
+
+
+async def test_a_ledger_in_the_same_table_is_not_disturbed(
+    settings: Settings, store: Store
+) -> None:
+    """Numbers and versions lie beside a counter of the same name, whose total they do not touch."""
+    await appending(store, "beside").append({"change": {"N": "1000"}})
+    await counting(store, "beside").next()
+    async with Ledger.open(settings, region=REGIONS[0]) as ledger:
+        await ledger.record("beside", 3)
+        assert (await ledger.total("beside", max_age=0)).value == 3

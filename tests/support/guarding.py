@@ -1,0 +1,134 @@
+"""A record that events bring to new versions, guarded, and the calls that it takes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+
+from anyio.lowlevel import checkpoint
+from support.clock import FakeClock
+from support.ledgers import HOME, InstantClock, seeded
+
+from ledger.clock import Clock
+from ledger.core.entry import Item, Key
+from ledger.core.keys import LEASE_PARTITION
+from ledger.leases.lease import Lease
+from ledger.leases.state import NOBODY, LeaseTerms
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Action, Outcome, Put, Store, Update, Write
+from ledger.store.retry import Backoff
+from ledger.versions import ConditionGuard, Event, LockGuard
+
+SUBJECT = "customer-7"
+RECORD = ("record", SUBJECT)
+ARRIVALS = (1, 4, 3, 2, 5)
+"""The worked example: how five versions of one record arrive."""
+_seeds = count()
+SHORT = LeaseTerms(lease_seconds=4.0, heartbeat_seconds=1.0)
+
+
+class Noting(MemoryStore):
+    """A store that notes every call, and of locks what it was; others act in the midst of calls."""
+
+    def __init__(self, table: Table | None = None) -> None:
+        super().__init__(HOME, table)
+        self.calls: list[tuple[str, str]] = []
+        self.lock_calls: Counter[str] = Counter()
+
+    def count(self, operation: str, partition: str | None = None) -> int:
+        """Return how many calls there were of an operation, in a partition or in all."""
+        return sum((operation, partition or place) == (name, place) for name, place in self.calls)
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Read one item."""
+        self.calls.append(("get", key[0]))
+        await checkpoint()
+        return await super().get(key, consistent=consistent)
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+        self.calls.append(("write", write.key[0]))
+        if write.key[0] == LEASE_PARTITION:
+            self.lock_calls[_lock_call(write)] += 1
+        await checkpoint()
+        return await super().write(write)
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction."""
+        self.calls.append(("transact", ""))
+        await checkpoint()
+        return await super().transact(actions, token=token)
+
+
+def _lock_call(write: Write) -> str:
+    """Tell what a write of a lock is."""
+    if isinstance(write, Put):
+        return "acquire"
+    assert isinstance(write, Update)
+    return "release" if write.set["owner"] == {"S": NOBODY} else "heartbeat"
+
+
+@dataclass
+class Handling:
+    """A handler that brings the record to the event's version, and the versions it was run for."""
+
+    versions: list[int] = field(default_factory=list)
+
+    async def __call__(self, event: Event, lease: Lease) -> list[Action]:
+        """Note the event; the guard writes the record."""
+        del lease
+        self.versions.append(event.version)
+        await checkpoint()
+        return [record_put(event.version)]
+
+
+def record_put(version: int) -> Put:
+    """Return the write that brings the record to a version, whatever is there."""
+    partition, sort_key = RECORD
+    return Put({"pk": {"S": partition}, "sk": {"S": sort_key}, "shows": {"N": str(version)}})
+
+
+def record_in(table: Table) -> int | None:
+    """Return the version that the record shows."""
+    item = table.get(RECORD)
+    return int(item["shows"]["N"]) if item else None
+
+
+def event(version: int, kind: str = "record") -> Event:
+    """Return an event of the customer."""
+    return Event(SUBJECT, version, kind)
+
+
+def lock_guard(
+    store: Store,
+    *,
+    check_first: bool = True,
+    clock: Clock | None = None,
+    randomness: Random | None = None,
+    terms: LeaseTerms = SHORT,
+    tries_max: int = 8,
+) -> LockGuard:
+    """Return a guard by lock, with draws of its own; without a clock time stands still.
+
+    On a clock that leaps over its sleeps, heartbeats would come in a handling that takes no time.
+    """
+    return LockGuard(
+        store,
+        owner="handler",
+        clock=clock or FakeClock(),
+        randomness=randomness or seeded(next(_seeds)),
+        terms=terms,
+        check_first=check_first,
+        backoff=Backoff(tries_max=tries_max),
+    )
+
+
+def condition_guard(store: Store, *, tries_max: int = 8) -> ConditionGuard:
+    """Return a guard by condition, with draws of its own; sleeps are over at once."""
+    return ConditionGuard(
+        store,
+        clock=InstantClock(),
+        randomness=seeded(next(_seeds)),
+        backoff=Backoff(tries_max=tries_max),
+    )
