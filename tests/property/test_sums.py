@@ -8,11 +8,12 @@ import itertools
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 
 from hypothesis import event, given
 from hypothesis import strategies as st
-from support.damage import COUNTER, assert_named, number_in, odd_numbers
-from support.strategies import any_amounts, entry_ids, foreign_keys, money
+from support.damage import COUNTER, assert_named, number_in, odd_numbers, short_texts
+from support.strategies import any_amounts, entry_ids, money
 
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, NetChange, net_item
@@ -21,6 +22,7 @@ from ledger.core.fold import Collection, collect, stamp_of
 from ledger.core.ids import EntryId
 
 
+@cache
 def texts() -> st.SearchStrategy[str]:
     """Numbers as our writer and as others write them: whole, with a point, padded, or odd."""
     return st.one_of(
@@ -32,6 +34,7 @@ def texts() -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def changes() -> st.SearchStrategy[dict[str, str]]:
     """What an item has under `change`."""
     plain = texts().map(lambda text: {"N": text})
@@ -39,13 +42,24 @@ def changes() -> st.SearchStrategy[dict[str, str]]:
     return st.one_of(plain, plain, plain, plain, plain, plain, odd, st.just({"S": "1"}))
 
 
+# Made once: making a strategy anew at every draw takes longer than drawing from it.
+PLAIN = money().map(lambda number: {"N": amounts.to_text(number)})
+LARGE = st.one_of(money(), any_amounts())
+IDS = st.lists(entry_ids(), max_size=5, unique=True)
+FOREIGN = st.lists(
+    short_texts().filter(lambda key: key != "" and key[0] != "~" and ids.parse(key) is None),
+    max_size=2,
+    unique=True,
+)
+
+
 @st.composite
 def nets(draw: st.DrawFn, candidates: Sequence[EntryId], *, version: str = "v") -> Item:
     """A net that names some of these entries and others that are gone."""
     merged = draw(st.sets(st.sampled_from(candidates))) if candidates else set()
-    merged |= draw(st.sets(entry_ids(), max_size=3))
+    merged |= set(draw(IDS)[:2])
     generation = draw(st.integers(1, 3))
-    change = draw(st.one_of(money(), any_amounts()))
+    change = draw(LARGE)
     net = NetChange(change, len(merged), tuple(sorted(merged)), version, "", "home", generation)
     item = net_item(net, COUNTER)
     if draw(st.booleans()):
@@ -56,15 +70,14 @@ def nets(draw: st.DrawFn, candidates: Sequence[EntryId], *, version: str = "v") 
 @st.composite
 def collections(draw: st.DrawFn) -> list[Item]:
     """A collection in the order of its sort keys: entries, foreign items, none or some nets."""
-    entries = draw(st.lists(entry_ids(), max_size=8, unique=True))
-    others = draw(st.lists(foreign_keys(), max_size=3, unique=True))
-    one_kind = draw(st.sampled_from([None, "plain"]))
-    drawn = changes() if one_kind is None else money().map(lambda one: {"N": amounts.to_text(one)})
+    entries = draw(IDS)
+    others = draw(FOREIGN)
+    drawn = draw(st.sampled_from([changes(), PLAIN]))
     items: list[Item] = [
         {"pk": {"S": COUNTER}, "sk": {"S": key}, "change": draw(drawn)}
         for key in [*map(str, entries), *others]
     ]
-    bare = draw(st.sets(foreign_keys(), max_size=2)) - set(others)
+    bare = set(draw(FOREIGN)) - set(others)
     items += [{"pk": {"S": COUNTER}, "sk": {"S": key}} for key in bare]
     found = draw(st.lists(nets(entries), max_size=2, unique_by=lambda item: str(item["sk"]["S"])))
     return sorted([*items, *found], key=lambda item: item["sk"]["S"].encode())

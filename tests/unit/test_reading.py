@@ -94,18 +94,15 @@ async def test_a_long_collection_costs_one_more_request() -> None:
     assert found.collection.total() == (1 << 40) + (1 << 21) - 1 - named
 
 
-@given(st.integers(0, 30), st.integers(1, 40), st.data())
-async def test_property_any_bound_gives_the_same(
-    count: int, keys_max: int, data: st.DataObject
-) -> None:
+@given(fates=st.lists(st.integers(0, 2), max_size=30), keys_max=st.integers(1, 40))
+async def test_property_any_bound_gives_the_same(fates: list[int], keys_max: int) -> None:
     """Whatever is merged and however few sort keys may be kept, sum and count are the same."""
-    store, entries = filled(count)
-    fates = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
+    store, entries = filled(len(fates))
     merged = [entry for entry, fate in zip(entries, fates, strict=True) if fate]
     for entry, fate in zip(entries, fates, strict=True):
         if fate > 1:
             store.table.set(("c", str(entry)), None)
-    if data.draw(st.booleans()):
+    if merged:
         store.table.set(NET, net("c", 1 << 40, merged))
     whole, summed = await read(store, keys_max=1000), await read(store, keys_max=keys_max)
     left, right = whole.collection.unmerged(), summed.collection.unmerged()
@@ -155,16 +152,28 @@ async def test_a_net_that_always_changes_is_an_error() -> None:
     assert len(store.firsts) <= 8 * (RESTARTS_MAX + 1)
 
 
-@given(st.integers(0, 24), st.integers(0, 26), st.integers(1, 40), st.data())
+@given(
+    picked=st.lists(st.booleans(), max_size=24),
+    added=st.lists(st.booleans(), min_size=27, max_size=27),
+    border=st.integers(0, 26),
+    step=st.integers(0, 9),
+    keys_max=st.integers(1, 40),
+    changed=st.booleans(),
+)
 async def test_property_a_later_read_goes_on_from_any_border(
-    count: int, border: int, keys_max: int, data: st.DataObject
+    picked: list[bool],
+    added: list[bool],
+    border: int,
+    step: int,
+    keys_max: int,
+    *,
+    changed: bool,
 ) -> None:
     """From the base that a read leaves, a later one gives the same as a whole one, if the net did.
 
     Entries appear behind the border only. If the net changed the whole is read.
     """
-    store, entries = filled(count)
-    picked = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    store, entries = filled(len(picked))
     if any(picked):
         merged = [entry for entry, is_merged in zip(entries, picked, strict=True) if is_merged]
         store.table.set(NET, net("c", 1 << 40, merged))
@@ -172,13 +181,12 @@ async def test_property_a_later_read_goes_on_from_any_border(
     first = await read(store, keys_max=keys_max, border=at)
     assert first.base is not None
     for number, entry in enumerate(made(27)):
-        if number >= max(border, count) and data.draw(st.booleans()):
+        if number >= max(border, len(picked)) and added[number]:
             store.put(entry, 1 << number)
-    changed = data.draw(st.booleans())
     if changed:
         fold_before(store, len(store.firsts), entries[:2], version="v2")
     begun = len(store.firsts)
-    later = str(made(27)[min(26, border + data.draw(st.integers(0, 9)))])
+    later = str(made(27)[min(26, border + step)])
     second = await read(store, keys_max=keys_max, base=first.base, border=later)
     whole = await read(store, keys_max=1000)
     assert second.collection.total() == whole.collection.total()
