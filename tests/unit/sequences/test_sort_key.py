@@ -112,6 +112,13 @@ async def test_a_lost_race_goes_on_either_way(after_race: AfterRace, queries: in
     assert shown(store.table) == [1, 2, 3, 4]
 
 
+async def test_who_is_far_behind_reads_again_after_four_times() -> None:
+    """A client that adds one is not left behind for good: the fifth lost race makes it query."""
+    store = StaleStore(with_items(20), hides=[20])
+    assert await sequence(store, after_race="add_one", tries_max=6).append(CONTENT) == Numbered(21)
+    assert store.queries == 2
+
+
 @pytest.mark.parametrize("after_race", ["query", "add_one"])
 @pytest.mark.parametrize("fault", [Lost(), NeverArrived(), Late()])
 async def test_an_unanswered_put_is_settled_by_reading(fault: Fault, after_race: AfterRace) -> None:

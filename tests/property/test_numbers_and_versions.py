@@ -1,0 +1,113 @@
+"""Sequences and version guards over any faults of the store."""
+
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.guarding import SUBJECT, condition_guard, record_in, record_put
+from support.ledgers import HOME, InstantClock, seeded
+
+from ledger.core.errors import StoreError
+from ledger.sequences import CounterSequence, Numbered, SortKeySequence
+from ledger.sequences.numbers import content_of
+from ledger.sim import loop
+from ledger.store.faults import FaultyStore, Seeded
+from ledger.store.memory import MemoryStore
+from ledger.versions import Event, Handled
+
+SEEDS = st.integers(0, 10**9)
+SHARES = st.floats(0, 0.7)
+CALLS = 12
+
+
+async def land_some(store: FaultyStore, seed: int) -> None:
+    """Let a write in flight land, or not."""
+    if store.flying and seeded(seed).random() < 0.5:
+        await store.land()
+
+
+async def append_all(seed: int, share: float) -> None:
+    """Append under faults, and compare what is there with what was told."""
+    inner = MemoryStore(HOME)
+    store = FaultyStore(inner, Seeded(seed, share=share))
+    told: dict[str, int] = {}
+    refused: set[str] = set()
+    for call in range(CALLS):
+        client = SortKeySequence(store, "s", clock=InstantClock(), randomness=seeded(seed + call))
+        try:
+            outcome = await client.append({"content": {"S": str(call)}})
+        except StoreError:
+            refused.add(str(call))
+            continue
+        if isinstance(outcome, Numbered):
+            told[str(call)] = outcome.number
+        await land_some(store, seed + call)
+    while store.flying:
+        await store.land()
+    partition = inner.table.partitions.get("~sequence~s", {})
+    items = [partition[key] for key in sorted(partition)]
+    kept = {content_of(item)["content"]["S"]: int(item["sk"]["S"]) for item in items}
+    assert len(kept) == len(items)
+    assert sorted(kept.values()) == list(range(1, len(items) + 1))
+    assert told.items() <= kept.items()
+    assert not refused & set(kept)
+
+
+async def count_all(seed: int, share: float, block: int) -> None:
+    """Take numbers under faults, and compare what is missing with what is stated."""
+    store = FaultyStore(MemoryStore(HOME), Seeded(seed, share=share))
+    client = CounterSequence(store, "s", clock=InstantClock(), randomness=seeded(seed), block=block)
+    numbers: list[int] = []
+    for call in range(CALLS):
+        try:
+            outcome = await client.next()
+        except StoreError:
+            continue
+        if isinstance(outcome, Numbered):
+            numbers.append(outcome.number)
+        await land_some(store, seed + call)
+    assert numbers == sorted(set(numbers))
+    if numbers:
+        assert numbers[-1] - len(numbers) <= client.lost_max
+
+
+async def guard_all(seed: int, share: float, versions: list[int]) -> None:
+    """Handle versions under faults: what is there is the newest that was handled, or newer."""
+    inner = MemoryStore(HOME)
+    store = FaultyStore(inner, Seeded(seed, share=share))
+    guard = condition_guard(store)
+    handled: list[int] = []
+    for call, version in enumerate(versions):
+        try:
+            outcome = await guard.handle(Event(SUBJECT, version), [record_put(version)])
+        except StoreError:
+            continue
+        if isinstance(outcome, Handled):
+            handled.append(version)
+            assert record_in(inner.table) == version
+        await land_some(store, seed + call)
+    while store.flying:
+        await store.land()
+    assert handled == sorted(set(handled))
+    assert (record_in(inner.table) or 0) >= max(handled, default=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, SHARES)
+def test_by_sort_key_under_any_faults(seed: int, share: float) -> None:
+    """No gap, no number twice, no item twice, and nothing there that was said not to be."""
+    loop.run(partial(append_all, seed, share))
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, SHARES, st.integers(1, 5))
+def test_by_counter_under_any_faults(seed: int, share: float, block: int) -> None:
+    """Numbers of one client only grow, and no more are missing than it states."""
+    loop.run(partial(count_all, seed, share, block))
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, SHARES, st.lists(st.integers(0, 9), max_size=CALLS))
+def test_by_condition_under_any_faults(seed: int, share: float, versions: list[int]) -> None:
+    """Whatever arrives in whatever order, each version is handled once, and never after a newer."""
+    loop.run(partial(guard_all, seed, share, versions))
