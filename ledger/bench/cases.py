@@ -283,18 +283,22 @@ GROUPS: tuple[str, ...] = tuple(dict.fromkeys(case.group for case in ALL))
 
 
 def chosen(words: Sequence[str] | None) -> tuple[Case, ...]:
-    """Return the cases whose group is, or name holds, one of these; with all that they rest on.
+    """Return the cases of these groups and names, or whose name holds a word, if it is no name.
 
-    None gives every case.
+    What they are compared with, and the proof that the stub is not the limit, come with them. None
+    gives every case.
     """
     if words is None:
         return ALL
     wanted = [word.lower() for word in words]
     by_name = {case.name: case for case in ALL}
+    exact = {case.group for case in ALL} | {case.name.lower() for case in ALL}
     names = {
         case.name
         for case in ALL
-        if any(word == case.group or word in case.name.lower() for word in wanted)
+        for word in wanted
+        if word in {case.group, case.name.lower()}
+        or (word not in exact and word in case.name.lower())
     }
     for name in [*names]:
         names.update(filter(None, (by_name[name].baseline, by_name[name].limit)))

@@ -44,7 +44,7 @@ _WIDE: Mapping[str, _Column] = {
     "p99 ms": lambda _, its: f"{its.p99_milliseconds:,.2f}",
     "units": _NARROW["units"],
     "MB more": lambda _, its: f"{its.memory_megabytes:,.0f}",
-    "stub busy": lambda row, its: f"{its.stub_share:.0%}" + ("" if row.is_trustworthy else " !"),
+    "stub busy": lambda _, its: f"{its.stub_share:.0%}",
     "stub could": lambda row, _: _or_nothing(row.stub_limit_times, ",.1f"),
 }
 
@@ -74,7 +74,9 @@ def _table(title: str, rows: list[Result], *, width: int) -> Table:
             why = row.failed or f"skipped: {row.skipped}"
             table.add_row(f"{escape(row.name)}: {escape(why)}")
         else:
-            table.add_row(escape(row.name), *(text(row, row.figures) for text in columns.values()))
+            doubt = "" if row.is_trustworthy else " (the stub was too busy)"
+            name = escape(row.name) + doubt
+            table.add_row(name, *(text(row, row.figures) for text in columns.values()))
     return table
 
 

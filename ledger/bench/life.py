@@ -28,7 +28,7 @@ from ledger.store.dynamodb import open_store
 from ledger.tasks import run_all
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1", "us-west-2", "sa-east-1")
-TIMES = {"settle": 3.0, "retry_horizon": 1.5, "hold": 0.3}
+TIMES = {"settle": 2.0, "retry_horizon": 1.0, "hold": 0.3}
 """Short, so that merging is soon done, with time for what one call writes on a busy machine."""
 PASSES_MAX = 400
 TOTALS_AT_ONCE = 16

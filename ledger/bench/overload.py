@@ -11,6 +11,7 @@ from ledger.bench.measuring import Measured, Meter, memory_bytes
 from ledger.bench.processes import cores
 from ledger.bench.rounds import Round
 from ledger.bench.runner import Sizes, Tell, run_round
+from ledger.bench.stub_pages import REGION
 from ledger.bench.writes import opened, recording
 from ledger.core.errors import LedgerError
 
@@ -27,7 +28,7 @@ async def hold(round_: Round) -> Measured:
     options, meter = round_.options, Meter()
     round_.stub.reset(service_seconds=SERVICE_SECONDS)
     async with opened(round_) as ledger:
-        watching = asyncio.create_task(_watch(round_.seconds / SAMPLES))
+        watching = asyncio.create_task(_watch(round_, round_.seconds / SAMPLES))
         work = recording(ledger, options)
         await load.closed(work, meter, callers=options["callers"], seconds=round_.seconds)
         found = meter.end()
@@ -40,20 +41,21 @@ async def hold(round_: Round) -> Measured:
         found,
         requests=arrived.requests_total,
         units=round_.units("write"),
-        extra=_flatness(samples["MB"]),
+        extra={**_flatness(samples["MB"]), "queued, most": max(samples["queued"])},
         samples=samples,
     )
 
 
-async def _watch(pause_seconds: float) -> dict[str, list[float]]:
-    """Sample the memory until cancelled."""
-    started = perf_counter()
-    samples: dict[str, list[float]] = {"seconds": [], "MB": []}
+async def _watch(round_: Round, pause_seconds: float) -> dict[str, list[float]]:
+    """Sample the memory, and the entries that wait to be sent, until cancelled."""
+    started, value = perf_counter(), round_.registry.get_sample_value
+    samples: dict[str, list[float]] = {"seconds": [], "MB": [], "queued": []}
     try:
         while True:
             await asyncio.sleep(pause_seconds)
             samples["seconds"].append(perf_counter() - started)
             samples["MB"].append(memory_bytes() / 2**20)
+            samples["queued"].append(value("ledger_queued_entries", {"region": REGION}) or 0.0)
     except asyncio.CancelledError:
         return samples
 

@@ -13,7 +13,6 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable
 from functools import cache
 from time import process_time
 from typing import Any, cast
@@ -122,12 +121,12 @@ class Connection(asyncio.Protocol):
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._buffer = b""
-        self._write: Callable[[bytes], None] = lambda _bytes: None
+        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep where answers go."""
         # uvloop's transports are none of asyncio's classes.
-        self._write = cast("asyncio.Transport", transport).write
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Answer every request that is there in whole."""
@@ -149,6 +148,11 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_later(seconds, self._write, response)
         else:
             self._write(response)
+
+    def _write(self, response: bytes) -> None:
+        # The client may have gone while its answer was held back.
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(response)
 
 
 async def serve() -> None:

@@ -14,7 +14,10 @@ from ledger.cli import app
 def bench(*options: str) -> str:
     """Run the command as a user would; returns what it printed."""
     result = CliRunner().invoke(
-        app, ["bench", "--quick", *options], catch_exceptions=False, env={"COLUMNS": "160"}
+        app,
+        ["bench", "--quick", "--no-pin", *options],
+        catch_exceptions=False,
+        env={"COLUMNS": "160"},
     )
     assert result.exit_code == 0
     return result.stdout
@@ -79,3 +82,4 @@ def test_curves_and_overload(tmp_path: Path) -> None:
     assert all(len(curve.points) >= 2 for curve in found.curves)
     assert found.overload is not None
     assert len(found.overload.samples["MB"]) > 10
+    assert 0 < found.overload.extra["queued, most"] <= 10_000

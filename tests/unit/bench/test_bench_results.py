@@ -71,6 +71,9 @@ def test_a_choice_brings_its_baselines_and_proofs() -> None:
     """What a case is compared with is measured in the same run."""
     names = {case.name for case in chosen(["combining, 1,0"])}
     assert {PUT, LIMIT_BATCH} < names
+    assert "group commit, lean, asyncio loop" not in {
+        case.name for case in chosen(["Group commit, lean"])
+    }
     assert chosen(["nothing of the kind"]) == ()
     assert chosen(None) == ALL
 

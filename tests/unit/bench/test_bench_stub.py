@@ -23,6 +23,10 @@ class Wire:
     def __init__(self) -> None:
         self.written: list[bytes] = []
 
+    def is_closing(self) -> bool:
+        """Tell that it is open."""
+        return False
+
     def write(self, data: bytes) -> None:
         """Keep an answer."""
         self.written.append(data)
