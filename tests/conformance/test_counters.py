@@ -1,0 +1,187 @@
+"""Every way to count keeps the protocol's promises, in memory and on dynoxide."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from conformance.counter_suite import CounterInputSuite, CounterSuite
+from support.engines import bare_table
+
+from ledger.store.dynamodb import open_store
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+
+
+@pytest.fixture(scope="module")
+async def dynoxide() -> AsyncIterator[Store]:
+    """Yield a store over one table for all tests, each of which has counters of its own."""
+    async with bare_table() as settings, open_store(settings, settings.home) as store:
+        yield store
+
+
+class InMemory(CounterInputSuite):
+    """A table in memory for each test."""
+
+    @pytest.fixture
+    def store(self) -> Store:
+        """Return a store over an empty table."""
+        return MemoryStore("us-east-1")
+
+
+@pytest.mark.dynoxide
+class OnDynoxide:
+    """A table that the tests share."""
+
+    @pytest.fixture
+    def store(self, dynoxide: Store) -> Store:
+        """Return a store over the table."""
+        return dynoxide
+
+
+class AtomicSuite(CounterSuite):
+    """Nothing about a change is kept."""
+
+    method = "atomic"
+    repeats = "count again"
+
+
+class AtomicOnceSuite(AtomicSuite):
+    """The other policy differs only where answers are lost."""
+
+    method = "atomic-once"
+
+
+class OptimisticSuite(CounterSuite):
+    """The newest writer is known."""
+
+    method = "optimistic"
+
+
+class HistorySuite(CounterSuite):
+    """The latest writers are known."""
+
+    method = "history"
+
+
+class ClientTokenSuite(CounterSuite):
+    """DynamoDB knows the request."""
+
+    method = "client-token"
+    tells_conflicts = True
+
+
+class MarkerSuite(CounterSuite):
+    """The table knows the change."""
+
+    method = "marker"
+    tells_conflicts = True
+
+
+class CollectionSuite(CounterSuite):
+    """The change is the item."""
+
+    method = "collection"
+    tells_conflicts = True
+    overflows_at = "later"
+    needs_dated_tokens = True
+
+
+class SlotsSuite(CounterSuite):
+    """Only +1 and -1 of a token."""
+
+    method = "slots"
+    amounts = (1, 1, 1)
+    overflows_at = "never"
+
+
+class AtomicShardedSuite(AtomicSuite):
+    """Each shard may overflow by itself, or their sum."""
+
+    method = "atomic-sharded"
+    overflows_at = "later"
+
+
+class MarkerShardedSuite(MarkerSuite):
+    """A marker is known in whichever shard its change went to."""
+
+    method = "marker-sharded"
+    overflows_at = "later"
+
+
+class TestAtomic(AtomicSuite, InMemory):
+    """`ADD`, repeated."""
+
+
+class TestAtomicOnce(AtomicOnceSuite, InMemory):
+    """`ADD`, once."""
+
+
+class TestOptimistic(OptimisticSuite, InMemory):
+    """Optimistic."""
+
+
+class TestHistory(HistorySuite, InMemory):
+    """Optimistic, with history."""
+
+
+class TestClientToken(ClientTokenSuite, InMemory):
+    """A transaction with a client request token."""
+
+
+class TestMarker(MarkerSuite, InMemory):
+    """A transaction with a marker item."""
+
+
+class TestCollection(CollectionSuite, InMemory):
+    """The ledger."""
+
+
+class TestSlots(SlotsSuite, InMemory):
+    """A set of slots."""
+
+
+class TestAtomicSharded(AtomicShardedSuite, InMemory):
+    """`ADD` over shards."""
+
+
+class TestMarkerSharded(MarkerShardedSuite, InMemory):
+    """Markers over shards."""
+
+
+class TestAtomicOnDynoxide(AtomicSuite, OnDynoxide):
+    """`ADD`, repeated."""
+
+
+class TestAtomicOnceOnDynoxide(AtomicOnceSuite, OnDynoxide):
+    """`ADD`, once."""
+
+
+class TestOptimisticOnDynoxide(OptimisticSuite, OnDynoxide):
+    """Optimistic."""
+
+
+class TestHistoryOnDynoxide(HistorySuite, OnDynoxide):
+    """Optimistic, with history."""
+
+
+class TestClientTokenOnDynoxide(ClientTokenSuite, OnDynoxide):
+    """A transaction with a client request token."""
+
+
+class TestMarkerOnDynoxide(MarkerSuite, OnDynoxide):
+    """A transaction with a marker item."""
+
+
+class TestCollectionOnDynoxide(CollectionSuite, OnDynoxide):
+    """The ledger."""
+
+
+class TestSlotsOnDynoxide(SlotsSuite, OnDynoxide):
+    """A set of slots."""
+
+
+class TestAtomicShardedOnDynoxide(AtomicShardedSuite, OnDynoxide):
+    """`ADD` over shards."""
+
+
+class TestMarkerShardedOnDynoxide(MarkerShardedSuite, OnDynoxide):
+    """Markers over shards."""
