@@ -161,8 +161,8 @@ async def test_other_tools_entries_do_not_fill_the_view() -> None:
     for store in regions.stores.values():
         for place in range(100):
             key = ("counter", f"0{place:03}")
-            item = {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "change": {"N": "1"}}
-            store.table.set(key, item)
+            foreign = {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "change": {"N": "1"}}
+            store.table.set(key, foreign)
         for one in ours:
             item = entry_item(Entry("counter", str(one), Decimal(1)))
             store.table.set(("counter", str(one)), item)
