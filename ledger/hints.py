@@ -120,9 +120,14 @@ class Hints:
                 self._leave(total.counter, since)
 
     async def close(self) -> None:
-        """Write what waits, for a moment; called before the tasks end."""
-        if self._waiting and not self._is_refused:
-            with anyio.move_on_after(CLOSE_SECONDS_MAX):
+        """Write what waits, for a moment; called before the tasks end.
+
+        Not if everything is being cancelled: and an error of cancellation, raised from here while
+        another is on its way through the same exits, would tie their contexts into a ring.
+        """
+        is_cancelled = anyio.current_effective_deadline() <= anyio.current_time()
+        if self._waiting and not self._is_refused and not is_cancelled:
+            with anyio.move_on_after(CLOSE_SECONDS_MAX, shield=True):
                 await self._send_batch()
 
     def _leave(self, counter: str, at: datetime | None) -> None:
