@@ -88,14 +88,16 @@ def total_wide(amounts: Iterable[Decimal]) -> Decimal:
 
 
 def portion(number: Decimal, place: int, places: int) -> Decimal:
-    """Return one of `places` portions of an amount, in whole units of its last digit.
+    """Return one of `places` portions of an amount, whole ones as far as it is a whole number.
 
     They add up to the amount exactly; the first ones get what is left over.
     """
+    number = number.normalize(_WIDE)
     exponent = min(0, int(number.as_tuple().exponent))
-    share, rest = divmod(abs(int(number.scaleb(-exponent, _WIDE))), places)
+    exponent = max(exponent, number.adjusted() - DIGITS_MAX + 1)  # an amount each
+    share, rest = divmod(int(number.copy_abs().scaleb(-exponent, _WIDE)), places)
     size = Decimal(share + (place < rest)).scaleb(exponent, _WIDE)
-    return -size if number < 0 else size
+    return size.copy_sign(number)
 
 
 def parse(text: str) -> Decimal:

@@ -34,8 +34,8 @@ class Limits:
         bound = self.minimum if change < 0 else self.maximum
         if bound is None:
             return None
-        distance = amounts.total_wide([bound, -value])
-        return max(_ZERO, -distance if change < 0 else distance)
+        ends = (value, bound) if change < 0 else (bound, value)
+        return max(_ZERO, amounts.total_wide([ends[0], ends[1].copy_negate()]))
 
     def condition(self, change: Decimal) -> Condition | None:
         """Return what must be true of the item for this change, None for nothing.
@@ -47,7 +47,7 @@ class Limits:
         bound = self.minimum if change < 0 else self.maximum
         if bound is None or change == 0:
             return None
-        edge = amounts.total([bound, -change])
+        edge = amounts.total([bound, change.copy_negate()])
         stands = Compares(VALUE, ">=" if change < 0 else "<=", {"N": amounts.to_text(edge)})
         return AnyOf((Not(Has(VALUE)), stands)) if self.allows(_ZERO, change) else stands
 

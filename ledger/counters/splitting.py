@@ -31,11 +31,11 @@ def _split(
     change: Decimal, values: Sequence[Decimal], limits: Sequence[Limits], order: Sequence[int]
 ) -> list[Part]:
     rooms = {shard: limits[shard].room(values[shard], change) or Decimal(0) for shard in order}
-    left, parts = abs(change), []
+    left, parts = change.copy_abs(), []
     for shard in sorted(rooms, key=lambda shard: rooms[shard], reverse=True)[:PARTS_MAX]:
         taken = min(left, rooms[shard])
         if not taken:
             break
         parts.append(Part(shard, taken.copy_sign(change), limits[shard]))
-        left = amounts.total_wide([left, -taken])
+        left = amounts.total_wide([left, taken.copy_negate()])
     return [] if left else parts

@@ -6,6 +6,7 @@ was counted: nothing can hide behind a sum that comes out right.
 
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -29,6 +30,8 @@ SINGLE_ITEM = (
 EXACT = tuple(name for name in SINGLE_ITEM if not name.startswith("atomic"))
 """What never counts a change twice, nor one that it says it did not count."""
 
+_seeds = count(1)  # no two counters draw the same tags
+
 Fate = AddOutcome | StoreError
 
 
@@ -46,7 +49,7 @@ def make_counter(
         store,
         name,
         clock=clock or InstantClock(),
-        randomness=randomness or seeded(),
+        randomness=randomness or seeded(next(_seeds)),
         **limits,
     )
 
@@ -107,7 +110,7 @@ class Interrupted(InstantClock):
 
     async def sleep(self, seconds: float) -> None:
         """Let the others act, then let this much time pass."""
-        if self._between is not None:
+        if seconds > 0 and self._between is not None:
             between, self._between = self._between, None
             await between()
         await super().sleep(seconds)
