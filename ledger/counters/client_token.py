@@ -49,8 +49,7 @@ class ClientTokenCounter(ItemCounter):
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
         token = token or nonce(self.randomness)
-        places = (str(part.shard) for part in parts)
-        request = request_token(self.name, token, *places)
+        request = request_token(self.name, token)
         latest = self.clock.now() + timedelta(seconds=REPEAT_SECONDS_MAX)
         actions = [addition(self.key(part.shard), part, not_after=latest) for part in parts]
 

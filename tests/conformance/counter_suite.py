@@ -23,7 +23,8 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
 )
-from ledger.counters import METHODS, Applied, Counter, Rejected, new_token
+from ledger.counters import METHODS, Applied, Counter, Rejected, Unknown, new_token
+from ledger.store.faults import READS, Call, Fault, FaultyStore, Lost
 from ledger.store.port import Store
 from ledger.tasks import run_all
 
@@ -46,6 +47,8 @@ class CounterSuite:
         0,
     )
     repeats: ClassVar[Literal["count again", "count once"]] = "count once"
+    counts_of_a_lost_one: ClassVar[int] = 1
+    tries_once: ClassVar[bool] = False
     tells_conflicts: ClassVar[bool] = False
     overflows_at: ClassVar[Literal["add", "later", "never"]] = "add"
     needs_dated_tokens: ClassVar[bool] = False
@@ -55,11 +58,11 @@ class CounterSuite:
         """Return what makes the same counter each time, as each process does for itself."""
         name = f"counter-{next(_numbers)}"
 
-        def make(other: str = "", **limits: int | Decimal) -> Counter:
+        def make(other: str = "", over: Store | None = None, **limits: int | Decimal) -> Counter:
             method = METHODS[self.method]
             chance = seeded(next(_numbers))
             return method.make(
-                store, name + other, clock=SystemClock(), randomness=chance, **limits
+                over or store, name + other, clock=SystemClock(), randomness=chance, **limits
             )
 
         return make
@@ -103,6 +106,19 @@ class CounterSuite:
         """Changes made at once by several processes all count; what lost a race is told so."""
         await run_all([partial(_until_applied, make(), 1) for _ in range(WRITERS)], at_once=WRITERS)
         assert await make().value() == WRITERS
+
+    async def test_a_lost_answer(self, make: Callable[..., Counter], store: Store) -> None:
+        """A change whose first answer was lost is counted as often as the method promises."""
+        await make().add(1)
+        lost = iter([Lost()])
+
+        def decide(call: Call) -> Fault | None:
+            return None if call.operation in READS else next(lost, None)
+
+        outcome = await make(over=FaultyStore(store, decide)).add(1)
+        assert isinstance(outcome, Unknown if self.tries_once else Applied)
+        assert next(lost, None) is None
+        assert await make().value() == 1 + self.counts_of_a_lost_one
 
     async def test_a_repeated_token(self, make: Callable[..., Counter]) -> None:
         """A token used again changes nothing, or counts again, as the method says."""

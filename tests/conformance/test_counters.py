@@ -42,12 +42,15 @@ class AtomicSuite(CounterSuite):
 
     method = "atomic"
     repeats = "count again"
+    counts_of_a_lost_one = 2
 
 
 class AtomicOnceSuite(AtomicSuite):
     """The other policy differs only where answers are lost."""
 
     method = "atomic-once"
+    counts_of_a_lost_one = 1
+    tries_once = True
 
 
 class OptimisticSuite(CounterSuite):
