@@ -95,6 +95,8 @@ def portion(number: Decimal, place: int, places: int) -> Decimal:
     number = number.normalize(_WIDE)
     exponent = min(0, int(number.as_tuple().exponent))
     exponent = max(exponent, number.adjusted() - DIGITS_MAX + 1)  # an amount each
+    if exponent < EXPONENT_MIN:  # its last digit alone would be no amount
+        return number if place == 0 else Decimal(0)
     share, rest = divmod(int(number.copy_abs().scaleb(-exponent, _WIDE)), places)
     size = Decimal(share + (place < rest)).scaleb(exponent, _WIDE)
     return size.copy_sign(number)

@@ -1,7 +1,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.strategies import any_amounts
 
@@ -48,6 +48,7 @@ def test_room(value: int, change: int, room: int) -> None:
     assert NO_LIMITS.room(Decimal(value), Decimal(change)) is None
 
 
+@example(bound=Decimal("1.5E-130"), shards=3)
 @given(bound=any_amounts(), shards=st.integers(1, 40))
 def test_parts_add_up_to_the_whole(bound: Decimal, shards: int) -> None:
     """The parts of a bound are all on its side of 0, and their sum is the bound, exactly."""
