@@ -18,6 +18,7 @@ from ledger.sim.world import Lag
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
 ANY_TIME_SHARE = 0.2
 CROWD_SHARE = 0.5
+KEYS_MAX = (1, 4, 50_000, 50_000)
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
 
 
@@ -95,7 +96,9 @@ def draw(seed: int) -> Scene:
         seed=seed,
         focus=focus.name,
         regions=regions,
-        settings=_settings(chance, sharing, stream(seed, "finding"), focus, regions),
+        settings=_settings(chance, sharing, stream(seed, "finding"), focus, regions).with_(
+            read_keys_max=stream(seed, "reading").choice(KEYS_MAX)
+        ),
         span=span,
         busy=busy,
         acts=_crowded(sharing, _acts(chance, focus, regions, busy)),
