@@ -1,0 +1,182 @@
+"""Shards grow in the midst of writing, reading and merging, on the local global table.
+
+Some processes have the new settings file before its date, the others never load it. Every read of
+those that have it is judged change by change; at the end the compactor merges each shard.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import pytest
+from support.engines import DYNOXIDE, REGIONS, skip_without
+from support.worlds import counted_items, is_net, merge_all, open_stores
+
+from compactor import Compactor
+from ledger import Ledger
+from ledger.clock import SystemClock
+from ledger.core import keys
+from ledger.demo.probes import Probe
+from ledger.digits import CHANGES_MAX
+from ledger.local import LocalGlobalTable
+from ledger.planning import Change
+from ledger.settings import Settings
+
+TIMES = {"settle": 4.0, "retry_horizon": 3.0, "hold": 0.6, "read_max": 0.5}
+GROWS_AFTER_SECONDS = 2.5
+PROBES = 2
+FEW, MANY = 2, 6
+
+
+class Growing:
+    """Ledgers of every region, with the old file and with the new one, and probes to write."""
+
+    def __init__(self, world: LocalGlobalTable, since: datetime) -> None:
+        shards = [{"count": FEW}, {"count": MANY, "since": since}]
+        compactor = {"fold_min": 1, "clean_min": 1}
+        self.since = since
+        self.old = world.settings(**TIMES, compactor=compactor, shards={"hot-*": FEW})
+        self.new = world.settings(**TIMES, compactor=compactor, shards={"hot-*": shards})
+        self.probes = [Probe(f"hot-{number}") for number in range(PROBES)]
+        self.wrong: list[str] = []
+        self.reads: Counter[str] = Counter()
+        self.by_old: dict[str, Ledger] = {}
+        self.by_new: dict[str, Ledger] = {}
+
+    async def write(self) -> None:
+        """Write every change by a process of either kind, and repeat it by one of the other.
+
+        Half of them are made before the shards grow, unless the machine is too busy for that.
+        """
+        for number in range(CHANGES_MAX):
+            if number == CHANGES_MAX // 2:
+                await self.grown()
+            region = REGIONS[number % len(REGIONS)]
+            pair = self.by_old[region], self.by_new[region]
+            async with anyio.create_task_group() as tasks:
+                for place, probe in enumerate(self.probes):
+                    first, second = pair if (number + place) % 2 else pair[::-1]
+                    tasks.start_soon(self._write_one, probe, region, first, second)
+
+    async def grown(self) -> None:
+        """Wait until the shards have grown."""
+        await anyio.sleep(max(0.0, (self.since - SystemClock().now()).total_seconds()))
+
+    async def _write_one(self, probe: Probe, region: str, first: Ledger, second: Ledger) -> None:
+        following = probe.next_change(region)
+        assert following is not None
+        number, change = following
+        at = SystemClock().now()
+        # What an old process makes after the date, no process of the new file repeats: that is
+        # why the date must lie after the day on which every process has the file.
+        for one in (first, second) if at < self.since else (first,):
+            await one.record(probe.counter, change, key=f"change-{number}", at=at)
+        probe.acknowledge(region, number)
+
+    async def read_on(self, region: str) -> None:
+        """Read and judge every probe in turn until cancelled."""
+        while True:
+            for probe in self.probes:
+                expected = probe.expected(region)
+                total = await self.by_new[region].total(probe.counter, max_age=0)
+                self.reads[region] += 1
+                complaint = probe.judge(region, total.value, expected)
+                if complaint is not None:
+                    self.wrong.append(complaint)
+
+    async def shards_shown(self, *, nets: bool) -> Mapping[int, int]:
+        """Return how many entries, or nets, each shard number holds in the home region."""
+        async with open_stores(self.new) as stores:
+            items = await counted_items(stores[REGIONS[0]])
+        places = [keys.counter_of(item["pk"]["S"]) for item in items if is_net(item) == nets]
+        return Counter(place[1] for place in places if place)
+
+
+@asynccontextmanager
+async def growing(engine: str) -> AsyncIterator[tuple[Growing, LocalGlobalTable]]:
+    """Open a world in which the shards grow in a moment."""
+    skip_without(engine)
+    starting = LocalGlobalTable.start(regions=REGIONS, lag=0.05, jitter=0.2, engine=engine)
+    async with AsyncExitStack() as stack:
+        world = await stack.enter_async_context(starting)
+        one = Growing(world, SystemClock().now() + timedelta(seconds=GROWS_AFTER_SECONDS))
+        for ledgers, settings in ((one.by_old, one.old), (one.by_new, one.new)):
+            for region in REGIONS:
+                ledger = Ledger.open(settings, region=region)
+                ledgers[region] = await stack.enter_async_context(ledger)
+        yield one, world
+
+
+async def lived(one: Growing, world: LocalGlobalTable) -> None:
+    """Write and read while the shards grow, until everything is everywhere."""
+    async with anyio.create_task_group() as tasks:
+        for region in REGIONS:
+            tasks.start_soon(one.read_on, region)
+        await one.write()
+        await world.settled()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("engine", [pytest.param("moto", marks=pytest.mark.slow), DYNOXIDE])
+async def test_totals_stay_exact_while_shards_grow(engine: str) -> None:
+    """Every read in every region is right, the new shards are used, and each is merged."""
+    async with growing(engine) as (one, world):
+        await lived(one, world)
+        assert one.wrong == []
+        assert all(one.reads[region] >= PROBES for region in REGIONS)
+        used = await one.shards_shown(nets=False)
+        assert set(used) == set(range(MANY))
+        assert sum(used.values()) == PROBES * CHANGES_MAX
+        assert await merge_all(world, Compactor(one.new)) >= MANY
+        nets = await one.shards_shown(nets=True)
+        assert set(nets) == set(range(MANY))
+        for region in REGIONS:
+            for probe in one.probes:
+                total = await one.by_new[region].total(probe.counter, max_age=0)
+                assert (total.value, total.entries) == (probe.truth(), 0)
+                assert total.merged == CHANGES_MAX
+
+
+@contextmanager
+def by_now(clock: SystemClock) -> Iterator[None]:
+    """Let shards grow by the time of writing, not by the entry's own."""
+    shards_at = Settings.shards_at
+
+    def grown(self: Settings, counter: str, _at: datetime) -> int:
+        return shards_at(self, counter, clock.now())
+
+    patch: Any = pytest.MonkeyPatch()
+    with patch.context() as context:
+        context.setattr(Settings, "shards_at", grown)
+        yield
+
+
+@pytest.mark.parametrize("twin", [False, True], ids=["by the entry's date", "by now"])
+async def test_a_repeat_after_the_growth_counts_once(*, twin: bool) -> None:
+    """Made by a process with the old file, repeated later by one with the new: counted once.
+
+    Were shards to grow by the time of writing, most repeats would lie in another shard as well.
+    """
+    async with growing("moto") as (one, _):
+        before = one.since - timedelta(milliseconds=1)
+        made, region = min(before, SystemClock().now()), REGIONS[1]
+
+        async def write(ledger: Ledger) -> None:
+            calls = [
+                Change("hot-0", Decimal(1), key=f"key-{number}", at=made) for number in range(12)
+            ]
+            await ledger.record_many(calls)
+
+        await write(one.by_old[region])
+        await one.grown()
+        if twin:
+            with by_now(SystemClock()):
+                await write(one.by_new[region])
+        else:
+            await write(one.by_new[region])
+        total = await one.by_new[region].total("hot-0", max_age=0)
+        assert (total.value > 12) if twin else (total.value == 12)
