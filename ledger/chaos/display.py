@@ -18,6 +18,7 @@ EVIDENCE_SHOWN_MAX = 60
 _VERDICTS = {
     "held": ("every promise held: no wrong total in any region", "bold green"),
     "interrupted": ("interrupted: what was checked so far held", "bold yellow"),
+    "unfinished": ("nothing was wrong, but the end could not be checked", "bold red"),
     "broken": ("a promise was broken", "bold red"),
 }
 
@@ -65,6 +66,7 @@ def report_table(report: Report) -> Table:
 def conclusion(report: Report) -> list[Text]:
     """Return the verdict in lines, after all that is known of the first wrong thing."""
     text, style = _VERDICTS[report.verdict]
+    text = f"{text}: {report.obstacle}" if report.verdict == "unfinished" else text
     return [*_complaints(report), Text(text, style=style)]
 
 

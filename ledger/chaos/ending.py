@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
 from functools import partial
+from typing import TypeVar
 
 from ledger.census import Census, take_census
 from ledger.chaos.judge import Judge, Wrong
@@ -19,7 +20,9 @@ STILL_SECONDS_MAX = 60.0
 MERGE_POLL_SECONDS = 0.5
 READS_AT_ONCE = 3
 READ_SECONDS_MAX = 60.0
-"""How long a counter is asked for before it counts as unreadable: the machine may be busy."""
+"""How long something is asked for before it counts as unreadable: the machine may be busy."""
+
+Result = TypeVar("Result")
 
 
 class Ending:
@@ -74,6 +77,7 @@ class Ending:
 
     async def _check_totals(self, when: str) -> None:
         """Check P2 and P3: all regions show the same, and all that was acknowledged."""
+        self._workload.is_reading = False  # a busy machine has enough to do with these
         shown = {
             region: dict(
                 await run_all(
@@ -83,6 +87,7 @@ class Ending:
             )
             for region in self._stores
         }
+        self._workload.is_reading = True
         for wrong in self._judge.at_rest(shown):
             self._workload.wrong(wrong)
         counters, durable = len(self._judge.counters), self._judge.tally()["acknowledged"]
@@ -90,16 +95,20 @@ class Ending:
         self._progress.checked.append(f"P2: {told}; P3: all {durable:,} acknowledged changes there")
 
     async def _total(self, region: str, counter: str) -> tuple[str, Decimal]:
+        ledger = self._fresh.ledgers[region]
+        total = await self._patiently(lambda: ledger.total(counter, max_age=0))
+        return counter, total.value
+
+    async def _patiently(self, read: Callable[[], Awaitable[Result]]) -> Result:
+        """Read what cannot be read at once again, for a bounded time."""
         give_up = self._clock.monotonic() + READ_SECONDS_MAX
         while True:
             try:
-                total = await self._fresh.ledgers[region].total(counter, max_age=0)
+                return await read()
             except (ReadTooSlow, StoreError):
                 if self._clock.monotonic() > give_up:
                     raise
                 await self._clock.sleep(MERGE_POLL_SECONDS)
-            else:
-                return counter, total.value
 
     async def _merge(self) -> None:
         """Wait until no region shows an entry any more, or merging stands still.
@@ -117,7 +126,7 @@ class Ending:
             await self._clock.sleep(MERGE_POLL_SECONDS)
 
     async def _census(self, store: Store) -> Census:
-        census = await take_census(store)
+        census = await self._patiently(lambda: take_census(store))
         self._progress.entries, self._progress.merged = census.entries.total(), census.merged
         return census
 

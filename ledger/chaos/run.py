@@ -28,7 +28,7 @@ from ledger.chaos.weather import WeatherMaker, act_out
 from ledger.chaos.workload import CACHED_SECONDS, EVENTUAL_SECONDS, Reading, Workload
 from ledger.clock import Clock
 from ledger.core import keys
-from ledger.core.errors import StoreError
+from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.leases.state import lease_key, record_of
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
@@ -46,7 +46,7 @@ EVIDENCE_SECONDS_MAX = 10.0
 TIMES: Mapping[str, Any] = {
     "settle": 5.0,
     "retry_horizon": 2.0,
-    "hold": 1.0,
+    "hold": 1.5,
     "request_timeout": 1.0,
     "patience": 1.5,
 }
@@ -111,7 +111,7 @@ class Chaos:
                 tasks.start_soon(self._live, stage, tasks, ended)
             self.progress.ended = self._clock.monotonic()
             if ended.is_set():
-                verdict = "held"
+                verdict = "unfinished" if self.progress.obstacle else "held"
             if self.progress.wrong:
                 evidence = await self._evidence(stage)
             self.progress.changes = self._judge.tally()
@@ -155,8 +155,11 @@ class Chaos:
             merging.cancel()
             await self._clock.sleep(stage.settings.request_timeout)
 
-        await ending.check(stop_merging)
-        await self._look(stage)
+        try:
+            await ending.check(stop_merging)
+            await self._look(stage)
+        except (StoreError, ReadTooSlow) as error:
+            self.progress.obstacle = str(error)
         ended.set()
 
     @staticmethod

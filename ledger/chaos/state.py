@@ -8,7 +8,8 @@ from typing import Any, Literal
 from ledger.chaos.judge import Wrong
 
 EVENTS_KEPT = 40
-Verdict = Literal["held", "broken", "interrupted"]
+Verdict = Literal["held", "broken", "interrupted", "unfinished"]
+"""`unfinished`: nothing was wrong, but the end could not be checked whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Progress:
     counters: int = 0
     leaders: int = 0
     checked: list[str] = field(default_factory=list)
+    obstacle: str = ""
     events: deque[str] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
 
     @property
@@ -93,12 +95,13 @@ class Report:
     counters: int
     leaders: int
     checked: tuple[str, ...]
+    obstacle: str = ""
     evidence: tuple[str, ...] = ()
 
     @property
     def is_wrong(self) -> bool:
-        """Whether a promise was broken."""
-        return self.verdict == "broken"
+        """Whether a promise was broken, or could not be checked."""
+        return self.verdict in {"broken", "unfinished"}
 
     def as_json(self) -> dict[str, Any]:
         """Return it for a file, with the command to run it again."""
@@ -124,5 +127,6 @@ def report_of(progress: Progress, verdict: Verdict, evidence: tuple[str, ...]) -
         counters=progress.counters,
         leaders=progress.leaders,
         checked=tuple(progress.checked),
+        obstacle=progress.obstacle,
         evidence=evidence,
     )

@@ -59,7 +59,7 @@ class Reading:
 
 
 class Workload:
-    """The calls and reads of one run."""
+    """The calls and reads of one run; `is_reading` can be unset to leave the reading to others."""
 
     def __init__(
         self,
@@ -74,6 +74,7 @@ class Workload:
         found: anyio.Event,
     ) -> None:
         self.found = found
+        self.is_reading = True
         self._judge = judge
         self._progress = progress
         self._settings = settings
@@ -237,7 +238,8 @@ class Workload:
     async def _read_on(self, region: str, reading: Reading) -> None:
         while True:  # until cancelled
             await self._clock.sleep(self._random.expovariate(1 / READ_PAUSE_SECONDS))
-            await self.read(region, reading, self._counters.to_read())
+            if self.is_reading:
+                await self.read(region, reading, self._counters.to_read())
 
     async def read(self, region: str, reading: Reading, counter: str) -> None:
         """Read a counter and have it judged, if it can be read."""
@@ -269,6 +271,6 @@ class Workload:
         self._followed += 1
         for pause in FOLLOWED_SECONDS:
             await self._clock.sleep(self._random.uniform(0.0, pause))
-            for region in self._writers:
+            for region in self._writers if self.is_reading else ():
                 await self.read(region, self._readings[0], counter)
         self._followed -= 1

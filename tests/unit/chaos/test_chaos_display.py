@@ -89,6 +89,16 @@ def test_a_run_that_was_interrupted_says_what_held() -> None:
     assert not report.is_wrong
 
 
+def test_a_run_whose_end_cannot_be_checked_is_no_success() -> None:
+    """It says what stood in the way."""
+    progress = some_progress()
+    progress.obstacle = "eu-west-1 cannot be read"
+    report = report_of(progress, "unfinished", ())
+    text = shown(*conclusion(report))
+    assert "nothing was wrong, but the end could not be checked: eu-west-1 cannot be read" in text
+    assert report.is_wrong
+
+
 def test_a_broken_promise_is_shown_with_all_that_is_known_and_how_to_repeat_it() -> None:
     """Whatever ended the run: the first wrong read, the evidence, the seed and the command."""
     progress = some_progress()
