@@ -5,28 +5,28 @@
     python -m ledger.sim --seeds 1000               a thousand seeds from 0
     python -m ledger.sim --replay 4711              one seed again, with its trace
     python -m ledger.sim --twin no-hold --seeds 200 a broken ledger: a violation is the success
+    python -m ledger.sim --twins --seeds 60         each rule broken: the table in ARCHITECTURE.md
 """
 
-import multiprocessing
-import os
 import time
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from itertools import islice
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ledger.sim.pool import results
 from ledger.sim.run import Result
 from ledger.sim.twins import TWINS, run_broken
 
 TRACE_LINES = 80
-CHUNK_SEEDS = 4
 PLAIN_LINE_SEEDS = 100
 """Where there is no terminal for a live bar, a line is printed every so many seeds."""
 
+app = typer.Typer(add_completion=False)
 console = Console(highlight=False)
 
 
@@ -58,22 +58,26 @@ class Sum:
         )
 
 
+@app.command()
 def main(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run.")] = 1000,
     first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
     twin: Annotated[str, typer.Option(help=f"Break one rule: {', '.join(TWINS)}.")] = "",
+    twins: Annotated[bool, typer.Option("--twins", help="Break each.")] = False,  # noqa: FBT002 (typer)
     replay: Annotated[int, typer.Option(min=-1, help="Run this seed alone, with its trace.")] = -1,
     lines: Annotated[int, typer.Option(min=1, help="How many lines of a trace.")] = TRACE_LINES,
 ) -> None:
     """Run the simulator over many seeds; stops at the first violation and shows its trace."""
     if twin and twin not in TWINS:
         raise typer.BadParameter(f"{twin!r} is not one of {', '.join(TWINS)}", param_hint="--twin")
+    if twins:
+        raise typer.Exit(_break_each(range(first, first + seeds), jobs))
     if replay >= 0:
         _show(run_broken(replay, twin=twin, is_traced=True), lines)
         return
     started, total = time.monotonic(), Sum()
-    wrong = _search(range(first, first + seeds), twin, jobs or os.cpu_count() or 1, total)
+    wrong = _search(range(first, first + seeds), twin, jobs, total)
     console.print(total.sentence(time.monotonic() - started))
     if wrong is None:
         console.print("no violation" if not twin else f"twin {twin} was not caught")
@@ -86,15 +90,9 @@ def main(
 
 def _search(seeds: range, twin: str, jobs: int, total: Sum) -> Result | None:
     """Run seeds in order of their numbers, give or take a few; the first violation ends it."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
+    with _progress() as progress, closing(results([(s, twin) for s in seeds], jobs=jobs)) as runs:
         task = progress.add_task("seeds", total=len(seeds))
-        for result in _results(seeds, twin, jobs):
+        for result in runs:
             total.add(result)
             progress.update(
                 task, advance=1, description=f"{total.steps / 1e6:.2f} million steps, seeds"
@@ -106,25 +104,56 @@ def _search(seeds: range, twin: str, jobs: int, total: Sum) -> Result | None:
     return None
 
 
-def _results(seeds: range, twin: str, jobs: int) -> Iterator[Result]:
-    run = partial(run_broken, twin=twin)
-    if jobs == 1:
-        yield from map(run, seeds)
-        return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(run, seeds, chunksize=CHUNK_SEEDS)
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+def _break_each(seeds: range, jobs: int) -> int:
+    """Print which seeds catch each broken rule, as a table; return how many rules none catches."""
+    missed = 0
+    runs = [(seed, name) for name in TWINS for seed in seeds]
+    _print("| rule | what breaks without it | seeds needed | twin |")
+    _print("|---|---|---|---|")
+    with _progress() as progress, closing(results(runs, jobs=jobs)) as found:
+        task = progress.add_task("seeds", total=len(runs))
+        for name, twin in TWINS.items():
+            caught = []
+            for result in islice(found, len(seeds)):
+                progress.update(task, advance=1, description=name)
+                if result.violation is not None:
+                    caught.append(result.seed)
+            missed += not caught
+            _print(f"| {twin.rule} | {twin.breaks} | {_needed(caught, seeds)} | `{name}` |")
+    return missed
+
+
+def _needed(caught: list[int], seeds: range) -> str:
+    """Return in how many seeds a twin is caught, and how many it takes from the first on."""
+    if not caught:
+        return f"**not caught in {len(seeds)}**"
+    return f"{len(seeds) / len(caught):.1f}, first {caught[0] - seeds.start + 1}"
 
 
 def _show(result: Result, lines: int) -> None:
     """Print a seed's trace and what came of it."""
     for line in result.trace[-lines:]:
-        console.print(line, markup=False)
-    console.print(
+        _print(line)
+    _print(
         f"seed {result.seed}: {result.violation or 'no violation'};"
-        f" {result.steps:,} steps, {result.reads:,} reads",
-        markup=False,
+        f" {result.steps:,} steps, {result.reads:,} reads"
     )
 
 
+def _print(line: str) -> None:
+    console.print(line, markup=False, soft_wrap=True)
+
+
 if __name__ == "__main__":
-    typer.run(main)
+    app(prog_name="python -m ledger.sim")

@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from ledger.core.errors import Unreachable
 from ledger.sim.clocks import ProcessClock
@@ -92,7 +91,6 @@ class Process:
             Unreachable: the world is over; everything unwinds.
         """
         if self.is_over:
-            await checkpoint()
             raise Unreachable("the world is over")
         self.step(weight)
         if self.is_dead or self._awake_at > self._loop.time():

@@ -58,6 +58,7 @@ async def _live(scene: Scene, *, is_traced: bool) -> Result:
         page_items_max=scene.page_items_max,
         is_traced=is_traced,
     )
+    world.note(lambda: f"regions {', '.join(scene.regions)}; focus: {scene.focus}")
     auditor = Auditor(world, found=ended.set)
     async with anyio.create_task_group() as tasks:
         workload = Workload(Staff(scene, world, auditor, tasks))

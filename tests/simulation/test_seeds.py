@@ -1,17 +1,28 @@
-"""Whole worlds from seeds: no promise is broken, and each rule is needed."""
+"""Whole worlds from seeds: no promise is broken, and each rule is needed.
+
+`LEDGER_SIM_FIRST_SEED` says from where the fresh seeds are counted: CI draws it from the commit.
+"""
 
 import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from ledger.sim.run import run_seed
+from ledger import sim
+from ledger.sim.__main__ import app
+from ledger.sim.foci import FOCI
+from ledger.sim.pool import caught_at, processes, results
+from ledger.sim.run import Result, run_seed
+from ledger.sim.scene import draw
 from ledger.sim.twins import TWINS, run_broken
 
-FRESH_SEEDS = 24
+FRESH_SEEDS = 300
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
-QUICK_SEEDS_MAX = 60
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
+ARCHITECTURE = Path(sim.__file__).parents[1] / "ARCHITECTURE.md"
 
 
 def _regressions() -> list[int]:
@@ -19,21 +30,29 @@ def _regressions() -> list[int]:
     return [int(line.split()[0]) for line in lines]
 
 
-@pytest.mark.parametrize("seed", range(FRESH_FROM, FRESH_FROM + FRESH_SEEDS))
-def test_no_seed_breaks_a_promise(seed: int) -> None:
+def _wrong(results: list[Result]) -> list[str]:
+    return [
+        f"{result.violation}: python -m ledger.sim --replay {result.seed}"
+        for result in results
+        if result.violation is not None
+    ]
+
+
+@pytest.mark.timeout(600)
+def test_no_fresh_seed_breaks_a_promise() -> None:
     """Whatever happens in a world, no total is ever wrong, and at rest all regions agree."""
-    result = run_seed(seed)
-    assert result.violation is None, f"{result.violation}: python -m ledger.sim --replay {seed}"
-    assert result.steps > 100
-    assert result.checks > 10
-    assert result.reads > 10
+    seeds = range(FRESH_FROM, FRESH_FROM + FRESH_SEEDS)
+    found = list(results([(seed, "") for seed in seeds]))
+    assert _wrong(found) == []
+    assert [result.seed for result in found] == list(seeds)
+    assert all(result.steps > 100 and result.checks > 10 for result in found)
+    assert sum(result.reads > 10 for result in found) > FRESH_SEEDS * 0.9
 
 
 @pytest.mark.parametrize("seed", _regressions())
 def test_no_regression(seed: int) -> None:
     """Seeds that once failed, or meet something rare, pass."""
-    result = run_seed(seed)
-    assert result.violation is None, f"{result.violation}: python -m ledger.sim --replay {seed}"
+    assert _wrong([run_seed(seed)]) == []
 
 
 @pytest.mark.parametrize("seed", [2, 7])
@@ -54,20 +73,30 @@ def test_failing_seed_replays_exactly() -> None:
     assert str(found.violation) in again.trace[-1]
 
 
+@pytest.fixture(scope="module")
+def catching() -> Iterator[Mapping[str, "Future[int | None]"]]:
+    """Look for a seed that catches each twin, on all cores at once."""
+    pool = processes()
+    yield {name: pool.submit(caught_at, name, range(twin.seeds)) for name, twin in TWINS.items()}
+    pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if twin.seeds > QUICK_SEEDS_MAX else ())
-        for name, twin in TWINS.items()
-    ],
-)
-def test_each_twin_is_caught(name: str) -> None:
+@pytest.mark.parametrize("name", TWINS)
+def test_each_twin_is_caught(name: str, catching: Mapping[str, "Future[int | None]"]) -> None:
     """With one rule broken, some seed of the stated number shows a broken promise."""
-    for seed in range(TWINS[name].seeds):
-        if run_broken(seed, twin=name).violation is not None:
-            return
-    pytest.fail(f"twin {name} was not caught in {TWINS[name].seeds} seeds")
+    assert catching[name].result() is not None, f"not caught in {TWINS[name].seeds} seeds"
+
+
+def test_each_twin_is_in_the_table() -> None:
+    """The architecture says of each broken rule what breaks without it, in the twin's words."""
+    text = ARCHITECTURE.read_text()
+    absent = [
+        name
+        for name, twin in TWINS.items()
+        if f"| {twin.rule} | {twin.breaks} | " not in text or f" | `{name}` |" not in text
+    ]
+    assert absent == []
 
 
 def test_twin_leaves_nothing_behind() -> None:
@@ -78,7 +107,30 @@ def test_twin_leaves_nothing_behind() -> None:
     assert run_seed(0).violation is None
 
 
-def test_small_run_catches_any_for_all() -> None:
+@pytest.mark.timeout(600)
+def test_fresh_seeds_catch_any_for_all() -> None:
     """One line of the plan broken, "visible in all regions" as "in any", is caught by this run."""
-    seeds = [*_regressions(), *range(FRESH_FROM, FRESH_FROM + FRESH_SEEDS)]
-    assert any(run_broken(seed, twin="any-region").violation for seed in seeds)
+    assert caught_at("any-region", range(FRESH_FROM, FRESH_FROM + FRESH_SEEDS)) is not None
+
+
+def test_every_focus_has_its_turn() -> None:
+    """Seeds that follow each other are drawn from every focus."""
+    assert {draw(seed).focus for seed in range(7, 7 + len(FOCI))} == {one.name for one in FOCI}
+
+
+def test_command_stops_at_a_violation() -> None:
+    """The first violation ends the search with its trace; of a twin it is the success."""
+    result = CliRunner().invoke(app, ["--seeds", "8", "--jobs", "1", "--twin", "one-transaction"])
+    assert result.exit_code == 0, result.output
+    assert "*** P1 broken" in result.output
+    assert "twin one-transaction was caught at seed" in result.output
+
+
+def test_command_prints_the_table_of_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for each rule: what breaks without it, and how many seeds show that."""
+    some = {name: TWINS[name] for name in ("one-transaction", "no-version")}
+    monkeypatch.setattr("ledger.sim.__main__.TWINS", some)
+    result = CliRunner().invoke(app, ["--seeds", "1", "--jobs", "1", "--twins"])
+    assert result.exit_code == 1, "seed 0 alone does not catch no-version"
+    assert f"| {some['one-transaction'].breaks} | 1.0, first 1 |" in result.output
+    assert f"| {some['no-version'].breaks} | **not caught in 1** |" in result.output
