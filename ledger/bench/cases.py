@@ -11,6 +11,8 @@ SERVICE_SECONDS = 0.005
 READ_ENTRIES = 10_000
 COUNTERS = 100_000
 """As good as one counter per change: batches never hold one twice."""
+SETTLE_SECONDS = 8.0
+"""Of merging on a local table: short, with time for what one call writes on a busy machine."""
 CLIENT_CONNECTIONS = 10
 """aiobotocore's own default; more callers than that would wait for one another."""
 
@@ -268,8 +270,9 @@ def _engines() -> list[Case]:
 
 def _lives() -> list[Case]:
     usual = "merge in one transaction"
-    options = {"counters": 4, "entries": 500, "rounds": 2, "regions": 2}
-    quick = {"counters": 1, "entries": 250}
+    sizes = {"counters": 4, "entries": 500, "rounds": 2, "regions": 2}
+    options = {**sizes, "settle": SETTLE_SECONDS}
+    quick = {"counters": 1, "entries": 250, "settle": 2.0}
     return [
         Case(usual, "life", "life:usual", options=options, with_stub=False, quick=quick),
         Case(

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ledger.bench.cases import COMBINING_CALLERS, LEAN, Case
+from ledger.bench.cases import COMBINING_CALLERS, LEAN, SETTLE_SECONDS, Case
 from ledger.bench.control import running_stub
 from ledger.bench.measuring import Measured
 from ledger.bench.processes import cores
 from ledger.bench.report import Curve, Point
 from ledger.bench.runner import Sizes, Tell, run_round
+from ledger.core.errors import LedgerError
 
 SPREAD_ENTRIES = 16_000
 """Of a counter whose entries lie in 1 to 32 shards."""
@@ -67,6 +68,7 @@ def _life_case(*, regions: int = 2, entries: int = 200, fold: int = 500) -> Case
         "entries": entries,
         "rounds": 1,
         "regions": regions,
+        "settle": SETTLE_SECONDS,
         "settings": {"compactor": {"fold_max": fold, "fold_min": 1}},
     }
     return Case("curve", "life", "life:ledger", options=options, with_stub=False)
@@ -168,16 +170,28 @@ _PLANS = (
 
 
 def measure_curves(sizes: Sizes, *, is_full: bool, tell: Tell) -> tuple[Curve, ...]:
-    """Measure every curve, up to the largest sizes if asked."""
+    """Measure every curve, up to the largest sizes if asked; one that fails ends there."""
     client, stub_core = cores() if sizes.pin else (None, None)
     sizes = replace(sizes, is_quick=False)  # the sizes are what a curve is about
     curves = []
     with running_stub(core=stub_core) as stub:
         for plan in _PLANS:
-            points = []
-            for size in plan.full_sizes if is_full else plan.sizes:
+
+            def measure(size: int, plan: _Plan = plan) -> Measured:
                 tell(f"{plan.name}: {size:,} {plan.x_name}")
-                found = run_round(plan.case(size), sizes, stub, core=client)
-                points.append(Point(size, plan.figures(found)))
-            curves.append(Curve(plan.name, plan.x_name, tuple(points)))
+                return run_round(plan.case(size), sizes, stub, core=client)
+
+            curves.append(_curve(plan, plan.full_sizes if is_full else plan.sizes, measure))
     return tuple(curves)
+
+
+def _curve(plan: _Plan, sizes: Sequence[int], measure: Callable[[int], Measured]) -> Curve:
+    points: list[Point] = []
+    failed = None
+    for size in sizes:
+        try:
+            points.append(Point(size, plan.figures(measure(size))))
+        except LedgerError as error:
+            failed = f"{size:,} {plan.x_name}: {error}"
+            break
+    return Curve(plan.name, plan.x_name, tuple(points), failed)

@@ -89,7 +89,7 @@ def _curve_table(curve: Curve) -> RenderableType:
     for point in curve.points:
         cells = [_number(point.figures.get(name)) for name in names]
         table.add_row(f"{point.x:,.0f}", *cells)
-    return table
+    return table if curve.failed is None else Group(table, Text(curve.failed, style="red"))
 
 
 def _overload(report: Report) -> RenderableType:

@@ -28,8 +28,7 @@ from ledger.store.dynamodb import open_store
 from ledger.tasks import run_all
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1", "us-west-2", "sa-east-1")
-TIMES = {"settle": 2.0, "retry_horizon": 1.0, "hold": 0.3}
-"""Short, so that merging is soon done, with time for what one call writes on a busy machine."""
+HOLD_SECONDS = 0.3
 PASSES_MAX = 400
 TOTALS_AT_ONCE = 16
 
@@ -152,7 +151,13 @@ async def _world(round_: Round) -> AsyncIterator[_World]:
     regions = REGIONS[: options["regions"]]
     starting = LocalGlobalTable.spawn(regions=regions, engine=_engine(), lag=0.02, jitter=0.05)
     async with starting as table:
-        settings = table.settings(**TIMES, **options.get("settings", {}))
+        settle = options["settle"]
+        settings = table.settings(
+            settle=settle,
+            retry_horizon=settle / 2,
+            hold=HOLD_SECONDS,
+            **options.get("settings", {}),
+        )
         async with Ledger.open(settings, registry=round_.registry) as opened:
             yield _World(table, settings, opened, round_)
 

@@ -69,6 +69,8 @@ class Curve:
     name: str
     x_name: str
     points: tuple[Point, ...]
+    failed: str | None = None
+    """Why there are no further points."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,5 +55,7 @@ def run(options: Options, sizes: runner.Sizes, console: Console) -> None:
         report.write(found, options.json_file)
     if options.picture is not None:
         picture.draw(found, options.picture)
-    if failed := [result.name for result in found.results if result.failed]:
-        raise LedgerError(f"{len(failed)} cases failed: {', '.join(failed)}")
+    failed = [result.name for result in found.results if result.failed]
+    failed += [curve.name for curve in found.curves if curve.failed]
+    if failed:
+        raise LedgerError(f"not everything could be measured: {', '.join(failed)}")
