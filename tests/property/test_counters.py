@@ -18,7 +18,7 @@ from ledger.store.faults import FaultyStore, Seeded
 from ledger.store.memory import MemoryStore
 
 CHANGES = 8
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=25, deadline=None)
 SEEDS = st.integers(0, 10**6)
 SHARES = st.sampled_from((0.2, 0.5, 0.8))
 

@@ -7,7 +7,7 @@ from support.ledgers import InstantClock
 from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
 from ledger.counters import Applied, Rejected, Unknown
 from ledger.counters.slots import SLOTS
-from ledger.store.faults import FaultyStore, InOrder, Late, Lost, NeverArrived, Raises
+from ledger.store.faults import Call, Fault, FaultyStore, InOrder, Late, Lost, NeverArrived, Raises
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Update
 
@@ -16,6 +16,7 @@ async def test_slots_are_taken_and_given_back() -> None:
     """Each token holds a slot once; a full set takes no other, a slot given back is free."""
     counter = make_counter("slots", MemoryStore("us-east-1"), maximum=2)
     assert await counter.add(1, token="ann") == Applied(Decimal(1))
+    assert await counter.add(1, token="ann") == Rejected("applied before")
     assert await counter.add(1, token="bob") == Applied(Decimal(2))
     assert await counter.add(1, token="ann") == Rejected("applied before")
     assert await counter.add(1, token="cid") == Rejected("threshold", "maximum 2")
@@ -86,6 +87,16 @@ async def test_a_lost_give_back_is_known_by_the_look_before() -> None:
         outcome = await make_counter("slots", store).add(-1, token="ann")
         assert isinstance(outcome, Applied)
         assert await make_counter("slots", inner).value() == 0
+
+
+async def test_what_was_never_held_is_not_given_back_by_a_repeat() -> None:
+    """Without the look before, a repeat that finds no such token would take it for its own work."""
+    store = FaultyStore(MemoryStore("us-east-1"), _lost, clock=InstantClock())
+    assert await make_counter("slots", store).add(-1, token="ann") == Rejected("no such slot")
+
+
+def _lost(call: Call) -> Fault | None:
+    return NeverArrived() if call.operation == "write" and call.number < 3 else None
 
 
 async def test_a_late_take_comes_after_the_slot_was_given_back() -> None:
