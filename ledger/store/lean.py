@@ -18,7 +18,8 @@ from botocore.exceptions import ClientError, NoCredentialsError
 
 from ledger.store import signing
 from ledger.store.connect import ClientOptions
-from ledger.store.lean_http import Answer, Http, open_http
+from ledger.store.lean_connection import Answer
+from ledger.store.lean_http import Http, open_http
 from ledger.store.lean_json import decode, encode
 from ledger.store.lean_signing import Signer
 from ledger.store.requests import Request

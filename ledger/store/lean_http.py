@@ -1,124 +1,124 @@
-"""POSTs to one endpoint over kept connections, on aiohttp.
+"""POSTs to one endpoint over a pool of kept connections.
 
-Certificates and proxies are found where botocore finds them. Errors come out as botocore's, with
-one distinction made exact: `NeverSent` where no connection was made, so that nothing can have
-arrived. A connection whose caller is cancelled in the middle is closed, never used again.
+On asyncio's protocols with httptools, chosen by measurement: a request takes a third of the CPU
+time that it takes on aiohttp. Errors come out as botocore's, with one distinction made exact:
+`NeverSent` where no connection was had, so that nothing can have arrived.
 """
 
 import asyncio
-import os
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-import aiohttp
-from botocore.exceptions import ConnectionClosedError, HTTPClientError, ReadTimeoutError
-from botocore.httpsession import ProxyConfiguration, get_cert_path
-from botocore.utils import get_environ_proxies
-from yarl import URL
+from botocore.exceptions import ConnectionError as BotoConnectionError
+from botocore.exceptions import ParamValidationError
 
+from ledger.store.lean_connection import Answer, Connection
+from ledger.store.lean_dial import Dialer, make_dialer
 from ledger.store.transport import NeverSent
 
 KEPT_SECONDS = 12.0
 """How long a connection is kept without use, as aiobotocore keeps its own."""
-READ_BYTES = 256 * 1024
-"""Of an answer, taken from the socket before the sender is told to wait; pages are up to 1 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back, whole."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
+CLOSE_SECONDS_MAX = 2.0
 
 
 class Http:
     """One endpoint; made by `open_http`."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, proxy: str | None) -> None:
-        self._session = session
-        self._url = URL(url if urlsplit(url).path else f"{url}/", encoded=True)
-        self._proxy = proxy
+    def __init__(self, dialer: Dialer, *, wait_seconds: float, connections_max: int) -> None:
+        self._dialer = dialer
+        self._first_line = f"POST {dialer.target} HTTP/1.1"
+        self._wait_seconds = wait_seconds
+        self._places = asyncio.Semaphore(connections_max)
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
+        self._closed = False
 
     async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send one request, once, and read its answer; redirects are answers.
 
         Raises:
-            NeverSent: no connection was made.
-            HTTPClientError: it was lost half-way, or not answered in time.
+            NeverSent: no connection was had.
+            ConnectionClosedError, ReadTimeoutError: it was lost half-way, or not answered in time.
         """
-        where = str(self._url)
+        lines = [self._first_line, *(f"{name}: {value}" for name, value in headers.items())]
+        head = "\r\n".join((*lines, *self._dialer.headers, f"Content-Length: {len(body)}\r\n\r\n"))
+        if head.count("\n") != len(lines) + len(self._dialer.headers) + 2:
+            raise ParamValidationError(report="a header holds the end of a line")
+        await self._place()
         try:
-            async with self._session.post(
-                self._url, data=body, headers=headers, allow_redirects=False, proxy=self._proxy
-            ) as response:
-                return Answer(response.status, response.headers, await response.read())
-        except _NEVER_SENT as error:
-            raise NeverSent(endpoint_url=where, error=_told(error)) from error
-        except TimeoutError as error:
-            raise ReadTimeoutError(endpoint_url=where, error=error) from error
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError) as error:
-            raise ConnectionClosedError(endpoint_url=where, error=error) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise HTTPClientError(error=_told(error)) from error
+            connection = self._kept() or await self._dial()
+            self._busy.add(connection)
+            try:
+                answer = await connection.ask(head.encode("latin-1") + body)
+            finally:
+                self._busy.discard(connection)
+            if connection.usable and not self._closed:
+                self._idle.append(connection)
+            return answer
+        finally:
+            self._places.release()
 
     async def close(self) -> None:
-        """Close every connection."""
-        await self._session.close()
+        """Close every connection; requests under way are lost."""
+        self._closed = True
+        for connection in self._busy:
+            connection.abort()
+        idle, self._idle = self._idle, []
+        if idle:
+            closing = [asyncio.create_task(connection.close()) for connection in idle]
+            _, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS_MAX)
+            for task in late:
+                task.cancel()
+            for connection in idle:
+                connection.abort()
 
+    async def _place(self) -> None:
+        if not self._places.locked():
+            await self._places.acquire()  # at once
+            return
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                await self._places.acquire()
+        except TimeoutError:
+            raise self._never("no connection was free in time") from None
 
-# A connector's errors, a certificate that is not trusted among them, come before a request.
-_NEVER_SENT = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ConnectionTimeoutError,
-    aiohttp.ClientHttpProxyError,
-    aiohttp.InvalidURL,
-)
+    def _kept(self) -> Connection | None:
+        """Take the connection used last that can be used again."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable and now - connection.idle_since < KEPT_SECONDS:
+                return connection
+            connection.abort()
+        return None
 
+    async def _dial(self) -> Connection:
+        if self._closed:
+            raise self._never("it was closed")
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                return await self._dialer.dial()
+        except (OSError, BotoConnectionError) as error:
+            raise self._never(str(error) or type(error).__name__) from error
 
-def _told(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    def _never(self, reason: str) -> NeverSent:
+        return NeverSent(endpoint_url=self._dialer.url, error=reason)
 
 
 @asynccontextmanager
 async def open_http(
     url: str, *, ca_bundle: str | None, request_timeout: float, connections_max: int
 ) -> AsyncIterator[Http]:
-    """Open the connections to one endpoint.
+    """Open the way to one endpoint.
 
     `request_timeout` bounds the wait for a connection, free or made, and each wait for data.
 
     Raises:
-        OSError: the CA bundle cannot be read.
+        OSError: the bundle of certificates cannot be read.
     """
-    proxy = ProxyConfiguration(proxies=get_environ_proxies(url)).proxy_url_for(url)
-    # Reading a bundle of certificates takes longer than an event loop should stand still.
-    trust = await asyncio.to_thread(_trust, ca_bundle) if _uses_tls(url, proxy) else True
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=connections_max, keepalive_timeout=KEPT_SECONDS, ssl=trust
-        ),
-        timeout=aiohttp.ClientTimeout(
-            total=None, connect=request_timeout, sock_read=request_timeout
-        ),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        read_bufsize=READ_BYTES,
-        skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-    )
-    async with session:
-        yield Http(session, url, proxy)
-
-
-def _uses_tls(url: str, proxy: str | None) -> bool:
-    return url.startswith("https:") or (proxy or "").startswith("https:")
-
-
-def _trust(ca_bundle: str | None) -> ssl.SSLContext:
-    """Trust the given bundle, else the one of REQUESTS_CA_BUNDLE, else botocore's."""
-    bundle = ca_bundle or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(verify=True)
-    return ssl.create_default_context(cafile=bundle)
+    dialer = await make_dialer(url, ca_bundle=ca_bundle, wait_seconds=request_timeout)
+    http = Http(dialer, wait_seconds=request_timeout, connections_max=connections_max)
+    try:
+        yield http
+    finally:
+        await http.close()

@@ -22,7 +22,7 @@ from support.strategies import any_amounts
 from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.store.lean import OPERATIONS, read_error
-from ledger.store.lean_http import Answer
+from ledger.store.lean_connection import Answer
 from ledger.store.lean_json import decode, encode
 from ledger.store.lean_signing import CONTENT_TYPE, TARGET_PREFIX, Signer
 

@@ -1,6 +1,7 @@
 """A small HTTP proxy on 127.0.0.1: tunnels by CONNECT, and forwards what names its target whole."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -56,10 +57,12 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def running(*, refuses: bool = False) -> AsyncIterator[Proxy]:
+async def running(
+    *, refuses: bool = False, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Proxy]:
     """Run a proxy on any free port."""
     proxy = Proxy(refuses=refuses)
-    server = await asyncio.start_server(proxy.handle, "127.0.0.1", 0, limit=HEAD_BYTES_MAX)
+    server = await asyncio.start_server(proxy.handle, "127.0.0.1", 0, limit=HEAD_BYTES_MAX, ssl=tls)
     proxy.port = server.sockets[0].getsockname()[1]
     async with server:
         yield proxy

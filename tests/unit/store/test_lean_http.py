@@ -8,6 +8,7 @@ import pytest
 import trustme
 from support import proxy
 from support.ledgers import HOME, InstantClock, make_settings
+from support.loops import LOOPS
 from support.scripted import ok, scripted
 from support.wire import PUTS
 
@@ -16,6 +17,12 @@ from ledger.store.dynamodb import open_store
 from ledger.store.port import Applied
 
 AUTHORITY = trustme.CA()
+
+
+@pytest.fixture(params=LOOPS)
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    """Run each test on asyncio's own loop and on uvloop."""
+    return request.param
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +125,18 @@ async def test_no_proxy_names_what_goes_straight(monkeypatch: pytest.MonkeyPatch
             assert await store.write(PUTS[0]) == Applied()
 
     assert between.asked == []
+
+
+@pytest.mark.usefixtures("trusted")
+async def test_proxy_may_be_spoken_to_by_tls_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy whose URL begins with https is reached by TLS, and the tunnel through it as well."""
+    async with scripted(tls=tls()) as server, proxy.running(tls=tls()) as between:
+        monkeypatch.setenv("HTTPS_PROXY", f"https://127.0.0.1:{between.port}")
+        server.play(otherwise=ok())
+        async with open_lean(server.endpoint) as store:
+            assert await store.write(PUTS[0]) == Applied()
+
+    assert between.asked == [f"CONNECT {server.endpoint.removeprefix('https://')} HTTP/1.1"]
 
 
 async def test_proxy_that_refuses_the_tunnel_passes_nothing_on(

@@ -1,0 +1,55 @@
+"""A server on 127.0.0.1 that answers each request with bytes that a test wrote by hand."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+_LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
+CLOSE = b""
+"""Instead of an answer: the connection is closed."""
+
+
+@dataclass
+class BytesServer:
+    """Gives its answers one a request, over any connections; notes which connection asked."""
+
+    answers: list[bytes]
+    port: int = 0
+    asked: list[int] = field(default_factory=list)
+    connections: int = 0
+
+    @property
+    def endpoint(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until it ends, or the answers do."""
+        self.connections += 1
+        number = self.connections
+        try:
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                while self.answers:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    length = _LENGTH.search(head)
+                    await reader.readexactly(int(length[1]) if length else 0)
+                    self.asked.append(number)
+                    answer = self.answers.pop(0)
+                    if answer == CLOSE:
+                        return
+                    writer.write(answer)
+                    await writer.drain()
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def answering_bytes(answers: Sequence[bytes]) -> AsyncIterator[BytesServer]:
+    """Run such a server on any free port."""
+    server = BytesServer([*answers])
+    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
+    server.port = listening.sockets[0].getsockname()[1]
+    async with listening:
+        yield server
