@@ -85,6 +85,9 @@ async def test_cancelled_requests_leave_the_pool_whole(lean_wire: Wire) -> None:
                 await checkpoint()
         tasks.cancel_scope.cancel()
     cancelled = set(lean_wire.server.connections)
+    with anyio.fail_after(20):
+        while not all(connection.is_closing() for connection in cancelled):
+            await checkpoint()
 
     lean_wire.server.play(ok())
     with anyio.fail_after(20):
