@@ -159,6 +159,8 @@ class Compactor:
                 if report.is_whole and not is_left:
                     break
                 is_left = is_left and not report.is_whole
+                if report.unmoved:  # what was written, or waits, has to arrive elsewhere first
+                    await sleep_or_stop(self._clock, self.settings.hold - report.seconds, stop)
             while not await lease.hand_over(rules.move_to or ""):
                 await self._clock.sleep(lease.terms.poll_seconds)
             return report
