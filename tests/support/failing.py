@@ -1,0 +1,30 @@
+"""Stores that go wrong in a given order, and changes whose sums tell on each of them."""
+
+from support.ledgers import HOME, InstantClock
+
+from ledger.planning import Change
+from ledger.store.faults import Fault, FaultyStore, InOrder
+from ledger.store.memory import MemoryStore, Table
+
+
+def faulty(*faults: Fault | None) -> tuple[FaultyStore, Table]:
+    """Return a store whose calls go wrong in this order, and the table behind it."""
+    inner = MemoryStore(HOME)
+    return FaultyStore(inner, InOrder(*faults), clock=InstantClock()), inner.table
+
+
+def always(fault: Fault) -> tuple[FaultyStore, Table]:
+    """Return a store all whose calls go wrong."""
+    inner = MemoryStore(HOME)
+    return FaultyStore(inner, lambda _call: fault), inner.table
+
+
+def many(count: int, counter: str = "c") -> list[Change]:
+    """Return changes 1, 2, 3 and so on: every sum of a part of them tells on it."""
+    return [Change(counter, n + 1) for n in range(count)]
+
+
+async def land_all(store: FaultyStore) -> None:
+    """Let everything in flight reach the table."""
+    while store.flying:
+        await store.land()

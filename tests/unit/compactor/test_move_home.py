@@ -1,0 +1,288 @@
+"""Moving the home: folds that name it, then the lease; interrupted anywhere, run again."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from support.compacting import (
+    HOLD,
+    Instance,
+    World,
+    compactor_settings,
+)
+from support.regions import HOME, SOUTH, WEST
+
+from compactor.report import Report
+from ledger.core.errors import DamagedItem, LeaseLost, SettingsError, Unreachable
+from ledger.leases.state import lease_key
+from ledger.store.faults import Call, Fault, Lost, NeverArrived, Raises
+
+REGIONS = (HOME, WEST, SOUTH)
+DEAD = Raises(Unreachable("killed"))
+TO_WEST = compactor_settings(home=WEST)
+
+
+def after(seconds: float, world: World, do: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Return a work that does something after a time."""
+
+    async def later() -> None:
+        await world.clock.sleep(seconds)
+        do()
+
+    return later
+
+
+async def moved(world: World, instance: Instance, target: str = WEST) -> Report:
+    """Move the home."""
+    (report,) = await world.drive(lambda: instance.compactor.move_home(target))
+    return report
+
+
+def nets_homes(world: World) -> set[str]:
+    """Return the homes of all nets, as every region shows them, and of the lease."""
+    homes = {world.lease(region).home for region in REGIONS}
+    for region in REGIONS:
+        shown = (world.shown(region, counter).net for counter in world.sum)
+        homes |= {net.home for net in shown if net is not None}
+    return homes
+
+
+async def test_move_home() -> None:
+    """After a move the new home merges, and a compactor of the old settings refuses."""
+    world = World()
+    for number in range(4):
+        await world.settled(counter=f"c{number}")
+    one = world.instance("one")
+    await world.run_once(one)
+    await world.settled(entries=2, counter="few")
+    report = await moved(world, one)
+    assert (report.led, report.unmoved, report.folds) == (True, 0, 0)
+    assert nets_homes(world) == {WEST}
+    with pytest.raises(LeaseLost, match="move-home"):
+        await world.run_once(one)
+    two = world.instance("two", settings=TO_WEST)
+    for number in range(4):
+        await world.settled(counter=f"c{number}")
+    for _ in range(4):
+        assert (await world.run_once(two)).is_success
+        assert world.is_right()
+    for number in range(4):
+        shown = world.shown(HOME, f"c{number}")
+        assert not shown.entries
+        assert shown.net is not None
+        assert shown.net.count == 10
+    assert nets_homes(world) == {WEST}
+
+
+async def test_old_home_is_refused_before_the_move() -> None:
+    """Settings changed alone, without a move, merge nothing."""
+    world = World()
+    await world.settled()
+    await world.run_once(world.instance("one"))
+    with pytest.raises(LeaseLost):
+        await world.run_once(world.instance("two", settings=TO_WEST))
+    assert world.lease().home == HOME
+
+
+async def test_another_home_asks_every_region_before_it_begins() -> None:
+    """Settings with another home do not begin beside a lease that has not arrived there yet."""
+    world = World()
+    await world.settled()
+    world.regions.isolate(WEST)
+    await world.run_once(world.instance("one"))
+    with pytest.raises(LeaseLost, match=HOME):
+        await world.run_once(world.instance("two", settings=TO_WEST))
+    assert world.regions.stores[WEST].table.get(lease_key("compactor")) is None
+
+
+async def test_damaged_lease_is_waited_out_by_the_service() -> None:
+    """A service outlives a lease item that somebody damages and mends; a single pass says so."""
+    world = World()
+    await world.settled(entries=6)
+    one, stop = world.instance(), anyio.Event()
+    errors: list[Exception] = []
+    table = world.regions.stores[HOME].table
+    key = lease_key("compactor")
+    table.set(key, {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "owner": {"N": "1"}})
+    with pytest.raises(DamagedItem):
+        await world.run_once(world.instance("two"))
+
+    async def serve() -> None:
+        await one.compactor.run_every(8, stop=stop, on_error=errors.append)
+
+    mend = after(10, world, lambda: table.set(key, None))
+    await world.drive(serve, mend, after(40, world, stop.set))
+    assert {type(error) for error in errors} == {DamagedItem}
+    assert world.shown(HOME).net is not None
+
+
+async def test_move_waits_for_every_region() -> None:
+    """A move ends only when every region shows every net as the new home's."""
+    world = World()
+    await world.settled()
+    one = world.instance("one")
+    await world.run_once(one)
+    world.regions.isolate(SOUTH)
+    homes: list[set[str]] = []
+
+    def heal() -> None:
+        homes.append({world.lease(region).home for region in REGIONS})
+        world.regions.heal()
+
+    async def move() -> None:
+        await one.compactor.move_home(WEST)
+
+    await world.drive(move, after(60, world, heal))
+    assert homes == [{HOME}]
+    world.regions.deliver()
+    assert nets_homes(world) == {WEST}
+
+
+@pytest.mark.parametrize(("pages_max", "late"), [(1, "c1"), (1, "c3"), (2, "c0"), (4, "c2")])
+async def test_move_in_parts_waits_for_every_part(pages_max: int, late: str) -> None:
+    """A move whose search takes several runs ends only when no part of the table is left."""
+    world = World(page_items_max=2)
+    for number in range(5):
+        await world.settled(counter=f"c{number}")
+    one = world.instance("one")
+    for _ in range(3):
+        await world.run_once(one)
+    world.regions.pause(HOME, SOUTH)
+    done = anyio.Event()
+
+    async def move() -> None:
+        mover = world.instance("mover", scan_pages_max=pages_max, scan_segments=1)
+        await mover.compactor.move_home(WEST)
+        done.set()
+
+    async def delay() -> None:
+        for _ in range(200):
+            await world.clock.sleep(0.25)
+            world.regions.deliver_only(lambda _, key: key[0] != late)
+        assert not done.is_set()
+        world.regions.heal()
+
+    await world.drive(move, delay)
+    world.regions.deliver()
+    assert nets_homes(world) == {WEST}
+
+
+@pytest.mark.parametrize("killed_after", [1, HOLD + 1, 2 * HOLD + 2, 3 * HOLD + 1])
+async def test_interrupted_move_is_run_again(killed_after: float) -> None:
+    """A move killed anywhere leaves right totals, one leader, and can be finished."""
+    world = World()
+    for number in range(3):
+        await world.settled(counter=f"c{number}")
+    one = world.instance("one")
+    await world.run_once(one)
+
+    async def move() -> None:
+        await one.live(lambda: one.compactor.move_home(WEST))
+
+    await world.drive(move, after(killed_after, world, lambda: one.kill(DEAD)))
+    assert world.is_right()
+    if world.lease().home == HOME:
+        with pytest.raises(LeaseLost):
+            await world.run_once(world.instance("early", settings=TO_WEST))
+        two = await world.run_once(world.instance("two"))
+        handed_over = nets_homes(world) > {HOME}
+        assert bool(two.problems) == handed_over
+        assert all(f"move-home {WEST}" in problem for problem in two.problems)
+        assert world.is_right()
+        assert not (await moved(world, world.instance("three"))).unmoved
+    world.regions.deliver()
+    assert nets_homes(world) == {WEST}
+    assert world.is_right()
+
+
+async def test_move_elsewhere_after_an_interruption() -> None:
+    """A move that was interrupted is finished before another goes elsewhere: it is said how."""
+    world = World()
+    await world.settled()
+    one = world.instance("one")
+    await world.run_once(one)
+    world.regions.pause(HOME, SOUTH)
+
+    async def move() -> None:
+        await one.live(lambda: one.compactor.move_home(WEST))
+
+    await world.drive(move, after(HOLD + 1, world, lambda: one.kill(DEAD)))
+    world.regions.heal()
+    report = await moved(world, world.instance("two"), SOUTH)
+    assert f"move-home {WEST}" in report.problems[0]
+    assert world.lease().home == HOME
+
+
+@pytest.mark.parametrize("fault", [Lost(), NeverArrived()])
+async def test_move_outlasts_lost_answers(fault: Fault) -> None:
+    """A move whose folds and hand-over get no answer at first is finished all the same."""
+    world = World()
+    await world.settled()
+    one = world.instance("one")
+    await world.run_once(one)
+    left = {"transact": 1}
+
+    def some(call: Call) -> Fault | None:
+        if left.get(call.operation, 0):
+            left[call.operation] -= 1
+            return fault
+        return None
+
+    one.faults[HOME] = some
+    await moved(world, one)
+    world.regions.deliver()
+    assert left["transact"] == 0
+    assert nets_homes(world) == {WEST}
+
+
+async def test_stopped_move_hands_nothing_over() -> None:
+    """A move that is told to stop leaves the lease where it is."""
+    world = World()
+    await world.settled()
+    one, stop = world.instance("one"), anyio.Event()
+
+    async def move() -> Report:
+        return await one.compactor.move_home(WEST, stop=stop)
+
+    async def stopping() -> Report:
+        await world.clock.sleep(2)
+        stop.set()
+        return Report()
+
+    report, _ = await world.drive(move, stopping)
+    assert not report.is_whole
+    assert world.lease().home == HOME
+
+
+async def test_damaged_collection_stops_a_move() -> None:
+    """A collection that cannot be handed over is named, and the lease stays."""
+    world = World()
+    await world.settled()
+    item = {"pk": {"S": "bad"}, "sk": {"S": "~net#0001"}, "change": {"N": "1"}}
+    world.regions.stores[HOME].table.set(("bad", "~net#0001"), item)
+    report = await moved(world, world.instance("one"))
+    assert "bad" in report.problems[0]
+    assert world.lease().home == HOME
+
+
+@pytest.mark.parametrize("target", [HOME, "eu-north-1"])
+async def test_move_needs_another_region(target: str) -> None:
+    """The new home is another region of the settings."""
+    with pytest.raises(SettingsError, match=target):
+        await World().instance().compactor.move_home(target)
+
+
+async def test_round_trip_of_home() -> None:
+    """A home that was moved away can be moved back."""
+    world = World()
+    await world.settled()
+    one = world.instance("one")
+    await world.run_once(one)
+    await moved(world, one)
+    await moved(world, world.instance("two", settings=TO_WEST), HOME)
+    assert nets_homes(world) == {HOME}
+    await world.settled()
+    for _ in range(4):
+        await world.run_once(world.instance("three"))
+    assert not world.shown(SOUTH).entries
+    assert world.is_right()
