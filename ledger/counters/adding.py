@@ -9,8 +9,8 @@ from ledger.core.entry import Item, Key, number_of
 from ledger.counters.counter import AddOutcome, Applied, Rejected, Unknown
 from ledger.counters.items import Part
 from ledger.counters.limits import VALUE
-from ledger.counters.repeating import Settled
 from ledger.store import port
+from ledger.store.repeating import Settled
 
 
 def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> port.Update:

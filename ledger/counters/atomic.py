@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from ledger.counters.adding import addition, outcome_of
 from ledger.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, AddOutcome, Guarantees
 from ledger.counters.items import ItemCounter, Part
-from ledger.counters.repeating import until_known
 from ledger.store.port import Outcome
 from ledger.store.retry import Backoff
 
@@ -42,9 +41,7 @@ class AtomicCounter(ItemCounter):
                 return await self.store.write(actions[0])
             return await self.store.transact(actions)
 
-        settled = await until_known(
-            attempt, clock=self.clock, randomness=self.randomness, backoff=self.backoff
-        )
+        settled = await self.repeating.until_answered(attempt)
         return outcome_of(settled, parts)
 
 

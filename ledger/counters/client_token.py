@@ -17,7 +17,6 @@ from ledger.counters.counter import (
     Rejected,
 )
 from ledger.counters.items import ItemCounter, Part
-from ledger.counters.repeating import until_known
 from ledger.counters.tokens import nonce, request_token
 from ledger.store.port import TOKEN_SECONDS, Outcome
 
@@ -57,9 +56,7 @@ class ClientTokenCounter(ItemCounter):
             return await self.store.transact(actions, token=request)
 
         try:
-            settled = await until_known(
-                attempt, clock=self.clock, randomness=self.randomness, backoff=self.backoff
-            )
+            settled = await self.repeating.until_answered(attempt)
         except TokenReused as error:
             return Rejected("token conflict", str(error))
         return outcome_of(settled, parts, token=token)

@@ -13,11 +13,12 @@ from ledger.core.entry import Item, Key, number_of
 from ledger.core.errors import RequestRefused
 from ledger.counters.counter import AddOutcome, Guarantees
 from ledger.counters.limits import VALUE, Limits, checked_limits
-from ledger.counters.repeating import REPEATS
 from ledger.counters.tokens import checked_token
 from ledger.store.port import Store
+from ledger.store.repeating import Repeating
 from ledger.store.retry import Backoff
 
+TRIES_MAX = 5
 COUNT_PREFIX = "~count"
 """Partitions of counters: readers of the ledger, and the compactor, pass them by."""
 
@@ -42,7 +43,7 @@ class ItemCounter(ABC):
     """
 
     guarantees: ClassVar[Guarantees]
-    backoff: ClassVar[Backoff] = REPEATS
+    backoff: ClassVar[Backoff] = Backoff(tries_max=TRIES_MAX)
     kind: ClassVar[str]
     known_in: ClassVar[KnownIn] = "nowhere"
     splits: ClassVar[bool] = False
@@ -62,6 +63,7 @@ class ItemCounter(ABC):
         self.store = store
         self.randomness = randomness
         self.clock = clock
+        self.repeating = Repeating(clock, randomness, self.backoff)
 
     async def add(self, change: int | Decimal, *, token: str | None = None) -> AddOutcome:
         """Change the value; see `Counter.add`."""

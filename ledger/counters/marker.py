@@ -25,9 +25,9 @@ from ledger.counters.counter import (
     Rejected,
 )
 from ledger.counters.items import ItemCounter, Part
-from ledger.counters.repeating import Settled, until_known
 from ledger.counters.tokens import nonce
 from ledger.store import port
+from ledger.store.repeating import Settled
 
 MARKER_PREFIX = "~count-marker~"
 EXPIRES = "expires"
@@ -67,9 +67,7 @@ class MarkerCounter(ItemCounter):
         async def attempt() -> port.Outcome:
             return await self.store.transact(actions)
 
-        settled = await until_known(
-            attempt, clock=self.clock, randomness=self.randomness, backoff=self.backoff
-        )
+        settled = await self.repeating.until_answered(attempt)
         if isinstance(settled.outcome, port.Rejected) and 0 in settled.outcome.found:
             # Not every engine hands back the item that was in the way.
             found = settled.outcome.found[0] or await self.store.get(self.marker_key(token))

@@ -21,10 +21,10 @@ from ledger.counters.counter import (
     Unknown,
 )
 from ledger.counters.items import ItemCounter, Part
-from ledger.counters.repeating import Settled, until_known
 from ledger.counters.tokens import nonce
 from ledger.store import port
 from ledger.store.port import Store
+from ledger.store.repeating import Settled
 
 SLOTS = "slots"
 
@@ -128,12 +128,7 @@ class SlotsCounter(ItemCounter):
         return Rejected("no such slot") if settled.doubt is None else Applied()
 
     async def _settled(self, update: port.Update) -> Settled:
-        return await until_known(
-            lambda: self.store.write(update),
-            clock=self.clock,
-            randomness=self.randomness,
-            backoff=self.backoff,
-        )
+        return await self.repeating.until_answered(lambda: self.store.write(update))
 
     async def _found(self, part: Part, rejected: port.Rejected) -> Item | None:
         # Not every engine hands back the item that was in the way.

@@ -110,7 +110,7 @@ class CounterSequence:
 
     async def _take(self) -> range | NotNumbered | Unknown:
         """Take a block of numbers; an unanswered try is repeated, at the cost of a gap."""
-        outcome, _ = await self._repeating.until_answered(self._write)
+        outcome = (await self._repeating.until_answered(self._write)).outcome
         match outcome:
             case Applied():
                 return _block_of(outcome, self._block)

@@ -15,12 +15,11 @@ from ledger.store.port import (
     Action,
     Applied,
     Check,
-    Outcome,
     Rejected,
     Store,
     Unknown,
 )
-from ledger.store.repeating import Repeating
+from ledger.store.repeating import Repeating, Settled
 from ledger.versions.state import (
     Event,
     Handled,
@@ -59,20 +58,20 @@ class Committing:
         own: list[Action] = [version_put(event), *([fence] if fence else [])]
         if len(own) + len(actions) > TRANSACTION_ACTIONS_MAX:
             raise InvalidInput(f"{len(actions)} actions and {len(own)} of the guard are over 100")
-        outcome, unsure = await self._send((*own, *actions))
-        match outcome:
+        settled = await self._send((*own, *actions))
+        match settled.outcome:
             case Applied():
                 return Handled(event.version)
-            case Rejected():
-                judged = _judged(event, outcome, fence)
+            case Rejected() as rejected:
+                judged = _judged(event, rejected, fence)
                 # A try in flight can land once the caller's own condition is true again.
-                late = isinstance(judged, Refused) and unsure
+                late = isinstance(judged, Refused) and settled.doubt is not None
                 return Unknown(f"one try unanswered, another refused: {judged}") if late else judged
-            case _:
-                return outcome
+            case unknown:
+                return unknown
 
-    async def _send(self, actions: Sequence[Action]) -> tuple[Outcome, bool]:
-        """Do a transaction until it is answered; also tells whether some try was not."""
+    async def _send(self, actions: Sequence[Action]) -> Settled:
+        """Do a transaction until it is answered."""
         token = f"{self.randomness.getrandbits(_TOKEN_BITS):0{_TOKEN_BITS // 4}x}"
         return await self.repeating.until_answered(
             lambda: self.store.transact(actions, token=token)

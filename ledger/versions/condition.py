@@ -56,14 +56,14 @@ class ConditionGuard:
         """
         checked_version(version)
         write = Put({**item, "version": {"N": str(version)}}, newer(version))
-        outcome, unsure = await self._repeating.until_answered(lambda: self._store.write(write))
-        match outcome:
+        settled = await self._repeating.until_answered(lambda: self._store.write(write))
+        match settled.outcome:
             case Applied():
                 return Handled(version)
             case Rejected(found):
-                return _refused(version, version_of(found[0]), unsure=unsure)
+                return _refused(version, version_of(found[0]), unsure=settled.doubt is not None)
             case Unknown():
-                return outcome
+                return settled.outcome
 
     async def handle(
         self, event: Event, actions: Sequence[Action]

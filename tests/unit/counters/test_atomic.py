@@ -58,7 +58,8 @@ async def test_no_answer_at_all_is_unknown() -> None:
     assert isinstance(await make_counter("atomic", store).add(1), Unknown)
     assert store.calls == make_counter("atomic", store).backoff.tries_max
     store, _ = faulty(NeverArrived(), *[Raises(Throttled("slow down"))] * 50)
-    assert await make_counter("atomic", store).add(1) == Unknown("slow down")
+    causes = ["injected: NeverArrived()", *["slow down"] * 4]
+    assert await make_counter("atomic", store).add(1) == Unknown("; then ".join(causes))
 
 
 async def test_an_error_of_the_first_try_is_raised() -> None:

@@ -20,9 +20,9 @@ async def repeat(*answers: Outcome | Exception) -> tuple[Outcome, bool]:
         return answer
 
     repeating = Repeating(InstantClock(), seeded(), Backoff(tries_max=3))
-    outcome = await repeating.until_answered(send)
+    settled = await repeating.until_answered(send)
     assert not left
-    return outcome
+    return settled.outcome, settled.doubt is not None
 
 
 @pytest.mark.parametrize("answer", [Applied(), Rejected({0: None})])
