@@ -93,7 +93,6 @@ class Hints:
         self._settle = settings.settle
         every = settings.compactor.hint_every
         self._below = ending_below(every)
-        self._entries_min = every
         self._watch = Watch(entries_min=every, settle=settings.settle) if every else None
         self._waiting: deque[Hint] = deque()
         self._left: set[Hint] = set()

@@ -5,7 +5,8 @@ Each region has an application process (a `Ledger`: writer, reader, cache), some
 auditor, which judges. At the end everything heals, arrives and is merged to rest.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -51,6 +52,7 @@ class Workload:
         self._random = staff.random
         self._leaders = Leaders(staff)
         self._apps: dict[str, App] = {}
+        self._callers: list[Process] = []
         self._is_resting = False
         self.world.observers.append(self)
 
@@ -174,7 +176,8 @@ class Workload:
     ) -> bool:
         """Make a call and tell the auditor what came of it; whether the change is confirmed."""
         try:
-            await call()
+            with self._calling(app):
+                await call()
         except OutcomeUnknown as error:
             left = set(_numbered(error.entries))
             self._confirm(app, [change for change in act.changes if change not in left])
@@ -196,7 +199,8 @@ class Workload:
             region = self._random.choice((app.ledger.region, *self.scene.regions))
             app = await self._alive(region)
             try:
-                await app.ledger.retry(error.entries, together=error.together)
+                with self._calling(app):
+                    await app.ledger.retry(error.entries, together=error.together)
             except RetryHorizonPassed:
                 return
             except OutcomeUnknown as again:
@@ -216,11 +220,21 @@ class Workload:
             "change": {"N": str(10**number)},
         }
         try:
-            outcome = await app.store.write(Put(item, Absent()))
+            with self._calling(app):
+                outcome = await app.store.write(Put(item, Absent()))
         except StoreError:
             return
         if isinstance(outcome, Applied):
             self._confirm(app, act.changes)
+
+    @contextmanager
+    def _calling(self, app: App) -> Iterator[None]:
+        """Count a call that writes as open; one of a process that dies meanwhile never ends."""
+        self._callers.append(app.process)
+        try:
+            yield
+        finally:
+            self._callers.remove(app.process)
 
     def _confirm(self, app: App, changes: Sequence[tuple[str, int]]) -> None:
         for counter, number in changes:
@@ -279,6 +293,9 @@ class Workload:
         self.world.calm()
         self._leaders.rest()
         settings = self.settings
+        # A process that stalled in a call may wake up hours later and write only then.
+        while any(not process.is_dead for process in self._callers):  # noqa: ASYNC110 (as above)
+            await anyio.sleep(_PAUSE_SECONDS)
         await anyio.sleep(settings.request_life + settings.retry_horizon)
         while self.world.under_way:  # noqa: ASYNC110 (as above)
             await anyio.sleep(_PAUSE_SECONDS)

@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 import typer
-from support.naive_merge import merge_every
 from typer.testing import CliRunner, Result
 
+from ledger.bench.usual_merge import merge_every
 from ledger.core import fold
 from ledger.core.errors import LedgerError
 from ledger.demo import story

@@ -12,12 +12,12 @@ from functools import partial
 
 import anyio
 import pytest
-from support import naive_merge
 from support.engines import ENGINES, REGIONS, skip_without
 from support.worlds import merge_all, open_ledgers, open_stores
 
 from compactor import Compactor
 from ledger import Ledger
+from ledger.bench import usual_merge
 from ledger.clock import SystemClock
 from ledger.demo.probes import Probe
 from ledger.digits import CHANGES_MAX
@@ -108,7 +108,7 @@ async def usual(world: LocalGlobalTable, settings: Settings, probes: Sequence[Pr
     """Merge as usually described, a few entries of each counter at a time."""
     async with open_stores(settings) as stores:
         merge = partial(
-            naive_merge.merge_once, stores[HOME], settle=0, most=NAIVE_FOLD, clock=SystemClock()
+            usual_merge.merge_once, stores[HOME], settle=0, most=NAIVE_FOLD, clock=SystemClock()
         )
         for _ in range(CHANGES_MAX // NAIVE_FOLD):
             for probe in probes:

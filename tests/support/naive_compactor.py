@@ -4,8 +4,8 @@ import sys
 from contextlib import suppress
 
 import anyio
-from support.naive_merge import merge_once
 
+from ledger.bench.usual_merge import merge_once
 from ledger.census import take_census
 from ledger.clock import SystemClock
 from ledger.core.errors import StoreError
