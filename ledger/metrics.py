@@ -214,6 +214,16 @@ class Metrics:
         self.cache_counters.labels(region).set(counters)
 
 
+def summed(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    """Return the sum of a registry's samples of this name that have these labels."""
+    return sum(
+        sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class MetricsServer:
     """A running metrics page; `port` is the one in use."""

@@ -13,6 +13,7 @@ from ledger.bench.control import Arrived, StubControl
 from ledger.bench.measuring import Measured, Meter
 from ledger.bench.stub_pages import REGION
 from ledger.core.errors import LedgerError
+from ledger.metrics import summed
 from ledger.settings import Settings
 
 WARM_SECONDS_MAX = 1.0
@@ -112,12 +113,7 @@ class Round:
 
     def units(self, kind: str) -> float:
         """Return the units that the ledger has counted so far, "read" or "write"."""
-        return sum(
-            sample.value
-            for family in self.registry.collect()
-            for sample in family.samples
-            if sample.name == "ledger_consumed_units_total" and sample.labels["kind"] == kind
-        )
+        return summed(self.registry, "ledger_consumed_units_total", kind=kind)
 
     def _begin(self, meter: Meter, kind: str) -> tuple[Arrived, float]:
         gc.collect()

@@ -27,6 +27,7 @@ from ledger.demo.sample import Sample
 from ledger.demo.state import Outcome, Progress, Verdict
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
+from ledger.metrics import summed
 from ledger.planning import Change
 from ledger.settings import Settings
 from ledger.store.dynamodb import open_store
@@ -274,9 +275,4 @@ class Story:
 
 def _units(registry: CollectorRegistry, kind: str) -> float:
     """Return the billing units that the demo's own ledgers consumed."""
-    return sum(
-        sample.value
-        for family in registry.collect()
-        for sample in family.samples
-        if sample.name == "ledger_consumed_units_total" and sample.labels["kind"] == kind
-    )
+    return summed(registry, "ledger_consumed_units_total", kind=kind)

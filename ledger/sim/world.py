@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+from ledger.clock import Clock
 from ledger.core.entry import Item, Key
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Action, Applied, Check, Outcome
@@ -61,7 +62,8 @@ class Observer(Protocol):
 class World:
     """All regions; `is_calm` ends every fault, `is_over` lets everything unwind.
 
-    `staleness` is how many seconds an eventually consistent read may look back.
+    `staleness` is how many seconds an eventually consistent read may look back. The tokens of
+    transactions are known for ten minutes of `clock`, without one for good.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class World:
         server_skew_seconds: float = 0.0,
         page_items_max: int = 1000,
         is_traced: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         self.loop = loop
         self.random = randomness
@@ -88,7 +91,7 @@ class World:
         self.at_end: list[Callable[[], None]] = []
         self.down: set[str] = set()
         self.under_way = 0
-        self.replicas = {name: Replica(name, self, page_items_max) for name in regions}
+        self.replicas = {name: Replica(name, self, page_items_max, clock=clock) for name in regions}
         self._is_traced = is_traced
         self._server_off = {
             name: randomness.uniform(-server_skew_seconds, server_skew_seconds) for name in regions
@@ -224,8 +227,10 @@ class World:
 class Replica(MemoryStore):
     """One region's table: what is applied here is sent to the others."""
 
-    def __init__(self, region: str, world: World, page_items_max: int) -> None:
-        super().__init__(region, page_items_max=page_items_max)
+    def __init__(
+        self, region: str, world: World, page_items_max: int, *, clock: Clock | None = None
+    ) -> None:
+        super().__init__(region, page_items_max=page_items_max, clock=clock)
         self._world = world
 
     def _apply(self, actions: Sequence[Action]) -> Outcome:
