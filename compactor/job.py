@@ -32,6 +32,7 @@ from ledger.store.port import Store
 __all__ = ["Compactor", "Report"]
 
 _OWNER_BITS = 48
+ELSEWHERE = "its home is moved by `compactor move-home`, and then changed in the settings"
 log = logging.getLogger(__name__)
 
 
@@ -185,6 +186,8 @@ class Compactor:
             terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
             clock=self._clock,
             randomness=self._random,
+            key=lease_key(compactor.name),
+            elsewhere=ELSEWHERE,
         )
 
     async def _acquire(

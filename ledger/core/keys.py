@@ -16,8 +16,17 @@ CHECKED_MAX = 10_000
 """Counter ids that are remembered as checked."""
 RESERVED = "~"
 LEASE_PARTITION = "~lease"
+LEASE_PREFIX = "~lease~"
 IMPORT_PARTITION = "~import"
 SCAN_PARTITION = "~scan"
+COUNT_PREFIX = "~count"
+"""Of counters with one item, and of the markers of their changes."""
+EXPIRES = "~expires"
+"""The attribute that the table's time to live goes by: seconds since 1970.
+
+Only markers have it. An entry, a net change, a lease, a number or a version that expired would take
+its part of a total, or a promise, with it; so it is reserved, and nothing else may be named so.
+"""
 SEQUENCE_PREFIX = "~sequence~"
 VERSION_PREFIX = "~version~"
 NET_PREFIX = "~net#"

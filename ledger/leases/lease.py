@@ -7,33 +7,46 @@
             return                                   # held.owner leads
         while work:
             lease.check()                            # LeaseLost before another can have taken it
-            await store.transact([held.fence(), *writes])
+            await lease.transact(writes)             # LeaseLost if another has it: nothing written
 
-`check` stops a holder whose heartbeats fail; `fence` stops one that stalls after its check. What
-is judged is judged in `ledger.leases.state`; every write is conditional on the record seen before
-it (`ledger.leases.item`), so of any number of contenders one wins.
+`check` stops a holder whose heartbeats fail; the fence that `transact` adds stops one that stalls
+after its check. What is judged is judged in `ledger.leases.state`; every write is conditional on
+the record seen before it (`ledger.leases.item`), so of any number of contenders one wins.
 """
 
 import math
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 import anyio
 
 from ledger.clock import Clock
-from ledger.core.errors import DamagedItem, LeaseLost, LedgerError, StoreError
+from ledger.core.entry import AttributeValue, Item, Key
+from ledger.core.errors import DamagedItem, LeaseLost
 from ledger.leases.item import LeaseItem
-from ledger.leases.state import NOBODY, Held, LeaseRecord, LeaseTerms, NotHeld, Watch
-from ledger.store.port import Check, Store
+from ledger.leases.keeping import give_back, keep
+from ledger.leases.state import (
+    NOBODY,
+    Held,
+    LeaseRecord,
+    LeaseTerms,
+    NotHeld,
+    Watch,
+    checked_data,
+    checked_key,
+    own_key,
+    record_of,
+)
+from ledger.store.port import Action, Check, Outcome, Rejected, Store
 
 BEATS_MAX = 64
 RELEASE_TRIES_MAX = 3
-RELEASE_SECONDS_MAX = 5.0
 # No wait is shorter: a rounding error of a clock must not make a loop spin.
 TICK_SECONDS = 0.001
+ELSEWHERE = "contend for it through that region, or let its holder there hand it over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +74,17 @@ class _Holding:
 class Lease:
     """One contender for one lease, in the region of its store.
 
-    `owner` must be unique to this object: a new one at each start of a process. `randomness`
-    makes the rvns and must not repeat another contender's. `lost` is the event of the current
-    holding, a new one at each acquisition; `beats` has the latest heartbeats. Its methods are for
-    one task at a time, beside the heartbeats that `held` runs by itself; `check`, `fence`, `lost`
-    and `held_until` are for any task.
+    Its item lies under `key`, by default in a partition of its own (`own_key`). `elsewhere` is
+    the advice in the error of a lease that belongs to another region. `owner` must be unique to
+    this object: a new one at each start of a process. `randomness` makes the rvns and must not
+    repeat another contender's. `lost` is the event of the current holding, a new one at each
+    acquisition; `beats` has the latest heartbeats. Its methods are for one task at a time, beside
+    the heartbeats that `held` runs by itself; `check`, `fence`, `transact`, `look`, `lost` and
+    `held_until` are for any task.
 
     Raises:
         ValueError: the owner is empty.
+        InvalidInput: the name breaks a rule of counter ids, or the key lies in a counter.
     """
 
     def __init__(
@@ -80,6 +96,8 @@ class Lease:
         terms: LeaseTerms,
         clock: Clock,
         randomness: random.Random,
+        key: Key | None = None,
+        elsewhere: str = ELSEWHERE,
     ) -> None:
         if owner == NOBODY:
             raise ValueError(f"the owner of lease {name!r} is empty, which means released")
@@ -88,7 +106,10 @@ class Lease:
         self.terms = terms
         self.lost = anyio.Event()
         self.beats: deque[Beat] = deque(maxlen=BEATS_MAX)
-        self._item = LeaseItem(store, name, clock=clock, randomness=randomness)
+        self._store = store
+        self._elsewhere = elsewhere
+        place = own_key(name) if key is None else checked_key(key)
+        self._item = LeaseItem(store, place, clock=clock, randomness=randomness)
         self._clock = clock
         self._watch = Watch()
         self._holding: _Holding | None = None
@@ -104,22 +125,30 @@ class Lease:
             return -math.inf
         return self._holding.held_until
 
-    async def acquire(self, wait_seconds: float | None = None) -> Held | NotHeld:
+    async def acquire(
+        self,
+        wait_seconds: float | None = None,
+        *,
+        data: Mapping[str, AttributeValue] | None = None,
+    ) -> Held | NotHeld:
         """Take the lease, waiting up to `wait_seconds` for it: 0 looks once, None waits for ever.
 
-        Returns the same `Held` again while it is held.
+        `data` is stored with it, in place of what is there, which `Held.data` has; without it
+        that stays. Returns the same `Held` again while it is held, and stores nothing then.
 
         Raises:
+            InvalidInput: the data is over 400 KB.
             LeaseLost: the lease belongs to another region.
             DamagedItem: the item in the table is not a lease.
             StoreError: the table could not be read or written; nothing is held.
         """
+        stored = None if data is None else checked_data(data)
         if self._holding is not None and self._safe_seconds() > 0:
             return self._holding.held
         give_up = math.inf if wait_seconds is None else self._clock.monotonic() + wait_seconds
         while True:  # bounded by `give_up`; without it, by the wish of the caller
             self._observe(self._checked_home(await self._item.read()))
-            if self._wait_seconds() <= 0 and (held := await self._take()) is not None:
+            if self._wait_seconds() <= 0 and (held := await self._take(stored)) is not None:
                 return held
             now = self._clock.monotonic()
             if now >= give_up:
@@ -151,19 +180,31 @@ class Lease:
         self._extend(holding, written.shown)
         return False
 
-    async def heartbeat(self) -> bool:
-        """Hold the lease for another `lease_seconds` from now.
+    async def look(self) -> LeaseRecord | None:
+        """Read who has the lease, and what is stored with it, without contending for it.
+
+        Strongly consistent in its own region; None if it was never held.
+
+        Raises:
+            DamagedItem, StoreError: as `acquire`.
+        """
+        return await self._item.read()
+
+    async def heartbeat(self, *, data: Mapping[str, AttributeValue] | None = None) -> bool:
+        """Hold the lease for another `lease_seconds` from now, and store new data with it, if any.
 
         Returns whether this heartbeat is known to be applied. If not, the lease is ours as before
         until `held_until`: try again soon.
 
         Raises:
+            InvalidInput: the data is over 400 KB.
             LeaseLost: another has taken it, or may have by now; it is then not held any more.
             StoreError: the table could not be read or written; ours as before until `held_until`.
         """
         holding = self._checked()
+        stored = None if data is None else checked_data(data)
         try:
-            written = await self._item.renew(holding.record, owner=self.owner)
+            written = await self._item.renew(holding.record, owner=self.owner, data=stored)
         except DamagedItem as error:
             raise self._lose(str(error)) from None
         if not self._is_ours(written.shown, holding):
@@ -210,8 +251,43 @@ class Lease:
         """
         return self._checked().held.fence()
 
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do up to 99 actions, all or none, only while our epoch is the current one.
+
+        The outcome is as the store's, and `Rejected` names the places of these actions. `token`
+        makes repeats within ten minutes harmless, of the same holding.
+
+        Raises:
+            LeaseLost: as `check`; or another has taken the lease, and nothing was written by this
+                call.
+            StoreError: nothing was written, nor will be.
+        """
+        holding = self._checked()
+        outcome = await self._store.transact([holding.held.fence(), *actions], token=token)
+        if not isinstance(outcome, Rejected):
+            return outcome
+        if 0 in outcome.found:
+            raise self._fenced_off(holding, outcome.found[0])
+        return Rejected({place - 1: item for place, item in outcome.found.items()})
+
+    def _fenced_off(self, holding: _Holding, found: Item | None) -> LeaseLost:
+        """Return the error of a fence that did not hold; a later holding of ours is left alone."""
+        try:
+            why = f"{_holder(None if found is None else record_of(found))} has it"
+        except DamagedItem as error:
+            why = str(error)
+        if holding is not self._holding:
+            return LeaseLost(f"lease {self.name!r} was lost to {self.owner!r}: {why}")
+        self._holding = None
+        return self._lose(why)
+
     @asynccontextmanager
-    async def held(self, wait_seconds: float | None = None) -> AsyncIterator[Held | NotHeld]:
+    async def held(
+        self,
+        wait_seconds: float | None = None,
+        *,
+        data: Mapping[str, AttributeValue] | None = None,
+    ) -> AsyncIterator[Held | NotHeld]:
         """Acquire the lease, keep it by heartbeats while the body runs, and release it at the end.
 
         The body gets what `acquire` returned, and runs in both cases. `lost` is set before
@@ -219,17 +295,16 @@ class Lease:
         The release happens on errors and on cancellation too, within `RELEASE_SECONDS_MAX`.
 
         Raises:
-            DamagedItem: as `acquire`, before the body runs.
-            StoreError: as `acquire`, before the body runs.
+            InvalidInput, LeaseLost, DamagedItem, StoreError: as `acquire`, before the body runs.
         """
-        outcome = await self.acquire(wait_seconds)
+        outcome = await self.acquire(wait_seconds, data=data)
         if isinstance(outcome, NotHeld):
             yield outcome
             return
         failure: Exception | None = None
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._keep)
+                tasks.start_soon(keep, self, self._clock)
                 tasks.start_soon(self._expire)
                 try:
                     yield outcome
@@ -238,22 +313,9 @@ class Lease:
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._within(RELEASE_SECONDS_MAX, self._release_quietly)
+                await give_back(self, self._clock)
         if failure is not None:
             raise failure
-
-    async def _keep(self) -> None:
-        """Send heartbeats until the lease is lost; one that failed is tried again sooner."""
-        pause = self.terms.heartbeat_seconds
-        while True:  # bounded by the lease: `heartbeat` raises once it is lost
-            await self._clock.sleep(pause)
-            try:
-                applied = await self.heartbeat()
-            except LeaseLost:
-                return
-            except StoreError:
-                applied = False
-            pause = self.terms.heartbeat_seconds if applied else self.terms.poll_seconds
 
     async def _expire(self) -> None:
         """Set `lost` in time, even while a heartbeat waits for its answer."""
@@ -261,24 +323,6 @@ class Lease:
             await self._clock.sleep(left)
         if self._holding is not None:
             self._lose(self._too_late())
-
-    async def _release_quietly(self) -> None:
-        try:
-            await self.release()
-        except LedgerError:
-            return  # it runs out by itself, and what the body raised matters more
-
-    async def _within(self, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
-        """Do some work, but give it up after this many seconds of our clock."""
-        async with anyio.create_task_group() as tasks:
-
-            async def stop() -> None:
-                await self._clock.sleep(seconds)
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(stop)
-            await work()
-            tasks.cancel_scope.cancel()
 
     def _observe(self, record: LeaseRecord | None) -> None:
         """Take in what an answer that has just come showed."""
@@ -289,7 +333,7 @@ class Lease:
         if record is not None and record.home != self._item.region:
             raise LeaseLost(
                 f"lease {self.name!r} belongs to {record.home}, not to {self._item.region}:"
-                " its home is moved by `compactor move-home`, and then changed in the settings"
+                f" {self._elsewhere}"
             )
         return record
 
@@ -304,22 +348,27 @@ class Lease:
             return 0.0
         return self._watch.left_seconds(now=self._clock.monotonic())
 
-    async def _take(self) -> Held | None:
+    async def _take(self, data: Item | None) -> Held | None:
         """Try to become the owner of the lease as last seen, under the next epoch."""
         seen = self._watch.record
+        partition, sort_key = self._item.key
+        found = seen.data if seen else {}
         wanted = LeaseRecord(
-            name=self.name,
+            name=sort_key,
+            partition=partition,
+            data=found if data is None else data,
             owner=self.owner,
             rvn="",
             lease_seconds=self.terms.lease_seconds,
             epoch=seen.epoch + 1 if seen else 1,
             home=self._item.region,
         )
+        left = self._item.left_in(seen)
         written = await self._item.take(seen, wanted)
         self._observe(written.shown)
         if written.shown is None or not written.applied:
             return None
-        held = Held(self._item.key, self.owner, wanted.epoch)
+        held = Held(self._item.key, self.owner, wanted.epoch, left)
         self._holding, self.lost = _Holding(held, wanted, -math.inf), anyio.Event()
         self._extend(self._holding, written.shown)
         return held if self._safe_seconds() > 0 else None
@@ -363,8 +412,9 @@ class Lease:
 
     def _not_held(self) -> NotHeld:
         seen = self._watch.record
-        owner, epoch = (seen.owner, seen.epoch) if seen else (NOBODY, 0)
-        return NotHeld(self._item.key, owner, epoch, self._wait_seconds())
+        if seen is None:
+            return NotHeld(self._item.key, NOBODY, 0, self._wait_seconds())
+        return NotHeld(self._item.key, seen.owner, seen.epoch, self._wait_seconds(), seen.data)
 
 
 def _holder(record: LeaseRecord | None) -> str:

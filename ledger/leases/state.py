@@ -21,18 +21,23 @@ of Amazon's DynamoDB lock client.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from ledger.core import amounts, keys
-from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
-from ledger.core.errors import SettingsError
+from ledger.core.capacity import item_size
+from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, damaged, number_of
+from ledger.core.errors import InvalidInput, SettingsError
 from ledger.store.port import Check, Equals
 
 LEASE_SECONDS_MAX = 86_400.0
 HEARTBEATS_PER_LEASE_MIN = 2
 MARGIN_SHARE_MAX = 0.5
 NOBODY = ""
+OWN_SORT_KEY = "lease"
+OWN_BYTES_MAX = 8 * 1024
+"""Kept free beside the data, for key, owner and the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,8 @@ class LeaseRecord:
     """What the table shows of a lease.
 
     `rvn` is new at each write; `epoch` grows by one at each change of owner and never falls, since
-    a released lease keeps its item. `owner` is empty when nobody holds it.
+    a released lease keeps its item. `owner` is empty when nobody holds it. `data` is what holders
+    have stored with it. Its item lies under `partition`, with `name` as its sort key.
     """
 
     name: str
@@ -49,6 +55,8 @@ class LeaseRecord:
     lease_seconds: float
     epoch: int
     home: str
+    data: Item = field(default_factory=dict, hash=False)
+    partition: str = keys.LEASE_PARTITION
 
     @property
     def released(self) -> bool:
@@ -104,11 +112,12 @@ class LeaseTerms:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The lease is ours, under this epoch."""
+    """The lease is ours, under this epoch; `data` is what the holder before us left with it."""
 
     key: Key
     owner: str
     epoch: int
+    data: Item = field(default_factory=dict, hash=False)
 
     def fence(self) -> Check:
         """Return the action that lets a transaction stand only while this epoch is current.
@@ -124,13 +133,15 @@ class NotHeld:
     """The lease is not ours.
 
     `owner` held it at the last look (empty: nobody, and the attempt to take it is not known to
-    have succeeded); it can be taken in `left_seconds` unless a heartbeat comes.
+    have succeeded); it can be taken in `left_seconds` unless a heartbeat comes. `data` is what is
+    stored with it.
     """
 
     key: Key
     owner: str
     epoch: int
     left_seconds: float
+    data: Item = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,22 +175,58 @@ class Watch:
 
 
 def lease_key(name: str) -> Key:
-    """Return the key of the lease of this name."""
+    """Return the key of a compactor's lease."""
     return keys.LEASE_PARTITION, name
+
+
+def own_key(name: str) -> Key:
+    """Return where any other lease lies: in a partition of its own, which IAM can tell apart.
+
+    Raises:
+        InvalidCounter: the name breaks a rule of counter ids.
+    """
+    return f"{keys.LEASE_PREFIX}{keys.checked_counter(name)}", OWN_SORT_KEY
+
+
+def checked_key(key: Key) -> Key:
+    """Return a key that a lease may have.
+
+    Raises:
+        InvalidInput: it lies in the collection of a counter, where it would be a damaged entry.
+    """
+    if keys.counter_of(key[0]) is not None:
+        raise InvalidInput(
+            f"the key of a lease {key!r} lies among the entries of a counter:"
+            f" begin its partition with {keys.LEASE_PREFIX!r}"
+        )
+    return key
+
+
+def checked_data(data: Mapping[str, AttributeValue]) -> Item:
+    """Return what is to be stored with a lease.
+
+    Raises:
+        InvalidInput: the item would be over DynamoDB's limit of 400 KB.
+    """
+    if (size := item_size({"data": {"M": data}}) + OWN_BYTES_MAX) > ITEM_BYTES_MAX:
+        raise InvalidInput(f"data makes an item of {size:,} bytes: {ITEM_BYTES_MAX:,} at most")
+    return data
 
 
 def record_item(record: LeaseRecord) -> dict[str, AttributeValue]:
     """Return the item of a lease."""
-    partition, sort_key = lease_key(record.name)
-    return {
-        "pk": {"S": partition},
-        "sk": {"S": sort_key},
+    item: dict[str, AttributeValue] = {
+        "pk": {"S": record.partition},
+        "sk": {"S": record.name},
         "owner": {"S": record.owner},
         "rvn": {"S": record.rvn},
         "lease_seconds": {"N": amounts.to_text(Decimal(repr(record.lease_seconds)))},
         "epoch": {"N": str(record.epoch)},
         "home": {"S": record.home},
     }
+    if record.data:
+        item["data"] = {"M": record.data}
+    return item
 
 
 def record_of(item: Item) -> LeaseRecord:
@@ -195,6 +242,9 @@ def record_of(item: Item) -> LeaseRecord:
         raise damaged(item, f"a lease needs {', '.join(wrong)} as text (S)")
     if not texts["rvn"]:
         raise damaged(item, "rvn is empty")
+    data = item.get("data", {"M": {}}).get("M")
+    if not isinstance(data, Mapping):
+        raise damaged(item, "the data of a lease must be a map (M)")
     seconds = float(number_of(item, "lease_seconds"))
     if not 0 < seconds <= LEASE_SECONDS_MAX:
         raise damaged(item, f"lease_seconds {seconds:g} is not over 0, up to {LEASE_SECONDS_MAX:g}")
@@ -208,4 +258,6 @@ def record_of(item: Item) -> LeaseRecord:
         lease_seconds=seconds,
         epoch=int(epoch),
         home=str(texts["home"]),
+        data=data,
+        partition=item["pk"]["S"],
     )

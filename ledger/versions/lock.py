@@ -15,7 +15,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from ledger.clock import Clock
-from ledger.core.errors import InvalidInput, LeaseLost
+from ledger.core.errors import LeaseLost
 from ledger.leases.lease import Lease
 from ledger.leases.state import Held, LeaseTerms, NotHeld
 from ledger.store.port import Action, Store
@@ -24,10 +24,9 @@ from ledger.store.retry import Backoff
 from ledger.versions.committing import Committed, Committing
 from ledger.versions.state import Busy, Event, LockLost, Skipped, is_old, version_of
 
-LOCK_PREFIX = "version~"
-LOCK_BYTES_MAX = 1024
 WAIT_SECONDS = 10.0
 TERMS = LeaseTerms()
+ELSEWHERE = "guards of one subject must all work through one region"
 _OWNER_BITS = 64
 
 Handler = Callable[[Event, Lease], Awaitable[Sequence[Action]]]
@@ -73,8 +72,7 @@ class LockGuard:
         `Unknown`: the handler ran; whether its actions and the version are there is not known.
 
         Raises:
-            InvalidInput: the subject is too long for a lock, or the handler returned over 98
-                actions.
+            InvalidInput: the handler returned over 98 actions.
             LeaseLost: the lock belongs to another region.
             DamagedItem: the lock, or the version, is not of our form.
             StoreError: the table could not be read or written; the guard wrote no version.
@@ -106,14 +104,13 @@ class LockGuard:
 
     def _lease(self, event: Event) -> Lease:
         """Return a contender of its own for one call: a lease has one owner, one task."""
-        name = f"{LOCK_PREFIX}{event.subject}"
-        if len(name.encode()) > LOCK_BYTES_MAX:
-            raise InvalidInput(f"subject {event.subject[:40]!r}... is too long for a lock")
         return Lease(
             self._store,
-            name,
+            f"versions of {event.subject}",
             owner=f"{self._owner}#{self._random.getrandbits(_OWNER_BITS):016x}",
             terms=self._terms,
             clock=self._clock,
             randomness=self._random,
+            key=event.lock_key,
+            elsewhere=ELSEWHERE,
         )

@@ -1,7 +1,8 @@
 """Versions of records, judged: events, what handling one ends in, the item, the condition.
 
 A version item lies in the partition `~version~` and the event's subject, under its kind: kinds
-of one subject are numbered apart, and the subjects of a table share no load.
+of one subject are numbered apart, and the subjects of a table share no load. The subject's lock
+lies beside them, as `~lock`.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from ledger.store.port import Absent, AnyOf, Compares, Condition, Put
 
 VERSION_MAX = 10**DIGITS_MAX - 1
 KIND_BYTES_MAX = 1024
+LOCK_SORT_KEY = "~lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Event:
     Raises:
         InvalidCounter: the subject breaks a rule of counter ids.
         InvalidInput: the version is not an int from 0 to 10^38 - 1, or the kind not a text of
-            1 to 1,024 bytes.
+            1 to 1,024 bytes that begins with anything but `~`.
     """
 
     subject: str
@@ -36,11 +38,18 @@ class Event:
         checked_version(self.version)
         if not 1 <= len(self.kind.encode()) <= KIND_BYTES_MAX:
             raise InvalidInput(f"kind {self.kind[:40]!r} must have 1 to {KIND_BYTES_MAX:,} bytes")
+        if self.kind.startswith(keys.RESERVED):
+            raise InvalidInput(f"kind {self.kind[:40]!r} begins with '~', which is reserved")
 
     @property
     def key(self) -> Key:
         """Where the newest version handled of this subject and kind is kept."""
         return f"{keys.VERSION_PREFIX}{self.subject}", self.kind
+
+    @property
+    def lock_key(self) -> Key:
+        """Where the lock of this subject lies, one for all its kinds."""
+        return f"{keys.VERSION_PREFIX}{self.subject}", LOCK_SORT_KEY
 
 
 @dataclass(frozen=True, slots=True)

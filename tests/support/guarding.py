@@ -12,13 +12,13 @@ from support.ledgers import HOME, InstantClock, seeded
 
 from ledger.clock import Clock
 from ledger.core.entry import Item, Key
-from ledger.core.keys import LEASE_PARTITION
 from ledger.leases.lease import Lease
 from ledger.leases.state import NOBODY, LeaseTerms
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Action, Outcome, Put, Store, Update, Write
 from ledger.store.retry import Backoff
 from ledger.versions import ConditionGuard, Event, LockGuard
+from ledger.versions.state import LOCK_SORT_KEY
 
 SUBJECT = "customer-7"
 RECORD = ("record", SUBJECT)
@@ -49,7 +49,7 @@ class Noting(MemoryStore):
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
         self.calls.append(("write", write.key[0]))
-        if write.key[0] == LEASE_PARTITION:
+        if write.key[1] == LOCK_SORT_KEY:
             self.lock_calls[_lock_call(write)] += 1
         await checkpoint()
         return await super().write(write)

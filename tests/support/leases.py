@@ -11,7 +11,7 @@ from ledger.core.entry import Item
 from ledger.leases.lease import Lease
 from ledger.leases.state import LeaseTerms, lease_key, record_item, record_of
 from ledger.store.memory import Table
-from ledger.store.port import Outcome, Write
+from ledger.store.port import Outcome, Store, Write
 
 KEY = lease_key("compactor")
 TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10, margin_share=0.1, polls_per_heartbeat=5)
@@ -29,7 +29,7 @@ class World:
         self,
         owner: str,
         *,
-        store: FaultyStore | None = None,
+        store: Store | None = None,
         clock: Clock | None = None,
         terms: LeaseTerms = TERMS,
     ) -> Lease:
@@ -41,6 +41,7 @@ class World:
             terms=terms,
             clock=clock or self.clock,
             randomness=random.Random(owner),  # noqa: S311 (repeatable)
+            key=KEY,
         )
 
     def epoch(self) -> int:

@@ -140,14 +140,14 @@ async def test_acquiring_a_held_lease_changes_nothing(world: World) -> None:
     assert world.item() == before
 
 
-async def test_heartbeats_keep_the_data_beside_the_lease(world: World) -> None:
+async def test_heartbeats_leave_other_attributes_alone(world: World) -> None:
     """A heartbeat and a release change the rvn and the owner, and no other attribute."""
     one = world.contender("one")
     await one.acquire(0)
-    world.table.set(KEY, {**world.item(), "data": {"S": "kept"}})
+    world.table.set(KEY, {**world.item(), "theirs": {"S": "kept"}})
     await one.heartbeat()
     await one.release()
-    assert world.item()["data"] == {"S": "kept"}
+    assert world.item()["theirs"] == {"S": "kept"}
 
 
 async def test_a_holder_without_heartbeats_stops_before_the_lease_can_be_taken(

@@ -6,7 +6,8 @@ from support.faulty import Fault
 from support.leases import KEY, TERMS, SlowStore, World
 
 from ledger.core.errors import LeaseLost, Unreachable
-from ledger.leases.lease import BEATS_MAX, RELEASE_SECONDS_MAX, Lease
+from ledger.leases.keeping import RELEASE_SECONDS_MAX
+from ledger.leases.lease import BEATS_MAX, Lease
 from ledger.leases.state import Held, NotHeld, record_of
 from ledger.store.port import Applied, Rejected
 

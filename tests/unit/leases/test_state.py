@@ -7,15 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.core.entry import AttributeValue
-from ledger.core.errors import DamagedItem, SettingsError
+from ledger.core import keys
+from ledger.core.entry import AttributeValue, Key
+from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput, SettingsError
 from ledger.leases.state import (
     LEASE_SECONDS_MAX,
     Held,
     LeaseRecord,
     LeaseTerms,
     Watch,
+    checked_key,
     lease_key,
+    own_key,
     record_item,
     record_of,
 )
@@ -80,6 +83,8 @@ def test_looking_often_does_not_hurry(times: list[float], late: float) -> None:
         lease_seconds=st.floats(1e-6, LEASE_SECONDS_MAX),
         epoch=st.integers(1, 10**30),
         home=st.text(),
+        data=st.dictionaries(st.text(min_size=1), st.builds(lambda text: {"S": text}, st.text())),
+        partition=st.sampled_from(["~lease", "~lease~reports"]),
     )
 )
 def test_a_record_survives_its_item(record: LeaseRecord) -> None:
@@ -118,6 +123,7 @@ def test_the_item_is_the_documented_one() -> None:
         ("epoch", {"N": "0"}, "whole number from 1"),
         ("epoch", {"N": "1.5"}, "whole number from 1"),
         ("epoch", {"N": "NaN"}, "epoch"),
+        ("data", {"S": "mine"}, "data of a lease must be a map"),
     ],
 )
 def test_a_damaged_item_is_named(name: str, value: AttributeValue | None, reason: str) -> None:
@@ -133,8 +139,35 @@ def test_a_damaged_item_is_named(name: str, value: AttributeValue | None, reason
 
 
 def test_foreign_attributes_are_no_damage() -> None:
-    """Data that a program keeps beside the lease does not stop the lease from being read."""
-    assert record_of(record_item(RECORD) | {"data": {"S": "mine"}}) == RECORD
+    """An attribute of another program does not stop the lease from being read."""
+    assert record_of(record_item(RECORD) | {"theirs": {"S": "mine"}}) == RECORD
+
+
+@pytest.mark.parametrize(
+    ("key", "refused"),
+    [
+        (("~lease", "mine"), False),
+        (("~lease~reports", "nightly"), False),
+        (("~version~customer-7", "~lock"), False),
+        (("customer-7", "lock"), True),
+        (("~3~customer-7", "lock"), True),
+    ],
+)
+def test_a_lease_does_not_lie_among_entries(key: Key, *, refused: bool) -> None:
+    """A caller chooses partition and sort key, but not in a collection, which it would damage."""
+    if refused:
+        with pytest.raises(InvalidInput, match="among the entries of a counter"):
+            checked_key(key)
+    else:
+        assert checked_key(key) == key
+
+
+def test_a_lease_of_ones_own_has_a_partition_of_its_own() -> None:
+    """By default a lease lies apart from the compactor's, and readers of counters pass it by."""
+    assert own_key("nightly-report") == ("~lease~nightly-report", "lease")
+    assert keys.counter_of(own_key("nightly-report")[0]) is None
+    with pytest.raises(InvalidCounter):
+        own_key("~lease")
 
 
 @pytest.mark.parametrize(

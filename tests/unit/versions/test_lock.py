@@ -12,9 +12,9 @@ from support.guarding import (
     record_in,
     record_put,
 )
-from support.ledgers import HOME, InstantClock
+from support.ledgers import AWAY, HOME, InstantClock
 
-from ledger.core.errors import InvalidInput, LeaseLost
+from ledger.core.errors import LeaseLost
 from ledger.leases.lease import Lease
 from ledger.leases.state import record_of
 from ledger.store.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
@@ -149,12 +149,22 @@ async def test_the_lock_is_released_and_kept_in_the_table() -> None:
     """Afterwards nobody owns the lock; its item stays, with the epoch that fences the next."""
     store = Noting()
     await lock_guard(store).handle(event(1), Handling())
-    item = store.table.get(("~lease", "version~customer-7"))
+    item = store.table.get(("~version~customer-7", "~lock"))
     assert item is not None
     assert (record_of(item).released, record_of(item).epoch) == (True, 1)
 
 
-async def test_a_subject_too_long_for_a_lock_is_refused() -> None:
-    """A lock's name has room for subjects of 1,016 bytes."""
-    with pytest.raises(InvalidInput, match="too long for a lock"):
-        await lock_guard(Noting()).handle(Event("s" * 1017, 1), Handling())
+async def test_the_longest_subject_has_a_lock() -> None:
+    """Whatever is a subject, of up to 1,024 bytes, can be locked."""
+    event = Event("s" * 1024, 1)
+    assert await lock_guard(Noting()).handle(event, Handling()) == Handled(1)
+
+
+async def test_the_lock_of_another_region_is_refused_with_the_right_advice() -> None:
+    """The error says what guards must do, and nothing of the compactor's move of home."""
+    store = Noting()
+    await lock_guard(store).handle(event(1), Handling())
+    elsewhere = MemoryStore(AWAY, store.table)
+    with pytest.raises(LeaseLost, match="all work through one region") as raised:
+        await lock_guard(elsewhere).handle(event(2), Handling())
+    assert "move-home" not in str(raised.value)
