@@ -36,6 +36,7 @@ from ledger.planning import Planned
 from ledger.settings_groups import WriterSettings
 from ledger.store.port import BATCH_WRITES_MAX
 
+_NOTHING = Decimal(0)
 PACE_WEIGHT = 0.5
 """How much the latest pause between calls counts in the pace of late."""
 
@@ -43,27 +44,87 @@ Arguments = TypeVarTuple("Arguments")
 Settle = Callable[[Sequence[Planned]], None]
 """Is told which entries are durable, as soon as that is known."""
 WriteGroup = Callable[[Sequence[Planned], Settle], Awaitable[None]]
-PlanSum = Callable[[str, Decimal, int], Planned]
+PlanGroup = Callable[[Sequence[tuple[str, Decimal, int]]], Sequence[Planned]]
+"""Plans entries of counter, change and count that are written together."""
 OnGroup = Callable[[int, int], None]
 
 
 class _Place:
-    """One entry that waits or is under way, and who waits for it."""
+    """One change that waits or is under way as an entry, and who waits for it."""
 
-    __slots__ = ("changes", "counter", "planned", "since", "waiters")
+    __slots__ = ("change", "counter", "planned", "waiter")
 
-    def __init__(self, counter: str, planned: Planned | None, since: float) -> None:
+    count = 1
+
+    def __init__(
+        self,
+        counter: str,
+        change: Decimal,
+        waiter: "asyncio.Future[Entry] | None",
+        planned: Planned | None = None,
+    ) -> None:
         self.counter = counter
+        self.change = change
+        self.waiter = waiter
         self.planned = planned
+
+    def is_wanted(self) -> bool:
+        """Tell whether anybody still waits."""
+        return self.waiter is not None and not self.waiter.done()
+
+    def tell(self, entry: Entry) -> int:
+        """Give the entry to those who wait, once; returns how many had not been told before."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is None:
+            return 0
+        if not waiter.done():
+            waiter.set_result(entry)
+        return 1
+
+    def fail(self, error: BaseException | None) -> int:
+        """Raise the error where somebody waits, as `tell`; without one nobody does any more."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is None:
+            return 0
+        if error is not None and not waiter.done():
+            waiter.set_exception(_again(error))
+        return 1
+
+
+class _Sum(_Place):
+    """Changes of one counter that become one entry."""
+
+    __slots__ = ("changes", "count", "since", "waiters")
+
+    def __init__(self, counter: str, since: float) -> None:
+        super().__init__(counter, _NOTHING, None)
+        self.count = 0
         self.since = since
         self.changes: list[Decimal] = []
         self.waiters: list[asyncio.Future[Entry]] = []
 
     def is_wanted(self) -> bool:
+        """Tell whether anybody still waits."""
         for waiter in self.waiters:  # noqa: SIM110 (a generator takes longer than all the rest)
             if not waiter.done():
                 return True
         return False
+
+    def tell(self, entry: Entry) -> int:
+        """Give the entry to all who wait."""
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(entry)
+        return len(waiters)
+
+    def fail(self, error: BaseException | None) -> int:
+        """Raise the error wherever somebody waits."""
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if error is not None and not waiter.done():
+                waiter.set_exception(_again(error))
+        return len(waiters)
 
 
 class GroupCommit:
@@ -72,7 +133,7 @@ class GroupCommit:
     def __init__(
         self,
         write: WriteGroup,
-        plan_sum: PlanSum,
+        plan_group: PlanGroup,
         *,
         tasks: TaskGroup,
         clock: Clock,
@@ -80,7 +141,7 @@ class GroupCommit:
         on_group: OnGroup,
     ) -> None:
         self._write = write
-        self._plan_sum = plan_sum
+        self._plan_group = plan_group
         self._tasks = tasks
         self._clock = clock
         self._settings = settings
@@ -89,24 +150,34 @@ class GroupCommit:
         self._waiting = 0
         self._doors: deque[asyncio.Future[None]] = deque()
         self._queue: deque[_Place] = deque()
-        self._open_sums: dict[str, _Place] = {}
+        self._open_sums: dict[str, _Sum] = {}
         self._flying: set[_Place] = set()
         self._flights = 0
-        self._landed = anyio.Event()
+        self._landed: anyio.Event | None = None
         self._is_sending = False
         self._is_closed = False
         self._arrived = 0
         self._looked_at = clock.monotonic()
         self._pause_seconds = settings.linger
 
-    def record(self, plan: Callable[[], Planned]) -> Awaitable[Entry]:
-        """Write one change with others; it is planned, and its id made, once there is room.
+    def record(self, counter: str, change: Decimal) -> Awaitable[Entry]:
+        """Write one change with others; its id is made when its batch is.
 
         Raises:
             OutcomeUnknown: as for a single write, with this entry alone.
             StoreError: nothing of this change was written.
         """
-        return self._enter(plan) if self._has_room() else self._enter_later(self._enter, plan)
+        if self._has_room():
+            return self._enter(counter, change)
+        return self._enter_later(self._enter, counter, change)
+
+    def record_planned(self, plan: Callable[[], Planned]) -> Awaitable[Entry]:
+        """Write one change that is more than an amount; it is planned once there is room.
+
+        Raises:
+            As `record`, and what the plan raises.
+        """
+        return self._plan(plan) if self._has_room() else self._enter_later(self._plan, plan)
 
     def combine(self, counter: str, change: Decimal) -> Awaitable[Entry]:
         """Write a change as part of an entry that stands for all that wait with it.
@@ -123,25 +194,30 @@ class GroupCommit:
         self._is_closed = True
         unsent = LedgerError("the ledger was closed before the change was sent: it is not written")
         for place in self._queue:
-            self._fail(place, unsent)
+            self._free(place.fail(unsent))
         self._queue.clear()
         for place in self._flying:
-            self._fail(place, _closed(place))
+            self._free(place.fail(_closed(place)))
 
-    def _enter(self, plan: Callable[[], Planned]) -> "asyncio.Future[Entry]":
-        planned = plan()
-        place = _Place(planned.entry.counter, planned, 0.0)
-        waiter = self._wait_in(place)
-        self._queue.append(place)
+    def _enter(
+        self, counter: str, change: Decimal, planned: Planned | None = None
+    ) -> "asyncio.Future[Entry]":
+        waiter = self._wait()
+        self._queue.append(_Place(counter, change, waiter, planned))
         return waiter
 
+    def _plan(self, plan: Callable[[], Planned]) -> "asyncio.Future[Entry]":
+        planned = plan()
+        return self._enter(planned.entry.counter, planned.entry.change, planned)
+
     def _add(self, counter: str, change: Decimal) -> "asyncio.Future[Entry]":
+        waiter = self._wait()
         place = self._open_sums.get(counter)
         if place is None:
-            place = _Place(counter, None, self._clock.monotonic())
+            place = _Sum(counter, self._clock.monotonic())
             self._open_sums[counter] = place
             self._queue.append(place)
-        waiter = self._wait_in(place)
+        place.waiters.append(waiter)
         place.changes.append(change)
         return waiter
 
@@ -179,8 +255,8 @@ class GroupCommit:
                 self._waiting += 1
                 door.set_result(None)
 
-    def _wait_in(self, place: _Place) -> "asyncio.Future[Entry]":
-        """Return what the caller waits for; a sender is started if none is at work."""
+    def _wait(self) -> "asyncio.Future[Entry]":
+        """Return what a caller waits for; a sender is started if none is at work."""
         if self._is_closed:
             raise LedgerError("the ledger was closed: the change is not written")
         self._arrived += 1
@@ -188,26 +264,7 @@ class GroupCommit:
         if not self._is_sending:
             self._is_sending = True
             self._tasks.start_soon(self._send)
-        waiter: asyncio.Future[Entry] = self._loop.create_future()
-        place.waiters.append(waiter)
-        return waiter
-
-    def _tell(self, place: _Place, entry: Entry) -> None:
-        for waiter in place.waiters:
-            if not waiter.done():
-                waiter.set_result(entry)
-        self._leave(place)
-
-    def _fail(self, place: _Place, error: BaseException) -> None:
-        for waiter in place.waiters:
-            if not waiter.done():
-                waiter.set_exception(_again(error))
-        self._leave(place)
-
-    def _leave(self, place: _Place) -> None:
-        """Let a place's callers go, all told."""
-        room, place.waiters = len(place.waiters), []
-        self._free(room)
+        return self._loop.create_future()
 
     async def _send(self) -> None:
         """Send what waits, batch by batch, until nothing does."""
@@ -217,11 +274,11 @@ class GroupCommit:
             while self._queue:
                 await self._linger()
                 while self._flights >= self._settings.in_flight:
+                    self._landed = anyio.Event()
                     await self._landed.wait()
                 group = self._next_group()
                 if group:
                     self._flights += 1
-                    self._flying.update(group)
                     self._tasks.start_soon(self._fly, group)
         finally:
             self._is_sending = False
@@ -234,12 +291,13 @@ class GroupCommit:
             pause = min((now - self._looked_at) / self._arrived, 2 * self._settings.linger)
             self._pause_seconds += PACE_WEIGHT * (pause - self._pause_seconds)
             self._looked_at, self._arrived = now, 0
+        first = self._queue[0]
         wait = linger_seconds(
             self._settings.linger,
             pause_seconds=self._pause_seconds,
             waiting=len(self._queue),
             is_idle=self._flights == 0,
-            combining_since=now - self._queue[0].since if self._queue[0].changes else None,
+            combining_since=now - first.since if isinstance(first, _Sum) else None,
         )
         if wait > 0:
             await self._clock.sleep(wait)
@@ -249,57 +307,76 @@ class GroupCommit:
         group: list[_Place] = []
         while self._queue and len(group) < BATCH_WRITES_MAX:
             place = self._queue.popleft()
-            if place.changes:
+            if isinstance(place, _Sum):
                 self._close_sum(place)
-            if place.planned is not None and place.is_wanted():
+            if place.is_wanted():
                 group.append(place)
             else:
-                self._leave(place)
+                self._free(place.fail(None))
+        self._plan_all([place for place in group if place.planned is None])
+        self._flying.update(group)
         return group
 
-    def _close_sum(self, place: _Place) -> None:
-        """Make the entry of a sum, of those changes whose callers still wait."""
+    def _plan_all(self, places: Sequence[_Place]) -> None:
+        if places:
+            asked = [(place.counter, place.change, place.count) for place in places]
+            for place, planned in zip(places, self._plan_group(asked), strict=True):
+                place.planned = planned
+
+    def _close_sum(self, place: _Sum) -> None:
+        """Sum the changes whose callers still wait."""
         del self._open_sums[place.counter]
         pairs = list(zip(place.changes, place.waiters, strict=True))
         wanted = [(change, waiter) for change, waiter in pairs if not waiter.done()]
         try:
-            change = amounts.total(change for change, _ in wanted)
+            place.change = amounts.total(change for change, _ in wanted)
+            place.count = len(wanted)
         except AmountOverflow:
             # Each change fits, their sum does not: each is an entry of its own.
             place.waiters = [waiter for _, waiter in pairs if waiter.done()]
             for change, waiter in wanted:
-                alone = _Place(place.counter, self._plan_sum(place.counter, change, 1), 0.0)
-                alone.waiters.append(waiter)
-                self._queue.append(alone)
-        else:
-            place.planned = self._plan_sum(place.counter, change, len(wanted)) if wanted else None
+                self._queue.append(_Place(place.counter, change, waiter))
 
     async def _fly(self, group: list[_Place]) -> None:
+        """Write a batch, and the next one as long as a full one waits."""
+        try:
+            while group:
+                await self._write_one(group)
+                group = self._next_group() if len(self._queue) >= BATCH_WRITES_MAX else []
+        finally:
+            self._flights -= 1
+            if self._landed is not None:
+                self._landed.set()
+
+    async def _write_one(self, group: list[_Place]) -> None:
         """Write one batch and tell each caller of its own change."""
         planned = [place.planned for place in group if place.planned is not None]
-        places = {id(one): place for one, place in zip(planned, group, strict=True)}
 
         def settle(applied: Sequence[Planned]) -> None:
-            for one in applied:
-                self._tell(places[id(one)], one.entry)
+            if len(applied) < len(group):
+                done = set(map(id, applied))
+                told = [place for place in group if id(place.planned) in done]
+            else:
+                told = group
+            room = 0
+            for place, one in zip(told, applied, strict=True):
+                room += place.tell(one.entry)
+            self._free(room)
 
         self._on_group(len(group), len(self._queue))
         try:
             await self._write(planned, settle)
         except OutcomeUnknown as error:
             unknown = set(error.entries)
-            for one in planned:
+            for place, one in zip(group, planned, strict=True):
                 if one.entry in unknown:
                     own = OutcomeUnknown(str(error), entries=[one.entry])
-                    self._fail(places[id(one)], own)
+                    self._free(place.fail(own))
         except Exception as error:  # noqa: BLE001 (handed on to every caller that waits for it)
             for place in group:
-                self._fail(place, error)
+                self._free(place.fail(error))
         finally:
-            self._flights -= 1
             self._flying.difference_update(group)
-            self._landed.set()
-            self._landed = anyio.Event()
 
 
 def linger_seconds(

@@ -169,7 +169,11 @@ class Ledger:
         """
         parts = self._open_parts
         try:
-            entry = await parts.writer.record(Change(counter, change, note, effective, key, at))
+            if note is None and effective is None and key is None and at is None:
+                entry = await parts.writer.add(counter, change)
+            else:
+                asked = Change(counter, change, note, effective, key, at)
+                entry = await parts.writer.record(asked)
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
+from typing import NamedTuple
 
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
@@ -35,11 +36,11 @@ class Change:
     at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(NamedTuple):
     """An entry and the item that stands for it.
 
-    `latest` is the retry horizon of its id: no request for it is signed later.
+    `latest` is the retry horizon of its id: no request for it is signed later. (A tuple, since it
+    is made in half the time of a dataclass, once for every change.)
     """
 
     entry: Entry
@@ -87,19 +88,31 @@ def plan(change: Change, *, region: str, settings: Settings, now: datetime, suff
     return _planned(entry, at, suffix, settings=settings, keyed=keyed)
 
 
-def plan_sum(
-    counter: str,
-    change: Decimal,
-    count: int,
+def plan_group(
+    changes: Sequence[tuple[str, Decimal, int]],
     *,
     region: str,
     settings: Settings,
     now: datetime,
-    suffix: int,
-) -> Planned:
-    """Fix the id of an entry that stands for `count` changes of a counter, all checked before."""
-    entry = Entry(counter, ids.sort_key(now, suffix), change, region, count=count)
-    return _planned(entry, now, suffix, settings=settings, keyed=False)
+    bits: int,
+) -> list[Planned]:
+    """Fix the ids of entries that are written together: one time, and a suffix for each.
+
+    Counters and changes are checked before; an entry of a count over 1 stands for so many changes.
+    `bits` are 64 random ones for each.
+    """
+    latest = now + _span(settings.retry_horizon)
+    planned = []
+    for (counter, change, count), id_ in zip(
+        changes, ids.sort_keys(now, bits, len(changes)), strict=True
+    ):
+        entry = Entry(counter, id_, change, region, None, None, count)
+        shard = 0
+        if settings.shards:
+            shards = settings.shards_at(counter, now)
+            shard = keys.shard_of(ids.suffix_in(id_), shards)
+        planned.append(Planned(entry, entry_item(entry, shard=shard), latest))
+    return planned
 
 
 def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> Planned:

@@ -40,7 +40,7 @@ from ledger.planning import (
     distinct,
     latest_repeat,
     plan,
-    plan_sum,
+    plan_group,
     replan,
 )
 from ledger.settings import Settings
@@ -87,7 +87,7 @@ class Writer:
         """
         self._group = GroupCommit(
             self._write_group,
-            self._plan_sum,
+            self._plan_group,
             tasks=tasks,
             clock=self._clock,
             settings=self._settings.writer,
@@ -103,11 +103,18 @@ class Writer:
         """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait."""
         if self._group is None or change.key is not None:
             return self._put(self._plan(change))
-        if self._settings.combine and change.note is None and change.effective is None:
-            counter = keys.checked_counter(change.counter)
-            if self._combines(counter) and change.at is None:
-                return self._group.combine(counter, amounts.exact(change.change))
-        return self._group.record(partial(self._plan, change))
+        if change.note is None and change.effective is None and change.at is None:
+            return self.add(change.counter, change.change)
+        return self._group.record_planned(partial(self._plan, change))
+
+    def add(self, counter: str, change: int | Decimal) -> Awaitable[Entry]:
+        """Write a change that is no more than an amount, as `record` does."""
+        if self._group is None:
+            return self._put(self._plan(Change(counter, change)))
+        counter, amount = keys.checked_counter(counter), amounts.exact(change)
+        if self._settings.combine and self._combines(counter):
+            return self._group.combine(counter, amount)
+        return self._group.record(counter, amount)
 
     async def record_many(self, changes: Sequence[Change]) -> list[Entry]:
         """Write many changes, each on its own; see `Ledger.record_many`."""
@@ -140,15 +147,13 @@ class Writer:
             suffix=self._random.getrandbits(SUFFIX_BITS),
         )
 
-    def _plan_sum(self, counter: str, change: Decimal, count: int) -> Planned:
-        return plan_sum(
-            counter,
-            change,
-            count,
+    def _plan_group(self, changes: Sequence[tuple[str, Decimal, int]]) -> list[Planned]:
+        return plan_group(
+            changes,
             region=self._store.region,
             settings=self._settings,
             now=self._clock.now(),
-            suffix=self._random.getrandbits(SUFFIX_BITS),
+            bits=self._random.getrandbits(SUFFIX_BITS * len(changes)),
         )
 
     async def _put(self, planned: Planned) -> Entry:
@@ -199,6 +204,8 @@ class Writer:
         signed later may be in flight when `settle` takes the id for dead.
         """
         try:
+            if left_seconds == math.inf:  # as nearly always: a cut-off that never comes costs time
+                return await attempt()
             with anyio.move_on_after(left_seconds):
                 return await attempt()
         except StoreError as error:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from ledger.core.errors import InvalidEntry
 
 SUFFIX_BITS = 64
+SUFFIX_DIGITS = SUFFIX_BITS // 4
 SECONDS_KEPT = 64
 """Seconds whose text is remembered."""
 PACKED_BYTES = 16
@@ -59,6 +60,21 @@ def sort_key(at: datetime, suffix: int) -> str:
     return f"{second}.{at.microsecond:06d}Z#{suffix:016x}"
 
 
+def sort_keys(at: datetime, bits: int, count: int) -> list[str]:
+    """Return sort keys of one time, with 64 of these bits for the suffix of each."""
+    start = sort_key(at, 0)[:-SUFFIX_DIGITS]
+    digits = f"{bits:0{SUFFIX_DIGITS * count}x}"
+    return [
+        start + digits[place : place + SUFFIX_DIGITS]
+        for place in range(0, SUFFIX_DIGITS * count, SUFFIX_DIGITS)
+    ]
+
+
+def suffix_in(sort_key: str) -> int:
+    """Return the suffix in a sort key of our form."""
+    return int(sort_key[-SUFFIX_DIGITS:], 16)
+
+
 # Thousands of ids are made within one second, and `isoformat` takes as long as all the rest.
 @lru_cache(SECONDS_KEPT)
 def _second(year: int, month: int, day: int, hour: int, minute: int, second: int) -> str:
@@ -98,7 +114,7 @@ def parse(sort_key: str) -> EntryId | None:
         return None
     if at < _EPOCH:
         return None
-    return EntryId((at - _EPOCH) // _MICROSECOND, int(sort_key[28:], 16))
+    return EntryId((at - _EPOCH) // _MICROSECOND, suffix_in(sort_key))
 
 
 def pack_all(ids: Iterable[EntryId]) -> bytes:

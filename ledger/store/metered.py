@@ -54,11 +54,11 @@ class MeteredStore:
         started = self._clock.monotonic()
         outcome = await self._inner.write_batch(writes)
         rest = {*outcome.unprocessed, *outcome.unknown}
-        done = [write for place, write in enumerate(writes) if place not in rest]
         units = outcome.write_units
         if units is None:
+            done = [write for place, write in enumerate(writes) if place not in rest]
             units = sum(write_units(_size(write)) for write in done)
-        self._written("batch", units, "applied", len(done), started)
+        self._written("batch", units, "applied", len(writes) - len(rest), started)
         if outcome.unknown:
             self._written("batch", 0, "unknown", len(outcome.unknown), started)
         return outcome

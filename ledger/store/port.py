@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import RequestRefused
@@ -157,14 +157,14 @@ def _same(one: AttributeValue | None, other: AttributeValue) -> bool:
     return one == other
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(NamedTuple):
     """Put a whole item in place of whatever is there.
 
     `replaces_bytes` is the size of what is there, if known, for cost: the larger is charged.
     `not_after` is until when its request may be signed: one that would be signed later is not
     sent, and its outcome is `Unknown`. With `returns_old` a single write's `Applied` has the item
-    that was replaced.
+    that was replaced. (A tuple, since it is made in half the time of a dataclass, once for every
+    change.)
     """
 
     item: Item
@@ -340,10 +340,14 @@ class Store(Protocol):
         """Give back connections; the store is not used afterwards."""
 
 
+_SIGNED_BY = (Put, Update)
+
+
 def signed_by(actions: Sequence[Action]) -> datetime | None:
     """Return until when a request of these actions may be signed, None for any time."""
-    limits = [action.not_after for action in actions if isinstance(action, Put | Update)]
-    return min((limit for limit in limits if limit is not None), default=None)
+    limits = {action.not_after for action in actions if isinstance(action, _SIGNED_BY)}
+    limits.discard(None)
+    return min(limits, default=None)  # type: ignore[type-var]
 
 
 def checked_actions(actions: Sequence[Action], most: int) -> None:

@@ -137,11 +137,9 @@ def batch_request(writes: Sequence[BatchWrite], table: str) -> Request:
 
 
 def _batch_part(write: BatchWrite) -> Request:
-    match write:
-        case Put():
-            return {"PutRequest": {"Item": write.item}}
-        case Delete():
-            return {"DeleteRequest": {"Key": key_attributes(write.key)}}
+    if isinstance(write, Put):
+        return {"PutRequest": {"Item": write.item}}
+    return {"DeleteRequest": {"Key": key_attributes(write.key)}}
 
 
 def written_units(response: Mapping[str, Any]) -> float | None:

@@ -197,13 +197,13 @@ async def test_callers_that_share_one_future_are_cancelled_together(
 ) -> None:
     """The negative twin: one future for all callers of an entry, and one of them cancels all."""
     shared: list[asyncio.Future[Entry]] = []
-    told = GroupCommit._wait_in
+    own = GroupCommit._wait
 
-    def one_for_all(self: GroupCommit, place: Any) -> Any:
-        shared[:] = shared or [told(self, place)]
+    def one_for_all(self: GroupCommit) -> "asyncio.Future[Entry]":
+        shared[:] = shared or [own(self)]
         return shared[0]
 
-    monkeypatch.setattr(GroupCommit, "_wait_in", one_for_all)
+    monkeypatch.setattr(GroupCommit, "_wait", one_for_all)
     store, done = GatedStore(), []
     store.shut()
 
