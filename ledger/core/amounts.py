@@ -33,10 +33,10 @@ def exact(value: object) -> Decimal:
             decimal that was meant is no longer known.
         AmountOverflow: over 38 significant digits, or outside 1E-130 to 9.99E+125.
     """
+    if type(value) is int and -_SURELY_FITS < value < _SURELY_FITS:
+        return Decimal(value)
     if isinstance(value, int) and not isinstance(value, bool):
         number = Decimal(value)
-        if -_SURELY_FITS < value < _SURELY_FITS:
-            return number
     elif isinstance(value, Decimal):
         number = value
     else:
@@ -57,6 +57,9 @@ def within_range(number: Decimal) -> Decimal:
         raise InvalidAmount(f"amount {number} is not a finite number")
     if not number:
         return Decimal(0)
+    text = str(number)
+    if len(text) <= DIGITS_MAX and text.removeprefix("-").isdigit():  # as most are
+        return number
     if not EXPONENT_MIN <= number.adjusted() <= EXPONENT_MAX:
         raise AmountOverflow(
             f"amount {_short(number)} lies outside 1E{EXPONENT_MIN} to 9.99E+{EXPONENT_MAX}"
