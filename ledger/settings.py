@@ -39,6 +39,7 @@ from ledger.settings_groups import (
     Cache,
     CompactorSettings,
     Count,
+    PipelineSettings,
     PositiveSeconds,
     Region,
     Seconds,
@@ -68,6 +69,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid")
 
     table: str = "ledger"
+    time_to_live: bool = False
     home: str
     regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
     retry_horizon: Seconds = 300.0
@@ -84,6 +86,7 @@ class Settings(BaseSettings):
     writer: WriterSettings = WriterSettings()
     cache: Cache = Cache()
     compactor: CompactorSettings = CompactorSettings()
+    pipeline: PipelineSettings = PipelineSettings()
     combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = {}
 
@@ -251,6 +254,13 @@ def _relations(settings: Settings) -> Iterator[Broken]:
             "cache.incremental needs consistent_reads: an entry that a read missed would be missed "
             "for as long as the net change stays as it is",
         )
+    for pattern, region in settings.pipeline.home.regions.items():
+        if region not in regions:
+            yield Broken(
+                ("pipeline.home.regions", "regions"),
+                f"pipeline.home.regions sends {pattern!r} to {region!r}, which is not one of the"
+                f" regions {', '.join(regions)}",
+            )
     if settings.patience > horizon:
         yield Broken(
             ("patience", "retry_horizon"),

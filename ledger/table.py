@@ -8,12 +8,14 @@ operator at the same time does no harm.
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.clock import SystemClock, blocking_sleep
 from ledger.core.errors import StoreError, Throttled, Unreachable
+from ledger.core.keys import EXPIRES
 from ledger.settings import Settings
 from ledger.store.connect import client_options, refuse_other_servers
 from ledger.store.errors import MISSING_CODES, error_code, from_botocore
@@ -74,18 +76,22 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What every region showed at the end, and the steps that this run took to get there."""
+    """What every region showed at the end, and the steps that this run took to get there.
+
+    `expiry` tells whether the settings want time to live.
+    """
 
     table: str
     home: str
     views: Views
     taken: tuple[Step, ...] = ()
     errors: Mapping[str, StoreError] = dataclasses.field(default_factory=dict)
+    expiry: bool = False
 
     @property
     def left(self) -> tuple[Step, ...]:
         """The steps still missing; empty if all is there. Regions in `errors` count as missing."""
-        return steps_to_create(self.views)
+        return steps_to_create(self.views, expiry=self.expiry)
 
 
 Report = Callable[[Progress], None]
@@ -135,7 +141,8 @@ def create_table(
     """Make the global table, or finish what is missing of it; change nothing if all is there.
 
     On-demand, encrypted with AWS's key for DynamoDB, a stream of both images, a replica in every
-    region, and in each of them point-in-time recovery and deletion protection.
+    region, and in each of them point-in-time recovery and deletion protection. Time to live as
+    `settings.time_to_live` says.
 
     Raises:
         RequestRefused: a table of another shape has the name; nothing was changed.
@@ -144,7 +151,7 @@ def create_table(
         AccessDenied: the credentials are missing, wrong, or lack a permission.
     """
     work = _Work(settings, connect(settings), report, timeout, poll, sleep, monotonic)
-    return work.run(steps_to_create)
+    return work.run(partial(steps_to_create, expiry=settings.time_to_live))
 
 
 def delete_table(
@@ -176,7 +183,8 @@ def table_state(settings: Settings, *, connect: Connect = connect) -> TableState
             views[region] = _observe(client, region, settings.table)
         except StoreError as error:
             errors[region] = error
-    return TableState(settings.table, settings.home, views, errors=errors)
+    expiry = settings.time_to_live
+    return TableState(settings.table, settings.home, views, errors=errors, expiry=expiry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +208,8 @@ class _Work:
             left = steps_of(views)
             total = max(total, len(taken.keys() | set(left)))
             if not left and (at_rest(views) or not taken):
-                return TableState(table, self.settings.home, views, tuple(taken))
+                home, expiry = self.settings.home, self.settings.time_to_live
+                return TableState(table, home, views, tuple(taken), expiry=expiry)
             step = left[0] if left else list(taken)[-1]
             elapsed = self.monotonic() - began
             self._check_time(elapsed, left or (step,))
@@ -250,6 +259,11 @@ def _act(clients: Clients, step: Step, through: str, table: str) -> None:
             base.update_table(TableName=table, ReplicaUpdates=[{"Create": {"RegionName": region}}])
         case Kind.REMOVE:
             base.update_table(TableName=table, ReplicaUpdates=[{"Delete": {"RegionName": region}}])
+        case Kind.EXPIRY:
+            own.update_time_to_live(
+                TableName=table,
+                TimeToLiveSpecification={"Enabled": True, "AttributeName": EXPIRES},
+            )
         case Kind.RECOVERY:
             own.update_continuous_backups(
                 TableName=table,
@@ -281,7 +295,9 @@ def _observe(client: "DynamoDBClient", region: str, table: str) -> TableView | N
     try:
         description = client.describe_table(TableName=table)["Table"]
         view = _view(region, description)
-        return dataclasses.replace(view, recovery=_has_recovery(client, table))
+        return dataclasses.replace(
+            view, recovery=_has_recovery(client, table), expires=_expires(client, table)
+        )
     except (ClientError, BotoCoreError) as error:
         if error_code(error) in MISSING_CODES:
             return None
@@ -311,6 +327,20 @@ def _view(region: str, description: "TableDescriptionTypeDef") -> TableView:
         billing=description.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"),
         protected=description.get("DeletionProtectionEnabled", False),
     )
+
+
+def _expires(client: "DynamoDBClient", table: str) -> str | None:
+    """Give the attribute that time to live goes by, or is about to; None while there is none."""
+    try:
+        described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    except ClientError as error:
+        # As for backups: it may not be known of a table that is still being made.
+        if error_code(error) in MISSING_CODES:
+            return None
+        raise
+    if described.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}:
+        return described.get("AttributeName")
+    return None
 
 
 def _has_recovery(client: "DynamoDBClient", table: str) -> bool:

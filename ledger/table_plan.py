@@ -4,6 +4,9 @@ Pure: from one observation of every region it gives the steps that are left, in 
 that names what cannot be mended. Nothing is remembered between observations, so a run that was
 interrupted anywhere is finished by the next one.
 
+Time to live is one setting of the whole global table. It may be on for the ledger's own attribute
+and for no other: an entry that happened to have that one would expire, and its change with it.
+
 AWS never carries point-in-time recovery and deletion protection from one replica to another: each
 region has its own, so each is a step of its own.
 """
@@ -14,6 +17,7 @@ from enum import Enum
 from typing import Final
 
 from ledger.core.errors import RequestRefused, SettingsError
+from ledger.core.keys import EXPIRES
 
 KEYS = (("pk", "HASH", "S"), ("sk", "RANGE", "S"))
 """Name, role and type of each key attribute, as the ledger writes them."""
@@ -32,6 +36,7 @@ class Kind(Enum):
     CREATE = "create the table"
     STREAM = "turn on the stream"
     REPLICA = "add the replica"
+    EXPIRY = f"turn on time to live by {EXPIRES}"
     RECOVERY = "turn on point-in-time recovery"
     PROTECT = "turn on deletion protection"
     UNPROTECT = "turn off deletion protection"
@@ -52,7 +57,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """One region's table, as DynamoDB described it."""
+    """One region's table, as DynamoDB described it; `expires` is what its time to live goes by."""
 
     region: str
     status: str
@@ -63,6 +68,7 @@ class TableView:
     billing: str = "PAY_PER_REQUEST"
     recovery: bool = False
     protected: bool = False
+    expires: str | None = None
 
     @property
     def active(self) -> bool:
@@ -124,6 +130,7 @@ def _check_shape(table: str, view: TableView) -> None:
             f"{where}: its replicas are {view.consistency} consistent, where AWS offers no "
             "transactions; the ledger needs them: choose another table name"
         )
+    _check_expiry(where, view)
 
 
 def _check_state(table: str, region: str, status: str) -> None:
@@ -134,16 +141,27 @@ def _check_state(table: str, region: str, status: str) -> None:
         )
 
 
+def _check_expiry(where: str, view: TableView) -> None:
+    if view.expires not in {None, EXPIRES}:
+        raise RequestRefused(
+            f"{where}: its time to live goes by {view.expires!r}, so an item of the ledger with"
+            f" that attribute would expire: turn it off, or let it go by {EXPIRES!r}"
+        )
+
+
 def _keys_text(keys: Sequence[tuple[str, str, str]]) -> str:
     return ", ".join(f"{name} ({kind}, {role})" for name, role, kind in keys)
 
 
-def steps_to_create(views: Views) -> tuple[Step, ...]:
-    """Give the steps that are left until every region has a protected, recoverable replica."""
-    return tuple(_steps_to_create(views))
+def steps_to_create(views: Views, *, expiry: bool = False) -> tuple[Step, ...]:
+    """Give the steps that are left until every region has a protected, recoverable replica.
+
+    With `expiry` the table's time to live is turned on as well; without, it is left as it is.
+    """
+    return tuple(_steps_to_create(views, expiry=expiry))
 
 
-def _steps_to_create(views: Views) -> Iterator[Step]:
+def _steps_to_create(views: Views, *, expiry: bool) -> Iterator[Step]:
     base = base_of(views)
     base_region = base.region if base else next(iter(views))
     if base is None or base.status == "CREATING":
@@ -154,6 +172,8 @@ def _steps_to_create(views: Views) -> Iterator[Step]:
         replica = base.replicas.get(region) if base else None
         if region != base_region and not (replica in USABLE and view and view.status in USABLE):
             yield Step(Kind.REPLICA, region)
+    if expiry and not (base and base.expires):
+        yield Step(Kind.EXPIRY, base_region)
     for region, view in views.items():
         if not (view and view.recovery):
             yield Step(Kind.RECOVERY, region)

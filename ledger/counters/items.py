@@ -19,9 +19,6 @@ from ledger.store.repeating import Repeating
 from ledger.store.retry import Backoff
 
 TRIES_MAX = 5
-COUNT_PREFIX = "~count"
-"""Partitions of counters: readers of the ledger, and the compactor, pass them by."""
-
 KnownIn = Literal["nowhere", "item", "counter"]
 
 
@@ -88,7 +85,7 @@ class ItemCounter(ABC):
 
     def key(self, shard: int) -> Key:
         """Return the key of a shard's item: each has a partition of its own."""
-        return f"{COUNT_PREFIX}~{shard}~{self.name}", self.kind
+        return f"{keys.COUNT_PREFIX}~{shard}~{self.name}", self.kind
 
     def value_in(self, item: Item | None) -> Decimal:
         """Return the value that an item shows; a counter never changed is not there and is 0."""

@@ -15,6 +15,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
+from ledger.core.keys import COUNT_PREFIX, EXPIRES
 from ledger.counters.adding import addition, outcome_of
 from ledger.counters.counter import (
     EXACT_LIMITS,
@@ -29,16 +30,15 @@ from ledger.counters.tokens import nonce
 from ledger.store import port
 from ledger.store.repeating import Settled
 
-MARKER_PREFIX = "~count-marker~"
-EXPIRES = "expires"
-"""The attribute for the table's TTL: seconds since 1970. A table without TTL keeps markers."""
+MARKER_PREFIX = f"{COUNT_PREFIX}-marker~"
 KEPT_SECONDS = 7 * 24 * 3600.0
 
 
 class MarkerCounter(ItemCounter):
     """A value changed by `ADD` in a transaction that puts the marker of the change's token.
 
-    A marker carries the change and when and where it was made; it expires after `kept_seconds`.
+    A marker carries the change and when and where it was made. It expires after `kept_seconds`
+    where the table's time to live is on for `~expires`; elsewhere it stays.
     """
 
     kind = "sum"

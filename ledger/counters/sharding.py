@@ -13,8 +13,9 @@ from functools import partial
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
 from ledger.core.errors import InvalidInput, Unreachable
+from ledger.core.keys import COUNT_PREFIX
 from ledger.counters.counter import AddOutcome, Applied, Guarantees, Rejected, Unknown
-from ledger.counters.items import COUNT_PREFIX, ItemCounter, Part
+from ledger.counters.items import ItemCounter, Part
 from ledger.counters.limits import Limits
 from ledger.counters.splitting import parts_for
 from ledger.counters.tokens import checked_token, draw

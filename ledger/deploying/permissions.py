@@ -100,8 +100,10 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
                 "CreateTableReplica",
                 "DescribeContinuousBackups",
                 "DescribeTable",
+                "DescribeTimeToLive",
                 "UpdateContinuousBackups",
                 "UpdateTable",
+                "UpdateTimeToLive",
             ),
         ),
         # DynamoDB checks these of whoever adds a replica, as it fills the replica in that name.

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ledger.core.keys import EXPIRES
 from ledger.deploying.rendering import FORMAT_VERSION, attribute, ref
 from ledger.settings import Settings
 
@@ -60,6 +61,7 @@ def home_first(settings: Settings) -> list[str]:
 
 
 def _table(settings: Settings) -> dict[str, Any]:
+    expiry = {"TimeToLiveSpecification": {"AttributeName": EXPIRES, "Enabled": True}}
     return {
         "TableName": settings.table,
         "BillingMode": "PAY_PER_REQUEST",
@@ -73,6 +75,7 @@ def _table(settings: Settings) -> dict[str, Any]:
         ],
         "StreamSpecification": {"StreamViewType": "NEW_AND_OLD_IMAGES"},
         "SSESpecification": {"SSEEnabled": True, "SSEType": "KMS"},
+        **(expiry if settings.time_to_live else {}),
         "Replicas": [_replica(name) for name in home_first(settings)],
     }
 

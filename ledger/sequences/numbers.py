@@ -109,10 +109,12 @@ def checked_content(content: Mapping[str, AttributeValue]) -> Mapping[str, Attri
     """Return what the caller wants to be kept under a number.
 
     Raises:
-        InvalidInput: it names an attribute that is ours.
+        InvalidInput: it names an attribute that is ours. Any that begins with `~` is: an item with
+            the table's time to live on it would expire, and its number be given again.
     """
-    if ours := {"pk", "sk", TOKEN} & set(content):
-        raise InvalidInput(f"content must not name {', '.join(sorted(ours))}: the sequence does")
+    ours = [name for name in content if name in {"pk", "sk"} or name.startswith(keys.RESERVED)]
+    if ours:
+        raise InvalidInput(f"content must not name {', '.join(sorted(ours))}: that is the ledger's")
     return content
 
 

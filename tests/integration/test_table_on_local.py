@@ -58,6 +58,18 @@ async def test_what_is_missing_is_finished() -> None:
         assert await created(settings) == [Kind.REPLICA, Kind.RECOVERY, Kind.PROTECT]
 
 
+async def test_time_to_live_is_turned_on_for_all_replicas() -> None:
+    """With the setting a table made without it gets it by one step, once, in every region."""
+    async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
+        settings = world.settings()
+        await created(settings)
+        expiring = settings.with_(time_to_live=True)
+        assert await created(expiring) == [Kind.EXPIRY]
+        assert await created(expiring) == []
+        state = await anyio.to_thread.run_sync(lambda: table_state(expiring))
+        assert {view.expires for view in state.views.values() if view} == {"~expires"}
+
+
 async def test_a_table_with_other_keys_is_named() -> None:
     """A table of another application with the same name is left alone."""
     async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:

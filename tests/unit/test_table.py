@@ -139,6 +139,26 @@ class FakeClient:
         specification = request["PointInTimeRecoverySpecification"]
         self.own(resting=True)["recovery"] = specification["PointInTimeRecoveryEnabled"]
 
+    def update_time_to_live(self, **request: Any) -> None:
+        """Turn time to live on, for all replicas; a second time is refused, as AWS does."""
+        self.aws.request(self.region, "update_time_to_live")
+        specification = request["TimeToLiveSpecification"]
+        assert specification["Enabled"]
+        if self.own(resting=True).get("expires"):
+            raise refused("ValidationException", "TimeToLive is already enabled")
+        for peer in self.own()["peers"]:
+            self.aws.tables[peer]["expires"] = specification["AttributeName"]
+
+    def describe_time_to_live(self, **_: Any) -> dict[str, Any]:
+        """Describe time to live: being turned on takes AWS up to an hour."""
+        if self.own()["TableStatus"] == "CREATING":
+            raise refused("ResourceNotFoundException")
+        if attribute := self.own().get("expires"):
+            described = {"TimeToLiveStatus": "ENABLING", "AttributeName": attribute}
+        else:
+            described = {"TimeToLiveStatus": "DISABLED"}
+        return {"TimeToLiveDescription": described}
+
     def delete_table(self, **_: Any) -> None:
         """Delete a table that is neither protected nor has other replicas."""
         self.aws.request(self.region, "delete_table")
@@ -229,6 +249,36 @@ def test_a_second_run_changes_nothing() -> None:
     assert len(aws.requests) == sent
 
 
+EXPIRING = SETTINGS.with_(time_to_live=True)
+
+
+def test_time_to_live_is_off_until_it_is_asked_for() -> None:
+    """It is turned on once, for the whole table, by the attribute that only markers have."""
+    aws = FakeAws()
+    aws.run()
+    assert aws.tables["eu-west-1"].get("expires") is None
+    assert aws.run(settings=EXPIRING).taken == (Step(Kind.EXPIRY, "us-east-1"),)
+    assert {table["expires"] for table in aws.tables.values()} == {"~expires"}
+    assert aws.run(settings=EXPIRING).taken == ()
+
+
+def test_time_to_live_once_on_is_left_on() -> None:
+    """Settings that do not ask for it do not turn it off: markers of others may rest on it."""
+    aws = FakeAws()
+    aws.run(settings=EXPIRING)
+    assert aws.run().taken == ()
+    assert aws.tables["us-east-1"]["expires"] == "~expires"
+
+
+def test_the_state_says_that_time_to_live_is_missing() -> None:
+    """`ledger table status` names it where the settings want it and the table has it not."""
+    aws = FakeAws()
+    aws.run()
+    assert table_state(SETTINGS, connect=aws.connect).left == ()
+    left = table_state(EXPIRING, connect=aws.connect).left
+    assert [str(step) for step in left] == ["us-east-1: turn on time to live by ~expires"]
+
+
 CREATE_REQUESTS = 9
 
 
@@ -312,6 +362,7 @@ def test_a_table_without_a_stream_gets_one() -> None:
         ),
         ({"MultiRegionConsistency": "STRONG"}, "STRONG consistent, where AWS offers no trans"),
         ({"TableStatus": "INACCESSIBLE_ENCRYPTION_CREDENTIALS"}, "does not pass by itself"),
+        ({"expires": "change"}, "its time to live goes by 'change', so an item of the ledger"),
     ],
 )
 @pytest.mark.parametrize("do", [create_table, delete_table])

@@ -25,7 +25,7 @@ async def test_a_marker_says_what_was_done() -> None:
     assert marker["at"] == {"S": began.isoformat()}
     assert marker["region"] == {"S": "us-east-1"}
     expires = began + timedelta(seconds=KEPT_SECONDS)
-    assert marker["expires"] == {"N": str(int(expires.timestamp()))}
+    assert marker["~expires"] == {"N": str(int(expires.timestamp()))}
 
 
 async def test_applied_before_is_told_from_a_threshold() -> None:

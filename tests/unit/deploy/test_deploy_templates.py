@@ -67,7 +67,12 @@ def test_cfn_lint_finds_nothing(run: Run, tmp_path: Path, regions: list[str]) ->
     """Every template is sound CloudFormation, with one region and with several."""
     assert CFN_LINT is not None
     config = tmp_path / "regions.yaml"
-    lines = [f"home: {regions[0]}", "regions:", *(f"  {name}:" for name in regions)]
+    lines = [
+        f"home: {regions[0]}",
+        "time_to_live: true",
+        "regions:",
+        *(f"  {name}:" for name in regions),
+    ]
     config.write_text("\n".join(lines), encoding="utf-8")
     paths = []
     for name in TEMPLATES:
@@ -109,6 +114,17 @@ def test_the_template_makes_the_table_that_the_command_makes() -> None:
     assert keys == KEYS
     assert properties["StreamSpecification"]["StreamViewType"] == STREAM_VIEW
     assert properties["SSESpecification"] == {"SSEEnabled": True, "SSEType": "KMS"}
+
+
+def test_time_to_live_is_in_the_template_only_if_the_settings_want_it() -> None:
+    """By default nothing expires; where it is wanted it goes by the reserved attribute alone."""
+    plain, expiring = (
+        table_template(settings_of("us-east-1", time_to_live=wanted))["Resources"]["Table"]
+        for wanted in (False, True)
+    )
+    assert "TimeToLiveSpecification" not in plain["Properties"]
+    specification = expiring["Properties"]["TimeToLiveSpecification"]
+    assert specification == {"AttributeName": "~expires", "Enabled": True}
 
 
 def test_every_other_region_has_an_alarm_on_its_lag() -> None:

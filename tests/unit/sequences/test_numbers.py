@@ -67,7 +67,7 @@ def test_an_item_gives_its_content_back() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["pk", "sk", "~token"])
+@pytest.mark.parametrize("name", ["pk", "sk", "~token", "~expires", "~anything"])
 def test_content_cannot_take_our_attributes(name: str) -> None:
     """Content that names an attribute of the sequence is refused before anything is sent."""
     with pytest.raises(InvalidInput, match=name):
