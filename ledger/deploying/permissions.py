@@ -2,11 +2,13 @@
 
 Three things narrow a role. **Actions**: only those that its code calls; a test records the calls
 and compares. **Regions**: compactor and importer write through the home region only, so elsewhere
-they hold no write at all. **Partition keys**: the lease, the markers of imports and the cursor of
-the compactor's search have partition keys of their own (`~lease`, `~import`, `~scan`), so no writer
-can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes nothing
-else. The net change shares its partition key with its entries, so IAM cannot tell the two apart:
-its version condition guards it.
+they hold no write at all; nor does whoever uses the other methods, which hold in one region only.
+**Partition keys**: the lease, the markers of imports and the cursor of the compactor's search have
+partition keys of their own (`~lease`, `~import`, `~scan`), and so have the other methods (all that
+begin with `~count`, `~sequence~`, `~version~`, `~lease~`), so no writer can touch them; and hints
+to the compactor (`~hint-0` to `~hint-3`), so that a reader writes nothing else. The net change
+shares its partition key with its entries, so IAM cannot tell the two apart: its version condition
+guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys).
@@ -18,7 +20,15 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.core.hints import HINT_PARTITIONS
-from ledger.core.keys import IMPORT_PARTITION, LEASE_PARTITION, SCAN_PARTITION
+from ledger.core.keys import (
+    COUNT_PREFIX,
+    IMPORT_PARTITION,
+    LEASE_PARTITION,
+    LEASE_PREFIX,
+    SCAN_PARTITION,
+    SEQUENCE_PREFIX,
+    VERSION_PREFIX,
+)
 from ledger.deploying.rendering import FORMAT_VERSION, ref, sub
 from ledger.deploying.table import home_first
 from ledger.settings import Settings
@@ -42,6 +52,7 @@ class Role(StrEnum):
     READER = "reader"
     COMPACTOR = "compactor"
     IMPORTER = "importer"
+    METHODS = "methods"
     ADMINISTRATOR = "administrator"
 
 
@@ -54,7 +65,10 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Some actions on the table: in which regions, and on which partition keys."""
+    """Some actions on the table: in which regions, and on which partition keys.
+
+    A `*` in a key stands for any text.
+    """
 
     name: str
     actions: tuple[str, ...]
@@ -63,7 +77,12 @@ class Grant:
     never_keys: tuple[str, ...] = ()
 
 
-_RESERVED = (LEASE_PARTITION, IMPORT_PARTITION, SCAN_PARTITION)
+_COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
+    f"{prefix}*" for prefix in (COUNT_PREFIX, SEQUENCE_PREFIX, VERSION_PREFIX, LEASE_PREFIX)
+)
+_METHODS = (_COUNTS, _NUMBERS, _VERSIONS, _LEASES)
+_RESERVED = (LEASE_PARTITION, IMPORT_PARTITION, SCAN_PARTITION, *_METHODS)
+_LEASING = ("GetItem", "PutItem", "UpdateItem", "ConditionCheckItem")
 
 _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.WRITER: (Grant("WriteEntries", ("PutItem", "BatchWriteItem"), never_keys=_RESERVED),),
@@ -88,9 +107,21 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             "WriteEntriesAndMarkers",
             ("PutItem",),
             Where.HOME,
-            never_keys=(LEASE_PARTITION, SCAN_PARTITION),
+            never_keys=(LEASE_PARTITION, SCAN_PARTITION, *_METHODS),
         ),
         Grant("ReadMarkers", ("GetItem", "Query"), Where.HOME, only_keys=(IMPORT_PARTITION,)),
+    ),
+    Role.METHODS: (
+        Grant("Count", ("GetItem", "PutItem", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)),
+        Grant(
+            "Number",
+            ("GetItem", "PutItem", "Query", "UpdateItem"),
+            Where.HOME,
+            only_keys=(_NUMBERS,),
+        ),
+        # The lock of a subject lies beside its versions, so no guard needs any other lease.
+        Grant("GuardVersions", _LEASING, Where.HOME, only_keys=(_VERSIONS,)),
+        Grant("HoldLeases", _LEASING, Where.HOME, only_keys=(_LEASES,)),
     ),
     Role.ADMINISTRATOR: (
         Grant(
@@ -210,7 +241,7 @@ def _statement(grant: Grant, resources: list[object]) -> dict[str, Any]:
         "Resource": resources,
     }
     if keys := grant.only_keys or grant.never_keys:
-        operator = "StringEquals" if grant.only_keys else "StringNotEquals"
+        operator = "StringLike" if grant.only_keys else "StringNotLike"
         statement["Condition"] = {
             f"ForAllValues:{operator}": {"dynamodb:LeadingKeys": list(keys)},
             "Null": {"dynamodb:LeadingKeys": "false"},

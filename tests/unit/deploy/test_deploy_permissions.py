@@ -4,8 +4,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import botocore.session
 import pytest
@@ -14,12 +15,15 @@ from compactor.job import Compactor
 from ledger import table
 from ledger.clock import SystemClock, system_random
 from ledger.core.entry import Item, Key
+from ledger.counters import METHODS
 from ledger.deploying import Role, policy
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
+from ledger.leases import Lease, LeaseTerms
 from ledger.ledger import Ledger
+from ledger.sequences import CounterSequence, SortKeySequence
 from ledger.settings import Settings
 from ledger.store.attempts import Attempts
 from ledger.store.dynamodb import DynamoStore
@@ -36,11 +40,13 @@ from ledger.store.port import (
     Page,
     Put,
     Rejected,
+    Store,
     Update,
     Write,
 )
 from ledger.store.retry import Backoff
 from ledger.store.sdk import SdkTransport
+from ledger.versions import ConditionGuard, Event, LockGuard
 
 HOME, OTHER = "us-east-1", "eu-west-1"
 SETTINGS = Settings(
@@ -74,6 +80,9 @@ ACTIONS: Mapping[type[Action], str] = {
     Check: "ConditionCheckItem",
 }
 """The permission that DynamoDB asks for each action, alone or in a transaction."""
+METHODS_OWN = ("~count~0~c", "~count-marker~c", "~sequence~s", "~version~v", "~lease~l")
+"""Partition keys of the other methods."""
+LEASE_TERMS = LeaseTerms(lease_seconds=5.0, heartbeat_seconds=2.0)
 ADDED_FOR_REPLICAS = {"CreateTableReplica"}
 """Asked of whoever adds a replica, beside the request itself."""
 
@@ -112,11 +121,16 @@ class Call:
         match operator:
             case "Null":
                 return bool(values == "true") == (not self.partitions)
-            case "ForAllValues:StringEquals":
-                return all(partition in values for partition in self.partitions)
-            case "ForAllValues:StringNotEquals":
-                return all(partition not in values for partition in self.partitions)
+            case "ForAllValues:StringLike":
+                return all(is_like(partition, values) for partition in self.partitions)
+            case "ForAllValues:StringNotLike":
+                return not any(is_like(partition, values) for partition in self.partitions)
         raise AssertionError(operator)
+
+
+def is_like(partition: str, patterns: Sequence[str]) -> bool:
+    """Tell whether a partition key is like one of IAM's patterns: `*` is any text, `?` a sign."""
+    return any(fnmatchcase(partition, pattern) for pattern in patterns)
 
 
 @dataclass(slots=True)
@@ -245,6 +259,39 @@ async def read_all(store: _RecordingStore) -> None:
         _ = [entry async for entry in ledger.history("customer1-balance")]
 
 
+async def use_all_methods(store: _RecordingStore) -> None:
+    """Count, number, guard and lead in every way that there is."""
+    own: Any = {"clock": SystemClock(), "randomness": system_random()}
+    for name, method in METHODS.items():
+        if name != "collection":
+            counter = method.make(cast("Store", store), name, **own)
+            await counter.add(1, token="t")
+            await counter.add(1, token="t")
+            await counter.value()
+    await CounterSequence(store, "orders", **own).next()
+    tickets = SortKeySequence(store, "tickets", **own)
+    await tickets.append({"title": {"S": "first"}})
+    await tickets.read(1)
+    await ConditionGuard(store, **own).handle(Event("customer-7", 1), [])
+    guard = LockGuard(store, owner="here", terms=LEASE_TERMS, **own)
+    await guard.handle(Event("customer-8", 1), handled)
+    lease = Lease(store, "nightly", owner="here", terms=LEASE_TERMS, **own)
+    async with lease.held():
+        await lease.heartbeat(data={"page": {"N": "1"}})
+        await lease.transact([Put({"pk": {"S": "~lease~nightly"}, "sk": {"S": "notes"}})])
+
+
+async def handled(_: Event, lease: Lease) -> list[Action]:
+    """Handle an event for as long as a heartbeat takes."""
+    await lease.heartbeat()
+    return []
+
+
+def is_entry_or_hint(call: Call) -> bool:
+    """Tell whether a call is of the ledger itself."""
+    return all(not is_like(each, ["~*"]) for each in call.partitions)
+
+
 async def test_the_writer_has_just_enough() -> None:
     """Every call of writing is allowed, in any region, and nothing beyond them is."""
     recorder = Recorder()
@@ -297,7 +344,7 @@ async def test_the_compactor_has_just_enough() -> None:
     assert_just_enough(Role.COMPACTOR, recorder.calls, [HOME, OTHER])
 
 
-@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan"])
+@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan", *METHODS_OWN])
 @pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem"])
 def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> None:
     """Neither alone nor beside an entry can a writer write the lease, a marker or a cursor."""
@@ -306,6 +353,42 @@ def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> 
     assert Call(action, OTHER, ("~3~customer1-balance",)).is_allowed(document)
     assert not Call(action, OTHER, (partition,)).is_allowed(document)
     assert not Call(action, OTHER, ("customer1-balance", partition)).is_allowed(document)
+
+
+async def test_users_of_the_other_methods_have_just_enough() -> None:
+    """Every call of counters, sequences, guards and leases is allowed, and nothing beyond them."""
+    recorder = Recorder()
+    await use_all_methods(recorder.store(HOME))
+    calls = [call for call in recorder.calls if not is_entry_or_hint(call)]
+    assert_just_enough(Role.METHODS, calls, [HOME])
+    assert granted(Role.METHODS, OTHER) == set()
+
+
+async def test_no_item_of_the_ledger_expires_but_markers() -> None:
+    """The attribute of the time to live is on markers, and on nothing that any part writes."""
+    recorder = Recorder()
+    await write_all(recorder.store(HOME))
+    await use_all_methods(recorder.store(HOME))
+    await Compactor(SETTINGS, stores={HOME: recorder.store(HOME)}).run_once()
+    expiring = {
+        partition
+        for partition, items in recorder.table.partitions.items()
+        if any("~expires" in item for item in items.values())
+    }
+    assert len(recorder.table.partitions) > 60
+    assert expiring
+    assert all(partition.startswith("~count-marker~") for partition in expiring)
+
+
+@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan", "customer1-balance"])
+def test_users_of_the_other_methods_touch_nothing_else(partition: str) -> None:
+    """Neither the compactor's lease nor an entry can be written, alone or beside their own."""
+    document = policy(SETTINGS, Role.METHODS)
+    for own in METHODS_OWN:
+        assert Call("PutItem", HOME, (own,)).is_allowed(document)
+        assert not Call("PutItem", HOME, (own, partition)).is_allowed(document)
+        assert not Call("PutItem", OTHER, (own,)).is_allowed(document)
+    assert not Call("PutItem", HOME, (partition,)).is_allowed(document)
 
 
 def test_a_request_that_names_no_key_passes_no_condition_on_keys() -> None:
