@@ -28,6 +28,7 @@ from ledger.local.engine import ApiError, Image, TableKey, invalid
 from ledger.local.items import SortRange, comparable
 
 EXPRESSION_BYTES_MAX = 4096
+_SETS = frozenset({"SS", "NS", "BS"})
 _PARSED_MAX = 512
 _WIDE_DIGITS = 400
 """Wide enough for any sum of two numbers of DynamoDB's range, so that arithmetic never rounds."""
@@ -125,6 +126,12 @@ def _moto_item(image: Image | None) -> Any:
     return item
 
 
+def _own(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an attribute value whose set, if it is one, can be changed: moto adds in place."""
+    ((kind, content),) = value.items()
+    return {kind: list(content)} if kind in _SETS else value
+
+
 def _plain(typed: Any) -> dict[str, Any]:
     """Return the attribute value that a DynamoType stands for."""
     match typed.type:
@@ -184,7 +191,7 @@ class Update:
         Raises:
             ApiError: ValidationException.
         """
-        item = _moto_item(image)
+        item = _moto_item({name: _own(value) for name, value in image.items()})
         names = dict(self._placeholders.names)
         definitions = [
             {"AttributeName": name, "AttributeType": kind}

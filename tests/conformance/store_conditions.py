@@ -9,6 +9,7 @@ from ledger.store.port import (
     AllOf,
     AnyOf,
     Applied,
+    Check,
     Compares,
     Condition,
     Contains,
@@ -130,6 +131,27 @@ class ConditionsSuite:
         assert isinstance(outcome, Applied)
         assert outcome.item is not None
         assert sorted(outcome.item["slots"][kind]) == ["1", "2", "3"]
+
+    @pytest.mark.parametrize("kind", ["SS", "NS"])
+    async def test_an_element_is_added_if_it_is_not_there(self, store: Store, kind: str) -> None:
+        """An element added on condition that the set has none such is added once."""
+        letter = kind[0]
+        for number in ("1", "2"):
+            absent = Not(Contains("slots", {letter: number}))
+            add = Update(KEY, add={"slots": {kind: [number]}}, condition=absent)
+            assert isinstance(await store.write(add), Applied)
+            assert isinstance(await store.write(add), Rejected)
+        found = await store.get(KEY)
+        assert found is not None
+        assert sorted(found["slots"][kind]) == ["1", "2"]
+
+    async def test_a_rejected_transaction_leaves_a_set_as_it_was(self, store: Store) -> None:
+        """If another action of its transaction is rejected, nothing is added to a set."""
+        await store.write(Update(KEY, add={"slots": {"SS": ["1"]}}))
+        add = Update(KEY, add={"slots": {"SS": ["2"]}})
+        never = Check((KEY[0], "another"), Not(Absent()))
+        assert isinstance(await store.transact([add, never]), Rejected)
+        assert await store.get(KEY) == item(slots={"SS": ["1"]})
 
     @pytest.mark.parametrize("kind", ["SS", "NS"])
     async def test_elements_are_taken_out_of_a_set(self, store: Store, kind: str) -> None:
