@@ -15,11 +15,12 @@ from compactor.plan import Observation, Plan, Rules
 from compactor.views import Observed
 from ledger import reading
 from ledger.clock import Clock
-from ledger.core import amounts, ids
-from ledger.core.entry import Entry, NetChange, net_item
+from ledger.core import amounts, ids, keys
+from ledger.core.entry import Entry, NetChange, entry_item, net_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
-from ledger.planning import Planned
+from ledger.planning import Change, Planned, replan
+from ledger.planning import plan as plan_change
 from ledger.reading import CollectionRead, Progress, read_net
 from ledger.settings import Settings
 from ledger.store.port import Absent, Action, Applied, Check, Delete, Put, Store, Unknown, Update
@@ -221,6 +222,22 @@ def no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
 def put_any_time(planned: Planned) -> Put:
     """Let a writer that was frozen sign its request whenever it wakes up."""
     return Put(planned.item, condition=Absent())
+
+
+def plan_by_today(change: Change, **facts: Any) -> Planned:
+    """Plan a change for the shard that an entry made now would lie in."""
+    return _in_todays_shard(plan_change(change, **facts), facts["settings"], facts["now"])
+
+
+def replan_by_today(entry: Entry, **facts: Any) -> Planned:
+    """Plan to write an entry again, in the shard that one made now would lie in."""
+    return _in_todays_shard(replan(entry, **facts), facts["settings"], facts["now"])
+
+
+def _in_todays_shard(planned: Planned, settings: Settings, now: datetime) -> Planned:
+    counter, id_ = planned.entry.counter, planned.entry.id
+    shard = keys.shard_of(ids.suffix_in(id_), settings.shards_at(counter, now))
+    return planned._replace(item=entry_item(planned.entry, shard=shard))
 
 
 def never(planned: Sequence[Planned]) -> datetime:

@@ -7,9 +7,12 @@ and often once a net change has come, and most changes are made shortly before o
 """
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from random import Random
+from typing import Any
 
 from ledger.settings import Settings
+from ledger.sim.clocks import START
 from ledger.sim.foci import FOCI, Focus, Kind
 from ledger.sim.process import Health
 from ledger.sim.store import Weather
@@ -18,6 +21,8 @@ from ledger.sim.world import Lag
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
 ANY_TIME_SHARE = 0.2
 CROWD_SHARE = 0.5
+GROWING_SHARE = 0.3
+"""Of worlds in which a counter's shards become more."""
 KEYS_MAX = (1, 4, 50_000, 50_000)
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
 
@@ -97,7 +102,8 @@ def draw(seed: int) -> Scene:
         focus=focus.name,
         regions=regions,
         settings=_settings(chance, sharing, stream(seed, "finding"), focus, regions).with_(
-            read_keys_max=stream(seed, "reading").choice(KEYS_MAX)
+            read_keys_max=stream(seed, "reading").choice(KEYS_MAX),
+            shards=_shards(stream(seed, "shards"), span),
         ),
         span=span,
         busy=busy,
@@ -146,7 +152,6 @@ def _settings(
             "scan_every": finding.choice((0.0, 0.0, 60.0, 1800.0)),
             "hint_every": finding.choice((1, 1, 3)),
         },
-        shards={"counter-2": chance.choice((1, 2))},
         writer={
             "linger": sharing.choice((0.002, 0.5)),
             "in_flight": sharing.choice((1, 8)),
@@ -154,6 +159,17 @@ def _settings(
         },
         combine=sharing.choice(COMBINED),
     )
+
+
+def _shards(chance: Random, span: float) -> dict[str, Any]:
+    """Return how many shards counters have: for some a number that grows while they are in use."""
+    shards: dict[str, Any] = {"counter-2": chance.choice((1, 2))}
+    if chance.random() < GROWING_SHARE:
+        since = START + timedelta(seconds=chance.uniform(0.1, 0.9) * span)
+        before = chance.choice((1, 1, 2))
+        after = before + chance.choice((1, 2))
+        shards["counter-0"] = [{"count": before}, {"count": after, "since": since}]
+    return shards
 
 
 def _weather(

@@ -174,6 +174,13 @@ _TWINS = (
         ((Planned, "put", property(broken.put_any_time)),),
     ),
     Twin(
+        "shards-of-today",
+        "an entry's shard goes by the time in its id (not by the time of writing)",
+        "a retry after the shards have grown puts its change into another shard: counted twice",
+        120,
+        ((writer, "plan", broken.plan_by_today), (writer, "replan", broken.replan_by_today)),
+    ),
+    Twin(
         "no-version",
         "a net is put in place of the version observed, no other",
         "two leaders fold on the same net, and one fold is lost",
