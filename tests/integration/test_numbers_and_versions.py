@@ -1,7 +1,9 @@
-"""Sequences and version guards over real requests, on each engine."""
+"""Sequences, version guards and leases over real requests, on each engine."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from support.clients import together
@@ -9,6 +11,9 @@ from support.engines import ENGINES, REGIONS, skip_without
 from support.guarding import ARRIVALS, Handling, event, record_put
 
 from ledger.clock import SystemClock, system_random
+from ledger.core.errors import LeaseLost
+from ledger.leases import Held, Lease, LeaseTerms, NotHeld
+from ledger.leases.state import record_item
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.metrics import Metrics
@@ -22,7 +27,7 @@ from ledger.sequences import (
 )
 from ledger.settings import Settings
 from ledger.store.dynamodb import open_store
-from ledger.store.port import Put, Store
+from ledger.store.port import Applied, Put, Store
 from ledger.versions import ConditionGuard, Handled, LockGuard, Skipped
 
 CLIENTS, EACH = 4, 5
@@ -109,6 +114,55 @@ async def test_the_worked_example_by_lock(store: Store) -> None:
     outcomes = [await guard.handle(event(version, "by lock"), handler) for version in ARRIVALS]
     assert outcomes == EXPECTED
     assert handler.versions == [1, 4, 5]
+
+
+def contender(store: Store, owner: str) -> Lease:
+    """Return one of several contenders for a lease."""
+    terms = LeaseTerms(lease_seconds=30.0, heartbeat_seconds=10.0, polls_per_heartbeat=200)
+    own: Any = {"clock": SystemClock(), "randomness": system_random()}
+    return Lease(store, "nightly", owner=owner, terms=terms, **own)
+
+
+async def test_contenders_for_a_lease_come_one_after_another(store: Store) -> None:
+    """Each holds it once, under an epoch of its own, and finds the data of the one before it."""
+    found: list[tuple[int, object]] = []
+
+    async def lead(owner: str) -> None:
+        lease = contender(store, owner)
+        async with lease.held() as held:
+            assert isinstance(held, Held)
+            found.append((held.epoch, held.data))
+            assert await lease.heartbeat(data={"by": {"S": owner}, "epoch": held_epoch(held)})
+            work = Put({"pk": {"S": "work"}, "sk": {"S": owner}})
+            assert isinstance(await lease.transact([work]), Applied)
+
+    await together([partial(lead, f"contender {number}") for number in range(CLIENTS)])
+    assert [epoch for epoch, _ in found] == list(range(1, CLIENTS + 1))
+    left = [data for _, data in found]
+    assert left[0] == {}
+    assert [data["epoch"] for data in left[1:] if isinstance(data, dict)] == [
+        {"N": str(epoch)} for epoch in range(1, CLIENTS)
+    ]
+
+
+def held_epoch(held: Held) -> dict[str, str]:
+    """Return the epoch as it is stored."""
+    return {"N": str(held.epoch)}
+
+
+async def test_the_engine_itself_refuses_an_old_epoch(store: Store) -> None:
+    """A holder that was overtaken has its transaction refused, and reads who has the lease."""
+    old, new = contender(store, "old"), contender(store, "new")
+    held = await old.acquire()
+    assert isinstance(held, Held)
+    record = await old.look()
+    assert record is not None
+    overtaken = replace(record, owner="new", epoch=held.epoch + 1, rvn="overtaken")
+    await store.write(Put(record_item(overtaken)))
+    with pytest.raises(LeaseLost, match="'new' has it"):
+        await old.transact([Put({"pk": {"S": "work"}, "sk": {"S": "late"}})])
+    assert await store.get(("work", "late")) is None
+    assert isinstance(await new.acquire(0), NotHeld)
 
 
 async def test_a_ledger_in_the_same_table_is_not_disturbed(
