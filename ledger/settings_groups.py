@@ -5,7 +5,7 @@ Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h",
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from ledger.pipeline.templates import path_of, template_of
 from ledger.settings_file import Broken, raise_broken
 
 ITEM_BYTES_MAX = 400 * 1024
@@ -38,6 +39,11 @@ READ_KEYS_MAX = 50_000
 """The default of `read_keys_max`: sort keys and amounts of about 10 MB."""
 SCAN_SEGMENTS_MAX = 1_000
 """The most segments of the compactor's scan: each is a request in flight and a cursor to keep."""
+
+TEMPLATES_MAX = 20
+"""The most categories of one record: twice as many changes stand in one map item."""
+BATCH_RECORDS_MAX = 10_000
+"""The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
 
 LINGER_SECONDS_MAX = 1.0
 """A change that waits longer for company than for DynamoDB itself gains nothing by it."""
@@ -182,6 +188,59 @@ def _compactor_relations(compactor: CompactorSettings) -> Iterator[Broken]:
             f"compactor.fold_min ({compactor.fold_min}) must not exceed compactor.fold_max "
             f"({compactor.fold_max}): a fold would never be large enough to begin",
         )
+
+
+def _as_path(text: str) -> str:
+    return _accepted(path_of, text)
+
+
+def _as_template(text: str) -> str:
+    return _accepted(template_of, text)
+
+
+def _accepted(read: Callable[[str], object], text: str) -> str:
+    try:
+        read(text)
+    except ValueError as error:
+        raise rule(str(error)) from None
+    return text
+
+
+FieldPath = Annotated[str, AfterValidator(_as_path)]
+
+
+class PipelineFields(_Group):
+    """Where a record has what the pipeline needs: names joined by dots."""
+
+    id: FieldPath = "TradeID"
+    version: FieldPath = "Version"
+    value: FieldPath = "Value"
+
+
+class PipelineHome(_Group):
+    """Which region keeps a trade's state: the first pattern that its `field` matches.
+
+    Without patterns it is the home region. The field is the trade's id unless another is named; it
+    must be the same in every version of a trade, or the trade would count once in each region.
+    """
+
+    field: FieldPath | None = None
+    regions: dict[Annotated[str, Field(min_length=1)], str] = {}
+
+
+class PipelineSettings(_Group):
+    """How records become changes of counters; see `ledger/pipeline/README.md`."""
+
+    fields: PipelineFields = PipelineFields()
+    categories: Annotated[
+        tuple[Annotated[str, AfterValidator(_as_template)], ...], Field(max_length=TEMPLATES_MAX)
+    ] = ()
+    home: PipelineHome = PipelineHome()
+    batch_max: Annotated[Count, Field(le=BATCH_RECORDS_MAX)] = 500
+    in_flight: Count = 32
+    cache_max: Count = 50_000
+    reduce_every: Seconds = 0.25
+    record_bytes_max: Count = 65_536
 
 
 class ShardStep(_Group):

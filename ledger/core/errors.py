@@ -15,6 +15,7 @@
     ├── ReadTooSlow                 no read finished within `read_max`
     ├── SettingsError               regions.yaml, or a variable, breaks a rule
     ├── LeaseLost                   another owner holds, or may hold, the lease
+    ├── LaneOvertaken               another worker goes on with this lane of a pipeline
     ├── ImportRefused               the file has bad rows, or was imported another way
     ├── LocalTableError             the local global table cannot do what was asked
     └── StoreError                  DynamoDB did not do what was asked
@@ -112,6 +113,10 @@ class SettingsError(LedgerError):
 
 class LeaseLost(LedgerError):
     """The lease is held, or may be held, by another owner."""
+
+
+class LaneOvertaken(LedgerError):
+    """Another worker moved the lane's committed position: nothing of the batch was committed."""
 
 
 class ImportRefused(LedgerError):
