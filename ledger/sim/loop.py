@@ -104,6 +104,15 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._ready.append(call)
         return call
 
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Call back soon; there are no other threads, but Ctrl-C wakes a loop this way."""
+        return self.call_soon(callback, *args, context=context)
+
     def call_later(
         self,
         delay: float,

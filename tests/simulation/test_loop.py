@@ -1,6 +1,7 @@
 """Tests of the event loop on virtual time."""
 
 import asyncio
+import signal
 import time
 
 import anyio
@@ -77,3 +78,19 @@ def test_sets_of_tasks_have_one_order() -> None:
     first = run(main)
     assert first == run(main)
     assert first == sorted(set(first))
+
+
+def test_ctrl_c_ends_a_run() -> None:
+    """An interrupt unwinds what runs and is raised as such, as on any other loop."""
+    unwound = []
+
+    async def main() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            await anyio.sleep(1)
+        finally:
+            unwound.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(main)
+    assert unwound == [True]
