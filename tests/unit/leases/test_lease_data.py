@@ -1,10 +1,10 @@
 """Data stored with a lease: written by holders, read by others, left to the next holder."""
 
 import pytest
-from support.faulty import Fault
+from support.faulty import Fault, FaultyStore
 from support.leases import KEY, World
 
-from ledger.core.entry import ITEM_BYTES_MAX, Item
+from ledger.core.entry import ITEM_BYTES_MAX, Item, Key
 from ledger.core.errors import InvalidInput
 from ledger.leases.state import Held, NotHeld, record_of
 from ledger.store.port import Applied
@@ -94,9 +94,20 @@ async def test_an_ambiguous_heartbeat_tells_whether_its_data_is_there(
 
 async def test_an_ambiguous_heartbeat_is_known_by_its_number_not_its_data(world: World) -> None:
     """DynamoDB writes 1.0 as 1: the answer to "is it there?" does not depend on such forms."""
-    one = world.contender("one")
+
+    class Trimming(FaultyStore):
+        """A store that gives numbers back as DynamoDB does."""
+
+        async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+            """Read one item."""
+            item = await super().get(key, consistent=consistent)
+            trimmed = {"data": {"M": {"share": {"N": "1"}}}}
+            return item if item is None or "data" not in item else {**item, **trimmed}
+
+    store = Trimming("eu-west-1", world.table)
+    one = world.contender("one", store=store)
     await one.acquire(0)
-    world.store.plan("applied, no answer")
+    store.plan("applied, no answer")
     assert await one.heartbeat(data={"share": {"N": "1.0"}})
 
 
