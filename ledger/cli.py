@@ -16,6 +16,7 @@ from rich.table import Table
 from ledger.bench.commands import bench
 from ledger.chaos.commands import chaos
 from ledger.command_line import Config, run
+from ledger.comparing.commands import compare
 from ledger.core import amounts
 from ledger.core.entry import Entry
 from ledger.core.errors import InvalidEntry, OutcomeUnknown
@@ -42,6 +43,7 @@ app.command("import")(import_file)
 app.command("demo")(demo)
 app.command("bench")(bench)
 app.command("chaos")(chaos)
+app.command("compare")(compare)
 
 Region = Annotated[
     str | None, typer.Option(help="Region to talk to; else the home region.", show_default=False)

@@ -1,0 +1,115 @@
+"""`ledger compare` on the local global table, in small, and the command as a user runs it."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from support.engines import ENGINES, skip_without
+from typer.testing import CliRunner, Result
+
+from ledger.cli import app
+from ledger.comparing.apart import sell, sell_apart, write_apart
+from ledger.comparing.counting import count
+from ledger.comparing.ground import Ground, open_local
+from ledger.comparing.report import Options, from_json
+from ledger.core.errors import InvalidInput
+from ledger.counters import METHODS
+
+SMALL = Options(changes=24, writers=4, lost=0.3, conflicts=0.05)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+async def ground(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
+    """Run a local global table of two regions, which are cut off and healed by the tests."""
+    skip_without(request.param)
+    async with open_local(Options(engine=request.param, conflicts=SMALL.conflicts)) as opened:
+        yield opened
+
+
+async def test_a_blindly_repeated_add_counts_too_often(ground: Ground) -> None:
+    """With lost answers `ADD`, repeated, over-counts and nobody is told; not repeated, it misses.
+
+    Which writes get no answer is the seed's, so that the counts are the same in every run.
+    """
+    again, once = [await count(ground, method, SMALL) for method in ("atomic", "atomic-once")]
+    assert again.untold == again.error > 0
+    assert once.error < 0 == once.untold
+
+
+@pytest.mark.parametrize("method", ["marker", "collection", "slots"])
+async def test_what_knows_repeats_counts_each_once(ground: Ground, method: str) -> None:
+    """With the same lost answers and conflicts these keep the true value."""
+    found = await count(ground, method, SMALL)
+    assert found.untold == 0
+    assert found.requests > found.changes
+
+
+@pytest.mark.parametrize("method", ["atomic", "optimistic", "slots"])
+async def test_two_regions_lose_updates_of_single_items(ground: Ground, method: str) -> None:
+    """Written in two regions that are cut off, an item keeps the changes of one, in both."""
+    found = await write_apart(ground, method, SMALL)
+    assert found.applied == 24
+    assert set(found.values.values()) == {12}
+    assert len(found.values) == 2
+
+
+async def test_two_regions_lose_nothing_of_the_collection(ground: Ground) -> None:
+    """The ledger keeps every change of both regions."""
+    found = await write_apart(ground, "collection", SMALL)
+    assert (found.applied, found.lost, found.agree) == (24, 0, True)
+
+
+async def test_a_stock_is_oversold_by_two_regions_only(ground: Ground) -> None:
+    """One region never sells more than there is; two that are cut off sell all of it twice."""
+    one, two = await sell(ground, "marker", SMALL), await sell_apart(ground, "marker", SMALL)
+    assert one.oversold == 0
+    assert one.sold + one.unknown >= one.stock
+    assert two.sold == 2 * two.stock
+
+
+def run(*options: str) -> Result:
+    """Run the command as a user would."""
+    return CliRunner().invoke(app, ["compare", *options], env={"COLUMNS": "140"})
+
+
+def test_the_command_writes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables, advice, CSV and JSON are there, no promise is broken, and the status is 0."""
+    monkeypatch.setattr("ledger.comparing.session.WRITERS_QUICK", (1, 4))
+    csv, written = tmp_path / "all.csv", tmp_path / "all.json"
+    ran = run("--engine", "model", "--quick", "--csv", str(csv), "--json", str(written))
+    assert ran.exit_code == 0, ran.output
+    assert "More than one region writes: collection." in " ".join(ran.stdout.split())
+    assert "BROKEN" not in ran.stdout
+    report = from_json(written.read_bytes())
+    assert [one.method for one in report.figures] == list(METHODS)
+    assert all(line in json.loads(written.read_text())["advice"] for line in report.advice)
+    assert len(csv.read_text().splitlines()) == len(METHODS) + 1
+
+
+def test_a_broken_promise_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative twin: a method that is not what it says is told, and the status is 1."""
+    monkeypatch.setattr("ledger.comparing.session.WRITERS_QUICK", (1,))
+    monkeypatch.setitem(METHODS, "marker", METHODS["atomic"])
+    ran = run("--engine", "model", "--quick", "--lost", "0.3")
+    assert ran.exit_code == 1
+    assert "broken: marker: unknown: exact" in ran.stdout
+    assert "broken: marker: tokens: for a week (marker)" in ran.stdout
+
+
+def test_a_file_that_cannot_be_written_is_told_before(tmp_path: Path) -> None:
+    """A folder that is not there is an error at once, not after all is done."""
+    ran = run("--csv", str(tmp_path / "nowhere" / "all.csv"))
+    assert isinstance(ran.exception, InvalidInput)
+    assert "there is no folder" in str(ran.exception)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_of_it_on_the_local_table(engine: str, tmp_path: Path) -> None:
+    """As a new user runs it every promise of every method is seen in a figure."""
+    skip_without(engine)
+    written = tmp_path / "all.json"
+    ran = run("--engine", engine, "--json", str(written))
+    assert ran.exit_code == 0, ran.output
+    assert "(not seen)" not in ran.stdout

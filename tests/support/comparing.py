@@ -1,0 +1,83 @@
+"""Figures of methods as they should come out, for tests of what is said about them."""
+
+from dataclasses import replace
+from typing import Any
+
+from ledger.comparing.promises import PROMISES
+from ledger.comparing.report import (
+    MOMENTS,
+    Alone,
+    Apart,
+    Counted,
+    Figures,
+    Options,
+    Point,
+    Repeat,
+    Report,
+    Sold,
+)
+from ledger.counters import METHODS
+
+CHANGES, STOCK = 200, 25
+HERE, THERE = "us-east-1", "eu-west-1"
+ERRORS = {"too often": 7, "too seldom": -7, "told": -3, "exact": 0}
+
+
+def counted(**overrides: Any) -> Counted:
+    """Return 200 changes that went well, but for the overrides."""
+    values: dict[str, Any] = {
+        "changes": CHANGES,
+        "applied": CHANGES,
+        "unknown": 0,
+        "rejected": 0,
+        "refused": 0,
+        "value": CHANGES,
+        "requests": CHANGES,
+        "write_units": 200.0,
+        "read_units": 0.0,
+        "p50_milliseconds": 5.0,
+        "p99_milliseconds": 50.0,
+    }
+    return Counted(**{**values, **overrides})
+
+
+def figures(method: str) -> Figures:
+    """Return figures that show every promise of a method."""
+    promise, promised = PROMISES[method], METHODS[method].guarantees
+    error = ERRORS[promise.losses]
+    untold = max(0, error)
+    kept = CHANGES if promise.keeps_regions else CHANGES // 2
+    sold = STOCK if METHODS[method].has_thresholds else 2 * STOCK
+    return Figures(
+        method,
+        Alone(promised.write_units, promised.read_units),
+        counted(
+            value=CHANGES + error,
+            applied=CHANGES - max(0, -error),
+            unknown=max(0, -error),
+            requests=CHANGES + untold,
+            write_units=CHANGES * promised.write_units,
+        ),
+        {moment: Repeat(*promise.repeated(moment)) for moment in MOMENTS},
+        Apart(CHANGES, {HERE: kept, THERE: kept}),
+        Sold(STOCK, 2 * STOCK, sold, 0),
+        Sold(STOCK, 4 * STOCK, 2 * sold, 0),
+    )
+
+
+def report(*, lost: float = 0.1, **changed: Figures) -> Report:
+    """Return a report of every method; `changed` replaces some, "_" standing for "-"."""
+    others = {name.replace("_", "-"): one for name, one in changed.items()}
+    every = tuple(others.get(method, figures(method)) for method in METHODS)
+    curves = {
+        "atomic": (Point(1, 190.0, 0.0), Point(64, 1000.0, 0.4)),
+        "optimistic": (Point(1, 98.0, 0.0), Point(32, 95.0, 0.6, 0.2), Point(64, 90.0, 0.8, 0.3)),
+        "atomic-sharded": (Point(1, 180.0, 0.0), Point(64, 7900.0, 0.1)),
+    }
+    return Report(Options(lost=lost), every, curves)
+
+
+def recounted(method: str, **overrides: Any) -> Figures:
+    """Return a method's figures with other counts."""
+    one = figures(method)
+    return replace(one, counted=replace(one.counted, **overrides))
