@@ -1,0 +1,100 @@
+"""What the pipeline counts and measures for Prometheus; names begin with `ledger_pipeline_`."""
+
+import threading
+import weakref
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+_LABELS = ("region", "stage")
+
+_shared: "weakref.WeakKeyDictionary[CollectorRegistry, PipelineMetrics]" = (
+    weakref.WeakKeyDictionary()
+)
+_shared_lock = threading.Lock()
+
+
+class PipelineMetrics:
+    """The pipeline's metrics in one registry: its own private one if none is given.
+
+    `stage` is state, map or reduce. What comes in and goes out are records and changed trades in
+    state, changed trades and map items in map, map items and ledger entries in reduce.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        # Not kept as an attribute: `of` holds registries weakly.
+        registry = CollectorRegistry() if registry is None else registry
+        self.taken = Counter(
+            "ledger_pipeline_in_total", "What came into a stage.", _LABELS, registry=registry
+        )
+        self.given = Counter(
+            "ledger_pipeline_out_total", "What a stage made of it.", _LABELS, registry=registry
+        )
+        self.left_out = Counter(
+            "ledger_pipeline_left_out_total",
+            "What changed nothing: doubled, outdated, or dead (kept as a dead letter).",
+            (*_LABELS, "reason"),
+            registry=registry,
+        )
+        self.retried = Counter(
+            "ledger_pipeline_retried_total",
+            "Requests made again, after a failure or because another was faster.",
+            _LABELS,
+            registry=registry,
+        )
+        self.restarts = Counter(
+            "ledger_pipeline_restarts_total",
+            "Times that a lane was begun again at its committed position, by cause.",
+            ("region", "lane", "cause"),
+            registry=registry,
+        )
+        self.batch = Histogram(
+            "ledger_pipeline_batch_size",
+            "What one batch of a stage held.",
+            _LABELS,
+            buckets=BATCH_BUCKETS,
+            registry=registry,
+        )
+        self.lag = Gauge(
+            "ledger_pipeline_lag_seconds",
+            "Age of the newest record that the totals show, when it was added, in seconds.",
+            ("region", "lane"),
+            registry=registry,
+        )
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry | None) -> "PipelineMetrics":
+        """Give the one instance of a registry; a new one with its own registry for None."""
+        if registry is None:
+            return cls()
+        with _shared_lock:
+            if registry not in _shared:
+                _shared[registry] = cls(registry)
+            return _shared[registry]
+
+
+class StageMetrics:
+    """The metrics of one stage in one region."""
+
+    def __init__(self, metrics: PipelineMetrics, region: str, stage: str) -> None:
+        self._labels = region, stage
+        self._metrics = metrics
+        self._taken = metrics.taken.labels(*self._labels)
+        self._given = metrics.given.labels(*self._labels)
+        self._retried = metrics.retried.labels(*self._labels)
+        self._batch = metrics.batch.labels(*self._labels)
+
+    def batch(self, *, taken: int, given: int) -> None:
+        """Note a batch that is through."""
+        self._taken.inc(taken)
+        self._given.inc(given)
+        self._batch.observe(taken)
+
+    def leave_out(self, reason: str, count: int = 1) -> None:
+        """Note what changed nothing."""
+        if count:
+            self._metrics.left_out.labels(*self._labels, reason).inc(count)
+
+    def retry(self) -> None:
+        """Note a request made again."""
+        self._retried.inc()

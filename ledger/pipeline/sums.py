@@ -1,0 +1,84 @@
+"""Changes per category: what one version of a trade changes, what a batch does, and its hash: pure.
+
+All sums are exact in any order. A category whose changes cancel out is left out.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from zlib import crc32
+
+import orjson
+
+from ledger.core import amounts
+
+PART_CATEGORIES_MAX = 64
+"""Of one map item, so that many of them with the same categories fit in one reduce transaction."""
+PARTS_MAX = 64
+"""Map items of one batch: with the lane's item, well under the 100 actions of a transaction."""
+_HASH_BITS = 32
+
+Changes = Mapping[str, Decimal]
+NO_CHANGES: Changes = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a version of a trade adds: its value, in each of its categories."""
+
+    value: Decimal
+    categories: tuple[str, ...]
+
+
+def difference(before: Image | None, after: Image) -> Changes:
+    """Return what it takes to bring the totals from one version of a trade to another."""
+    if before is None:
+        return dict.fromkeys(after.categories, after.value) if after.value else NO_CHANGES
+    taken = before.value.copy_negate()
+    if before.categories == after.categories:
+        change = amounts.total_wide((after.value, taken))
+        return dict.fromkeys(after.categories, change) if change else NO_CHANGES
+    return total(
+        (dict.fromkeys(before.categories, taken), dict.fromkeys(after.categories, after.value))
+    )
+
+
+def total(changes: Iterable[Changes]) -> dict[str, Decimal]:
+    """Add changes up, category by category in order of their ids, zeroes left out.
+
+    Raises:
+        AmountOverflow: a sum does not fit in 38 digits.
+    """
+    found: dict[str, list[Decimal]] = {}
+    for one in changes:
+        for category, change in one.items():
+            found.setdefault(category, []).append(change)
+    sums = ((category, amounts.total(found[category])) for category in sorted(found))
+    return {category: change for category, change in sums if change}
+
+
+def digest(lane: str, after: str, upto: str, changes: Changes) -> str:
+    """Return the SHA-256, in hex, of what a batch of a lane changes: changes in their order."""
+    told = [[category, amounts.to_text(change)] for category, change in changes.items()]
+    return hashlib.sha256(orjson.dumps([lane, after, upto, told])).hexdigest()
+
+
+def divided(changes: Changes) -> Sequence[Changes] | None:
+    """Divide changes into parts of up to `PART_CATEGORIES_MAX`; None if that takes too many.
+
+    By the highest bits of each category's hash, as many as it takes. So the parts of different
+    batches hold the same categories, or one holds all those of another, and add up to few entries.
+    """
+    for bits in range(PARTS_MAX.bit_length()):
+        parts: dict[int, dict[str, Decimal]] = {}
+        for category, change in changes.items():
+            parts.setdefault(place_of(category) >> (_HASH_BITS - bits), {})[category] = change
+        if all(len(part) <= PART_CATEGORIES_MAX for part in parts.values()):
+            return [parts[place] for place in sorted(parts)]
+    return None
+
+
+def place_of(category: str) -> int:
+    """Return a category's place among all, the same everywhere: 32 bits."""
+    return crc32(category.encode())

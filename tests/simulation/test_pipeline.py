@@ -1,0 +1,54 @@
+"""The pipeline in the deterministic world: crashes, zombies, lost answers, lanes, regions."""
+
+from functools import partial
+
+import pytest
+from support.pipeline_twins import TWINS
+from support.pipelines import PipelineWorld
+
+from ledger.sim import loop
+
+SEEDS = range(180)
+MERGED_SEEDS = range(1000, 1070)
+MANY_SEEDS = range(10_000, 13_000)
+TWIN_SEEDS = range(60)
+"""The rarest twin needs some 20 of them."""
+
+
+async def live(seed: int, *, compacts: bool = False) -> PipelineWorld:
+    """Let a world live to its end."""
+    world = PipelineWorld(seed, compacts=compacts)
+    await world.run()
+    return world
+
+
+def verdict(seed: int, *, compacts: bool = False) -> list[str]:
+    """Return what is wrong in the end of a world."""
+    return loop.run(partial(live, seed, compacts=compacts)).verdict()
+
+
+def test_every_world_ends_with_the_truth_in_every_region() -> None:
+    """Whatever crashes, stalls, is lost, repeated or cut anew: newest versions count, each once."""
+    assert {seed: found for seed in SEEDS if (found := verdict(seed))} == {}
+
+
+def test_merging_meanwhile_changes_nothing() -> None:
+    """The compactor folds the pipeline's entries as any others, and ends with the same totals."""
+    worlds = {seed: loop.run(partial(live, seed, compacts=True)) for seed in MERGED_SEEDS}
+    assert {seed: found for seed, one in worlds.items() if (found := one.verdict())} == {}
+    assert sum(one.folds for one in worlds.values()) > len(worlds) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compacts", [False, True])
+def test_every_world_ends_with_the_truth_at_length(*, compacts: bool) -> None:
+    """The same over thousands of seeds."""
+    found = {seed: verdict(seed, compacts=compacts) for seed in MANY_SEEDS}
+    assert {seed: wrong for seed, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("rule", TWINS)
+def test_negative_twin(rule: str) -> None:
+    """With a rule broken some world ends wrong."""
+    with TWINS[rule]():
+        assert any(verdict(seed) for seed in TWIN_SEEDS)

@@ -1,0 +1,48 @@
+"""One lane's worker over tables in memory, for tests of single steps."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from support.ledgers import HOME, InstantClock, seeded
+from support.pipelines import pipeline_settings
+
+from ledger.metrics import Metrics
+from ledger.pipeline.dead_letters import DeadLetterList, DeadLetters
+from ledger.pipeline.metrics import PipelineMetrics
+from ledger.pipeline.records import Delivery
+from ledger.pipeline.sources import ListSource, Source
+from ledger.pipeline.worker import OnCounted, Pipeline
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+
+
+def lane_worker(
+    records: Sequence[Delivery] | Source,
+    stores: Mapping[str, Store] | Store | None = None,
+    *,
+    lane: str = "lane",
+    region: str = HOME,
+    letters: DeadLetters | None = None,
+    metrics: PipelineMetrics | None = None,
+    ledger_metrics: Metrics | None = None,
+    clock: InstantClock | None = None,
+    seed: int = 7,
+    on_counted: OnCounted | None = None,
+    **pipeline: Any,
+) -> Pipeline:
+    """Return a worker of a lane, on a clock whose sleeps are over at once."""
+    if not isinstance(stores, Mapping):
+        stores = {region: stores or MemoryStore(region)}
+    return Pipeline(
+        lane,
+        ListSource(records) if isinstance(records, Sequence) else records,
+        region=region,
+        stores=stores,
+        settings=pipeline_settings(**pipeline),
+        dead_letters=letters or DeadLetterList(),
+        clock=clock or InstantClock(),
+        randomness=seeded(seed),
+        metrics=metrics,
+        ledger_metrics=ledger_metrics,
+        on_counted=on_counted or (lambda _records: None),
+    )

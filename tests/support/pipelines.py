@@ -1,0 +1,295 @@
+"""Records for the pipeline, the truth about them computed apart, lanes in the simulated world."""
+
+import json
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from random import Random
+from typing import Any
+
+import anyio
+from support.clients import CALM, STORMY, Clients, together
+from support.ledgers import AWAY, HOME, make_settings
+
+from compactor.job import Compactor
+from ledger.core import keys
+from ledger.core.errors import LedgerError
+from ledger.core.fold import collect
+from ledger.metrics import Metrics
+from ledger.pipeline.dead_letters import DeadLetterList
+from ledger.pipeline.items import MAP_PREFIX, PIPELINE_PREFIX
+from ledger.pipeline.metrics import PipelineMetrics
+from ledger.pipeline.records import Delivery
+from ledger.pipeline.worker import Pipeline
+from ledger.settings import Settings
+from ledger.sim.process import NEVER_ILL, Health, Process
+from ledger.sim.scene import stream
+from ledger.sim.staff import REGISTRY
+from ledger.sim.store import SimStore, Weather
+from ledger.store.memory import Table
+
+CATEGORIES = ("risk/{Hierarchy.RiskType}", "desk/{Hierarchy.Region}/{Hierarchy.Desk}")
+BOTH_HOMES = {"field": "TradeID", "regions": {"E*": AWAY, "*": HOME}}
+POISON = b'{"TradeID": "T1", "Version": 7.5, "Value": 1}'
+POSITION_DIGITS = 6
+ROUGH = Weather(
+    slow=0.2,
+    lost=0.05,
+    never_arrived=0.05,
+    late=0.05,
+    throttled=0.1,
+    unreachable=0.05,
+    late_transactions=0.1,
+    request_life_seconds=60.0,
+)
+ZOMBIE = Health(steps_per_strike=150, crash_share=0.0, stall_seconds_max=(3.0, 30.0, 120.0))
+SETTLED_SECONDS = 130.0
+"""By then everything late has landed, and everything has replicated."""
+
+COMPACTIONS = 4
+
+METRICS, LEDGER_METRICS = PipelineMetrics(), Metrics()
+"""Of nobody: to make them takes as long as a hundred steps of a world."""
+
+
+def message(
+    trade: str, version: int, value: str | int, risk: str = "Delta", desk: str = "A"
+) -> bytes:
+    """Return a record as a producer sends it."""
+    hierarchy = {"RiskType": risk, "Region": "EMEA", "Desk": desk}
+    told = {"TradeID": trade, "Version": version, "Value": value, "Hierarchy": hierarchy}
+    return json.dumps(told).encode()
+
+
+def deliveries(raws: Iterable[bytes]) -> list[Delivery]:
+    """Return records at the positions 1, 2, 3 and so on."""
+    return [Delivery(position(number), raw) for number, raw in enumerate(raws, 1)]
+
+
+def position(number: int) -> str:
+    """Return a position as these lanes have them."""
+    return f"{number:0{POSITION_DIGITS}d}"
+
+
+def truth(raws: Iterable[bytes]) -> dict[str, Decimal]:
+    """Return the totals that the newest version of each trade makes, without code of ours."""
+    newest: dict[str, dict[str, Any]] = {}
+    for raw in raws:
+        told = json.loads(raw)
+        if (
+            raw != POISON
+            and told["Version"] > newest.get(told["TradeID"], {"Version": -1})["Version"]
+        ):
+            newest[told["TradeID"]] = told
+    sums: dict[str, Decimal] = {}
+    for told in newest.values():
+        place = told["Hierarchy"]
+        for name in (f"risk/{place['RiskType']}", f"desk/{place['Region']}/{place['Desk']}"):
+            sums[name] = sums.get(name, Decimal(0)) + Decimal(str(told["Value"]))
+    return {name: value for name, value in sums.items() if value}
+
+
+def shown(table: Table) -> dict[str, Decimal]:
+    """Return the totals that one region's table shows, zeroes left out."""
+    counters = [name for name in table.partitions if keys.counter_of(name) is not None]
+    totals = {name: collect(table.partitions[name].values()).total() for name in counters}
+    return {name: total for name, total in totals.items() if total}
+
+
+def map_items(table: Table) -> list[str]:
+    """Return the sort keys of the map items that nobody has reduced."""
+    return [
+        key
+        for name, items in table.partitions.items()
+        if name.startswith(PIPELINE_PREFIX)
+        for key in items
+        if key.startswith(MAP_PREFIX)
+    ]
+
+
+def pipeline_settings(**overrides: Any) -> Settings:
+    """Return settings of two regions with these categories; further ones are the pipeline's."""
+    return make_settings(
+        pipeline={"categories": CATEGORIES, "reduce_every": 0, **overrides},
+        compactor={"hint_every": 0, "scan_every": 0, "fold_min": 2, "clean_min": 1},
+        retry_horizon=20,
+        request_life=60,
+        clock_skew=0,
+        settle=81,
+        patience=10,
+        read_max=1,
+        hold=2,
+    )
+
+
+@dataclass
+class SlowSource:
+    """Records that come in pieces of any size, with pauses: cut anew at every reading."""
+
+    records: Sequence[Delivery]
+    draw: Random
+    pause_seconds: float = 0.0
+
+    async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
+        """Yield what comes after a position."""
+        left = [one for one in self.records if one.position > after]
+        while left:
+            count = self.draw.randint(1, most)
+            await anyio.sleep(self.draw.random() * self.pause_seconds)
+            yield left[:count]
+            left = left[count:]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane of a world: where it runs, and what comes through it."""
+
+    name: str
+    region: str
+    records: Sequence[Delivery]
+
+
+class PipelineWorld:
+    """Two regions, lanes in both, workers that crash, stall and come twice, and what is left of it.
+
+    Every version of a trade comes at least once, through any lane, some several times; so do
+    records that cannot be taken.
+    """
+
+    def __init__(
+        self, seed: int, *, weather: Weather | None = None, compacts: bool = False
+    ) -> None:
+        self.seed = seed
+        self.compacts = compacts
+        self.draw = stream(seed, "pipeline")
+        self.weather = weather or self.draw.choice((STORMY, ROUGH))
+        self.clients = Clients(seed, self.weather)
+        self.world = self.clients.world
+        self.letters = DeadLetterList()
+        self.messages = _messages(self.draw, self.draw.choice((1, 3, 6)))
+        self.lanes = self._lanes()
+        self.pause_seconds = self.draw.choice((0.0, 0.0, 1.0, 10.0))
+        self.folds = 0
+        self._workers = 0
+
+    def _lanes(self) -> list[Lane]:
+        """Deal the messages out to two or three lanes, doubled and in disorder."""
+        regions = [HOME, self.draw.choice((HOME, AWAY)), AWAY][: self.draw.choice((1, 2, 3))]
+        dealt: list[list[bytes]] = [[POISON] for _ in regions]
+        for one in self.messages:
+            for _ in range(self.draw.choice((1, 1, 2, 3))):
+                self.draw.choice(dealt).append(one)
+        for raws in dealt:
+            self.draw.shuffle(raws)
+        return [
+            Lane(f"lane-{number}", region, deliveries(raws))
+            for number, (region, raws) in enumerate(zip(regions, dealt, strict=True))
+        ]
+
+    async def run(self) -> None:
+        """Let workers of each lane be ill for a while, then others finish, and all come to rest."""
+        compacting = [self._compact] if self.compacts else []
+        await together([*compacting, *(partial(self._work, lane) for lane in self.lanes)])
+        self.world.calm()
+        await together([self.worker(lane, NEVER_ILL).run for lane in self.lanes])
+        await anyio.sleep(SETTLED_SECONDS)
+        self.world.end()
+
+    def worker(self, lane: Lane, health: Health, *, batch_max: int | None = None) -> Pipeline:
+        """Return a new worker of a lane, a process of its own that remembers nothing."""
+        self._workers += 1
+        process = self._process(f"worker {self._workers}", health)
+        draw = stream(self.seed, f"source {self._workers}")
+        return Pipeline(
+            lane.name,
+            SlowSource(lane.records, draw, self.pause_seconds),
+            region=lane.region,
+            stores={name: SimStore(process, name, self.weather) for name in (HOME, AWAY)},
+            settings=pipeline_settings(
+                batch_max=batch_max or self.draw.choice((1, 3, 10)),
+                in_flight=self.draw.choice((1, 4)),
+                cache_max=self.draw.choice((1, 100)),
+                home=BOTH_HOMES,
+            ),
+            dead_letters=self.letters,
+            clock=process.clock,
+            randomness=stream(self.seed, f"draws {self._workers}"),
+            metrics=METRICS,
+            ledger_metrics=LEDGER_METRICS,
+        )
+
+    def _process(self, name: str, health: Health) -> Process:
+        return Process(
+            name,
+            world=self.world,
+            randomness=stream(self.seed, name),
+            health=health,
+            skew_seconds=0,
+            span=1,
+        )
+
+    async def _work(self, lane: Lane) -> None:
+        """Begin workers of a lane, some of them beside each other, and end each at any moment."""
+        for _ in range(self.draw.choice((1, 2, 3))):
+            crew = [
+                partial(self._live, lane, self.draw.uniform(0.1, 30.0))
+                for _ in range(self.draw.choice((1, 1, 2)))
+            ]
+            await together(crew)
+
+    async def _live(self, lane: Lane, seconds: float) -> None:
+        """Let one worker live for so long; what it has sent may land later."""
+        worker = self.worker(lane, ZOMBIE)
+        with anyio.CancelScope() as life:
+            self.world.loop.call_later(seconds, life.cancel)
+            try:
+                await worker.run()
+            except LedgerError:
+                if not self.world.is_over:
+                    await anyio.sleep(1.0)
+
+    async def _compact(self) -> None:
+        """Merge what has settled, again and again."""
+        for number in range(COMPACTIONS):
+            await anyio.sleep(self.draw.uniform(10.0, 60.0))
+            process = self._process(f"compactor {number}", NEVER_ILL)
+            compactor = Compactor(
+                pipeline_settings(),
+                registry=REGISTRY,
+                stores={name: SimStore(process, name, CALM) for name in (HOME, AWAY)},
+                clock=process.clock,
+                randomness=stream(self.seed, f"compactor {number}"),
+                owner=process.name,
+            )
+            self.folds += (await compactor.run_once()).folds
+
+    def verdict(self) -> list[str]:
+        """Return what is wrong in the end; nothing, if all is right."""
+        right = truth(self.messages)
+        wrong = [
+            f"{region} shows {found}, not {right}"
+            for region in (HOME, AWAY)
+            if (found := shown(self.world.replicas[region].table)) != right
+        ]
+        for region in (HOME, AWAY):
+            wrong += map_items(self.world.replicas[region].table)
+        buried = {(letter.lane, letter.position) for letter in self.letters.letters}
+        expected = {
+            (f"{lane.region}/{lane.name}", one.position)
+            for lane in self.lanes
+            for one in lane.records
+            if one.raw == POISON
+        }
+        return wrong + ([f"dead letters {buried}, not {expected}"] if buried != expected else [])
+
+
+def _messages(draw: Random, trades: int) -> list[bytes]:
+    """Return versions of trades, each of another value, some on other desks than before."""
+    return [
+        message(
+            trade, version, draw.randrange(-(10**9), 10**9), draw.choice("DV"), draw.choice("ABC")
+        )
+        for trade in (f"{draw.choice('ET')}{number}" for number in range(trades))
+        for version in range(1, draw.choice((2, 3, 6)))
+    ]
