@@ -1,0 +1,106 @@
+"""The pipeline on real engines, in two regions: its items and conditions as DynamoDB takes them."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from random import Random
+
+import pytest
+from support.clients import together
+from support.engines import ENGINES, skip_without
+from support.ledgers import AWAY, HOME
+from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, deliveries, message, truth
+from support.worlds import open_ledgers, open_stores, totals
+
+from ledger.clock import SystemClock, system_random
+from ledger.core.errors import AccessDenied
+from ledger.local import LocalGlobalTable
+from ledger.pipeline.dead_letters import DeadLetterList
+from ledger.pipeline.items import MAP_PREFIX, lane_id, position_key
+from ledger.pipeline.records import Delivery
+from ledger.pipeline.sources import ListSource
+from ledger.pipeline.worker import Pipeline
+from ledger.settings import Settings
+from ledger.store.faults import Call, Fault, FaultyStore, Lost, Raises
+from ledger.store.port import Store
+
+TRADES, VERSIONS = 24, 3
+LIVES = (40, 25, None)
+"""Calls of the store after which a worker of a lane is killed; the last one lives."""
+
+
+def traffic() -> tuple[list[bytes], dict[str, list[Delivery]]]:
+    """Return messages, and a lane in each region, through which they come doubled, in disorder."""
+    draw = Random(7)  # noqa: S311 (repeatable)
+    messages = [
+        message(
+            f"{'ET'[number % 2]}{number}", version, draw.randrange(1000), desk=draw.choice("AB")
+        )
+        for number in range(TRADES)
+        for version in range(1, VERSIONS + 1)
+    ]
+    lanes = {
+        HOME: [*messages[::2], *messages[::5], POISON],
+        AWAY: [*messages[1::2], *messages[::7]],
+    }
+    for raws in lanes.values():
+        draw.shuffle(raws)
+    return messages, {region: deliveries(raws) for region, raws in lanes.items()}
+
+
+async def live(
+    region: str,
+    records: Sequence[Delivery],
+    stores: Mapping[str, Store],
+    settings: Settings,
+    calls_max: int | None,
+) -> None:
+    """Let a worker of a region's lane live for so many calls; some answers are lost meanwhile."""
+
+    def decide(call: Call) -> Fault | None:
+        if calls_max is not None and call.number > calls_max:
+            return Raises(AccessDenied("killed"))
+        return Lost() if call.number % 6 == 0 and call.operation in {"write", "transact"} else None
+
+    faulty = {name: FaultyStore(store, decide) for name, store in stores.items()}
+    with suppress(AccessDenied):
+        await Pipeline(
+            "lane",
+            ListSource(records),
+            region=region,
+            stores=faulty,
+            settings=settings,
+            dead_letters=DeadLetterList(),
+            clock=SystemClock(),
+            randomness=system_random(),
+        ).run()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_two_regions_end_with_the_truth(engine: str) -> None:
+    """Lanes of two regions correct each other's trades, and are killed: totals end right in both.
+
+    Nothing is left to be reduced, and the same requests are accepted as the store in memory takes.
+    """
+    skip_without(engine)
+    messages, lanes = traffic()
+    async with LocalGlobalTable.start(
+        regions=[HOME, AWAY], lag=0.01, jitter=0.2, seed=7, engine=engine
+    ) as world:
+        pipeline = {"categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 20}
+        settings = world.settings(pipeline={**pipeline, "reduce_every": 0})
+
+        async def work(region: str, stores: Mapping[str, Store]) -> None:
+            for calls_max in LIVES:
+                await live(region, lanes[region], stores, settings, calls_max)
+
+        async with open_stores(settings) as stores, open_ledgers(settings) as ledgers:
+            await together([partial(work, region, stores) for region in lanes])
+            await world.settled()
+            for counter, value in truth(messages).items():
+                assert await totals(ledgers, counter) == {HOME: value, AWAY: value}, counter
+            for region in lanes:
+                partition = position_key(lane_id(region, "lane"))[0]
+                page = await stores[region].query(partition)
+                assert not [one for one in page.items if one["sk"]["S"].startswith(MAP_PREFIX)]
+                assert page.items[-1]["position"]["S"] == lanes[region][-1].position
