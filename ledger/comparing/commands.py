@@ -22,7 +22,7 @@ def compare(
     ] = 8,
     changes: Annotated[
         int, typer.Option(min=16, max=CHANGES_MAX, help="With each method, by all writers.")
-    ] = 200,
+    ] = 120,
     regions: Annotated[int, typer.Option(min=2, max=REGIONS_MAX, help="How many.")] = 2,
     lost: Annotated[
         float,

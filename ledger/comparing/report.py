@@ -28,7 +28,7 @@ class Options:
     engine: str = "moto"
     regions: int = 2
     writers: int = 8
-    changes: int = 200
+    changes: int = 120
     lost: float = 0.1
     conflicts: float = 0.02
     seed: int = 7
