@@ -90,7 +90,7 @@ class StateStage:
         jobs = []
         for record, delivery in batch.newest.values():
             state = self._states.get(record.trade)
-            if state is None or is_newer(record, state) or state.home != record.home:
+            if state is None or is_newer(record, state):
                 jobs.append(partial(self._advance, batch, record, delivery, state))
             else:
                 batch.found(record, delivery, state)

@@ -1,6 +1,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import anyio
 import pytest
@@ -35,7 +36,8 @@ from ledger.pipeline.sources import ListSource
 from ledger.pipeline.worker import RESTARTS
 from ledger.store.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Action, Outcome, Rejected
+from ledger.store.port import Action, Outcome, Page, Rejected
+from ledger.store.repeating import BACKOFF
 
 RAWS = [
     message("T1", 1, 10),
@@ -133,13 +135,7 @@ async def test_states_go_to_their_home_and_totals_to_the_lanes_region() -> None:
 async def test_what_another_left_is_reduced_first() -> None:
     """Map items of a worker that died before reduce are added up by the next one."""
     store = MemoryStore(HOME)
-
-    def dies(call: Call) -> Fault | None:
-        is_reduce = call.operation == "transact" and map_items(store.table) != []
-        return Raises(AccessDenied("killed")) if is_reduce else None
-
-    with pytest.raises(AccessDenied):
-        await lane_worker(deliveries(RAWS), FaultyStore(store, dies)).run()
+    await _die_before_reduce(store)
     assert shown(store.table) == {}
     assert map_items(store.table) != []
     await lane_worker(deliveries(RAWS), store).run()
@@ -162,6 +158,56 @@ async def test_a_lane_that_another_moves_goes_on_from_there() -> None:
     ).run()
     assert shown(store.table) == truth(RAWS)
     assert _count(metrics, "ledger_pipeline_restarts_total", cause="LaneOvertaken") == 1
+
+
+async def test_what_another_committed_meanwhile_is_reduced() -> None:
+    """Whoever commits after a worker looked, and dies, leaves nothing behind: it looks again."""
+    store = MemoryStore(HOME)
+
+    class Meanwhile(MemoryStore):
+        async def query(self, partition: str, **options: Any) -> Page:
+            page = await super().query(partition, **options)
+            if store.table.get(position_key(f"{HOME}/lane")) is None:
+                await _die_before_reduce(store)
+            return page
+
+    await lane_worker([], Meanwhile(HOME, store.table)).run()
+    assert shown(store.table) == truth(RAWS)
+    assert map_items(store.table) == []
+
+
+async def _die_before_reduce(store: MemoryStore) -> None:
+    """Let a worker commit everything and add up nothing."""
+
+    def dies(call: Call) -> Fault | None:
+        is_reduce = call.operation == "transact" and map_items(store.table) != []
+        return Raises(AccessDenied("killed")) if is_reduce else None
+
+    with pytest.raises(AccessDenied):
+        await lane_worker(deliveries(RAWS), FaultyStore(store, dies)).run()
+
+
+@pytest.mark.parametrize("fault", [Lost(), NeverArrived(), Late()])
+@pytest.mark.parametrize("stage", ["map", "reduce"])
+async def test_a_long_silence_is_no_answer(stage: str, fault: Fault) -> None:
+    """After more tries in the dark than one request is given, nothing is taken for done."""
+    store = MemoryStore(HOME)
+    silent = 3 * BACKOFF.tries_max
+
+    def decide(call: Call) -> Fault | None:
+        nonlocal silent
+        is_reduce = map_items(store.table) != []
+        if call.operation != "transact" or (stage == "reduce") != is_reduce or not silent:
+            return None
+        silent -= 1
+        return fault
+
+    faulty = FaultyStore(store, decide, clock=InstantClock())
+    await lane_worker(deliveries(RAWS), faulty).run()
+    while faulty.flying:
+        await faulty.land()
+    assert shown(store.table) == truth(RAWS)
+    assert map_items(store.table) == []
 
 
 async def test_failures_that_pass_are_waited_for() -> None:
