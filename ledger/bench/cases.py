@@ -17,6 +17,7 @@ CLIENT_CONNECTIONS = 10
 """aiobotocore's own default; more callers than that would wait for one another."""
 
 PUT = "put_item"
+NOTHING = "calls that do nothing"
 READ = "read with TypeDeserializer"
 LIMIT_BATCH, LIMIT_PUT, LIMIT_QUERY = "stub: batches", "stub: puts", "stub: queries"
 
@@ -104,6 +105,7 @@ def _writes() -> list[Case]:
             limit=LIMIT_PUT,
             loop="asyncio",
         ),
+        Case(NOTHING, "write", "writes:nothing", PUT, {"callers": CALLERS}),
         Case(
             "batch_write_item",
             "write",

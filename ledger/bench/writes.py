@@ -1,5 +1,6 @@
 """The ledger's writes, measured as its users call them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -32,6 +33,19 @@ def recording(ledger: Ledger, options: Any) -> Work:
         return 1, change
 
     return work
+
+
+async def nothing(round_: Round) -> Measured:
+    """Make calls that only wait for a future: what a caller's task and the measuring cost."""
+    loop = asyncio.get_running_loop()
+
+    async def work(_number: int) -> tuple[int, int]:
+        done: asyncio.Future[None] = loop.create_future()
+        loop.call_soon(done.set_result, None)
+        await done
+        return 1, 0
+
+    return await round_.measure(work, callers=round_.options["callers"], kind="none")
 
 
 async def record(round_: Round) -> Measured:

@@ -74,8 +74,9 @@ def key_of(item: Item) -> Key:
 
 def entry_item(entry: Entry, *, shard: int = 0) -> dict[str, AttributeValue]:
     """Return the item of an entry, to be put in this shard of its counter's collection."""
+    partition = keys.partition_key(entry.counter, shard) if shard else entry.counter
     item: dict[str, AttributeValue] = {
-        "pk": {"S": keys.partition_key(entry.counter, shard)},
+        "pk": {"S": partition},
         "sk": {"S": entry.id},
         "change": {"N": amounts.to_text(entry.change)},
     }

@@ -64,12 +64,12 @@ class DynamoStore:
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes; what DynamoDB leaves unprocessed is sent again."""
         checked_actions(writes, BATCH_WRITES_MAX)
-        left = dict(enumerate(writes))
+        left, latest = dict(enumerate(writes)), signed_by(writes)
         units: float | None = 0.0
         for tries in range(1, self._attempts.backoff.tries_max + 1):
             request = requests.batch_request(list(left.values()), self._table)
             try:
-                answer = await self._attempts.write("batch_write_item", request, signed_by(writes))
+                answer = await self._attempts.write("batch_write_item", request, latest)
             except StoreError as error:
                 if len(left) == len(writes):
                     raise
