@@ -26,6 +26,7 @@ from ledger.history import Bound
 from ledger.importing.commands import import_file
 from ledger.ledger import Ledger
 from ledger.local.commands import app as local_app
+from ledger.pipeline.commands import app as pipeline_app
 from ledger.reader import Total
 from ledger.settings import Settings
 from ledger.table_commands import app as table_app
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.add_typer(local_app, name="local")
 app.add_typer(table_app, name="table")
 app.add_typer(deploy_app, name="deploy")
+app.add_typer(pipeline_app, name="pipeline")
 app.command("import")(import_file)
 app.command("demo")(demo)
 app.command("bench")(bench)

@@ -7,6 +7,8 @@ import anyio
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from ledger.tasks import first_error
+
 REFRESHES_PER_SECOND = 4
 PLAIN_LINE_SECONDS = 5.0
 
@@ -31,7 +33,7 @@ async def with_display(
             failures.append(error)
         tasks.cancel_scope.cancel()
     if failures:
-        raise _first(failures[0])
+        raise first_error(failures[0])
     return results[0]
 
 
@@ -47,10 +49,3 @@ async def _show_on(
         while True:  # until cancelled
             live.update(panel())
             await anyio.sleep(1 / REFRESHES_PER_SECOND)
-
-
-def _first(error: Exception) -> Exception:
-    """Return the first plain error of a group."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -34,3 +34,10 @@ async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: i
     if errors:
         raise errors[0]
     return [results[place] for place in range(len(jobs))]
+
+
+def first_error(error: Exception) -> Exception:
+    """Return the first plain error of a group; any other as it is."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -5,7 +5,8 @@ At least once: after a crash the same letter can come again, under the same lane
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,8 @@ from typing import Protocol
 import anyio.to_thread
 
 from ledger.core.errors import LedgerError
+from ledger.pipeline.records import Delivery
+from ledger.pipeline.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,29 @@ class DeadLetterFile:
             await anyio.to_thread.run_sync(_append, self._path, content)
         except OSError as error:
             raise LedgerError(f"{self._path}: cannot be written: {error.strerror}") from error
+
+
+class LetterSource:
+    """The records in a file of dead letters, at the positions of its own lines.
+
+    A line that is no letter, as one cut short by a crash, is handed on as it stands: it dies again.
+    """
+
+    def __init__(self, lines: Source) -> None:
+        self._lines = lines
+
+    async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
+        """Yield the records after a position."""
+        async with aclosing(self._lines.batches(after, most=most)) as batches:
+            async for batch in batches:
+                yield [one._replace(raw=_record_in(one.raw)) for one in batch]
+
+
+def _record_in(line: bytes) -> bytes:
+    try:
+        return letter_of(line.decode()).raw
+    except ValueError:
+        return line
 
 
 def line_of(letter: DeadLetter) -> str:

@@ -6,7 +6,7 @@ from support.pipelines import deliveries
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.records import Delivery
-from ledger.pipeline.sources import FileSource, ListSource, Source
+from ledger.pipeline.sources import FileSource, ListSource, Source, lane_of
 
 
 async def read(source: Source, after: str = "", *, most: int = 10) -> list[Sequence[Delivery]]:
@@ -60,5 +60,48 @@ async def test_another_file_under_the_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="cannot be read"):
         await read(FileSource(path))
     path.write_bytes(b"1\n")
-    with pytest.raises(LedgerError, match="shorter"):
+    with pytest.raises(LedgerError, match="no line of it ends"):
         await read(FileSource(path), f"{99:020d}")
+    path.write_bytes(b"123456\n")
+    with pytest.raises(LedgerError, match="no line of it ends"):
+        await read(FileSource(path), f"{3:020d}")
+
+
+async def test_half_a_line_of_a_growing_file_waits_for_the_rest(tmp_path: Path) -> None:
+    """What is still being written is read once its line has ended, or the file is complete."""
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b"1\n2")
+    more = [b"2\n3", b"", b""]
+
+    async def grows() -> bool:
+        with path.open("ab") as file:
+            file.write(more.pop(0))
+        return bool(more)
+
+    found = await read(FileSource(path, grows=grows))
+    assert [one.raw for batch in found for one in batch] == [b"1", b"22", b"3"]
+    assert found == await read(FileSource(path), most=1)
+
+
+async def test_a_last_line_without_its_end_is_a_place_to_go_on_from(tmp_path: Path) -> None:
+    """The end of the line may come with the lines that follow."""
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b"1\n2")
+    reached = (await read(FileSource(path)))[-1][-1].position
+    with path.open("ab") as file:
+        file.write(b"\n3\n")
+    (batch,) = await read(FileSource(path), reached)
+    assert [one.raw for one in batch] == [b"3"]
+
+
+def test_a_lane_is_named_by_its_file_and_first_line(tmp_path: Path) -> None:
+    """Another file under the same name is another lane; one that grew is the same."""
+    path, names = tmp_path / "records.jsonl", []
+    for content in (b"1\n", b"1\n2\n", b"3\n2\n"):
+        path.write_bytes(content)
+        names.append(lane_of(path))
+    assert names[0] == names[1] != names[2]
+    assert names[0].startswith("records.jsonl@")
+    path.write_bytes(b"")
+    with pytest.raises(LedgerError, match="name the lane"):
+        lane_of(path)

@@ -1,0 +1,47 @@
+"""How a lane's progress looks: a panel on a terminal, a line elsewhere, and the summary."""
+
+from rich.console import Group
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from ledger.pipeline.progress import Figures, Progress
+
+BAR_CHARACTERS = 50
+
+
+def panel(progress: Progress) -> Panel:
+    """Return the live panel."""
+    there = progress.bytes_there()
+    bar = ProgressBar(total=max(1, there), completed=progress.bytes_counted, width=BAR_CHARACTERS)
+    table = Table(box=None, show_header=False)
+    table.add_row("in the totals", f"{progress.bytes_counted:,} of {there:,} bytes")
+    for name, value in _named(progress.figures()):
+        table.add_row(name, f"{value:,}")
+    return Panel(Group(bar, table), title="ledger pipeline", expand=False)
+
+
+def line(progress: Progress) -> str:
+    """Return the same as a plain line."""
+    done = progress.figures()
+    return (
+        f"{progress.bytes_counted:,} of {progress.bytes_there():,} bytes in the totals;"
+        f" {done.records:,} records read, {done.entries:,} entries written"
+    )
+
+
+def summary(done: Figures) -> str:
+    """Return the line that tells what a run did."""
+    return "; ".join(f"{value:,} {name}" for name, value in _named(done))
+
+
+def _named(done: Figures) -> list[tuple[str, int]]:
+    named = [
+        ("records in", done.records),
+        ("doubled", done.doubled),
+        ("outdated", done.outdated),
+        ("dead", done.dead),
+        ("entries written", done.entries),
+    ]
+    others = [("requests repeated", done.retried), ("new beginnings", done.restarts)]
+    return named + [(name, value) for name, value in others if value]

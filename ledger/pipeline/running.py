@@ -1,0 +1,170 @@
+"""One lane from a file, as `ledger pipeline run` brings it in, until its end or a signal.
+
+Everything that must not be lost is in the table (states, map items, the lane's position) or in the
+file of dead letters. So the process may be killed at any moment, and begun again.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import anyio
+import anyio.to_thread
+from prometheus_client import CollectorRegistry
+
+from ledger.clock import Clock, SystemClock, system_random
+from ledger.core.errors import LedgerError
+from ledger.metrics import Metrics
+from ledger.pipeline.dead_letters import DeadLetterFile, LetterSource
+from ledger.pipeline.metrics import PipelineMetrics
+from ledger.pipeline.progress import Progress
+from ledger.pipeline.records import Form
+from ledger.pipeline.sources import FileSource, Source
+from ledger.pipeline.worker import Pipeline
+from ledger.settings import Settings
+from ledger.signals import Signalled, until_signalled
+from ledger.store.dynamodb import open_store
+from ledger.store.port import Store
+
+FOLLOW_SECONDS = 0.2
+"""Between two looks at the end of a file that may grow."""
+COPY_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane to be brought in: its name, its region, its file, and where its dead letters go.
+
+    `is_letters` takes the records out of dead letters; `follows` waits at the file's end for more.
+    """
+
+    name: str
+    region: str
+    file: Path
+    dead: Path
+    is_letters: bool = False
+    follows: bool = False
+
+
+@dataclass(slots=True)
+class Spool:
+    """A stream on its way into a file, which can be read again."""
+
+    stream: BinaryIO
+    file: Path
+    is_complete: bool = False
+
+    def begin(self) -> None:
+        """Make the file, and copy until a first line is there, which names the lane.
+
+        Raises:
+            LedgerError: the file is there already, or cannot be written.
+        """
+        try:
+            with self.file.open("xb") as file:
+                while b"\n" not in (chunk := self._copy(file)):
+                    if not chunk:
+                        self.is_complete = True
+                        break
+        except FileExistsError:
+            raise LedgerError(
+                f"{self.file} is there already: name a new file, or finish that one by"
+                f" `ledger pipeline run {self.file}`"
+            ) from None
+        except OSError as error:
+            raise LedgerError(f"{self.file}: cannot be filled: {error.strerror}") from error
+
+    async def fill(self) -> None:
+        """Copy the stream to its end; what is copied is on the disk.
+
+        Raises:
+            LedgerError: the stream cannot be read, or the file not written.
+        """
+        try:
+            with self.file.open("ab") as file:
+                while not self.is_complete:
+                    with suppress(PermissionError):  # a plain file, which is always ready
+                        await anyio.wait_readable(self.stream)
+                    self.is_complete = not await anyio.to_thread.run_sync(self._copy, file)
+        except OSError as error:
+            raise LedgerError(f"{self.file}: cannot be filled: {error.strerror}") from error
+
+    def _copy(self, file: BinaryIO) -> bytes:
+        chunk = os.read(self.stream.fileno(), COPY_BYTES)
+        file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+        return chunk
+
+
+async def bring_in(
+    lane: Lane,
+    settings: Settings,
+    progress: Progress,
+    *,
+    spool: Spool | None = None,
+    tell: Callable[[str], None],
+) -> Signalled:
+    """Bring a lane in to its end, or until a signal, which is returned.
+
+    Raises:
+        LedgerError: the lane could not go on; what was committed stays.
+    """
+    clock = SystemClock()
+    async with open_stores(settings, lane.region, progress.registry, clock) as stores:
+        pipeline = Pipeline(
+            lane.name,
+            _source(lane, spool, clock),
+            region=lane.region,
+            stores=stores,
+            settings=settings,
+            dead_letters=DeadLetterFile(lane.dead),
+            clock=clock,
+            randomness=system_random(),
+            metrics=PipelineMetrics.of(progress.registry),
+            ledger_metrics=Metrics.of(progress.registry),
+            on_counted=progress.counted,
+        )
+
+        async def work() -> None:
+            async with anyio.create_task_group() as tasks:
+                if spool is not None:
+                    tasks.start_soon(spool.fill)
+                await pipeline.run()
+                tasks.cancel_scope.cancel()
+
+        return await until_signalled(work, stop=pipeline.stop, tell=tell)
+
+
+@asynccontextmanager
+async def open_stores(
+    settings: Settings, region: str, registry: CollectorRegistry, clock: Clock
+) -> AsyncIterator[dict[str, Store]]:
+    """Open the stores of a lane's region and of every region that is home to trades.
+
+    Raises:
+        SettingsError: no category is configured, or a region is not in the settings.
+    """
+    metrics = Metrics.of(registry)
+    async with AsyncExitStack() as stack:
+        yield {
+            name: await stack.enter_async_context(
+                open_store(settings, name, metrics=metrics, clock=clock)
+            )
+            for name in sorted({region, *Form(settings).homes})
+        }
+
+
+def _source(lane: Lane, spool: Spool | None, clock: Clock) -> Source:
+    async def grows() -> bool:
+        if spool is not None and spool.is_complete:
+            return False
+        await clock.sleep(FOLLOW_SECONDS)
+        return True
+
+    may_grow = lane.follows or spool is not None
+    lines = FileSource(lane.file, grows=grows if may_grow else None)
+    return LetterSource(lines) if lane.is_letters else lines

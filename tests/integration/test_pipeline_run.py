@@ -1,0 +1,207 @@
+"""`ledger pipeline run`, `replay` and `status` as a user runs them, killed at chosen requests."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from signal import SIGKILL, SIGTERM
+
+import anyio
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from support.commands import Desk, command_line, open_desk
+from support.engines import ENGINES, skip_without
+from support.killing import Trap, running
+from support.ledgers import AWAY, HOME
+from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, message, truth
+from support.worlds import open_ledgers, totals
+from typer.testing import CliRunner, Result
+
+from ledger.cli import app
+from ledger.local import Fault, LocalGlobalTable
+from ledger.pipeline.dead_letters import letter_of
+from ledger.pipeline.progress import Progress
+from ledger.pipeline.running import Lane, bring_in
+from ledger.pipeline.sources import lane_of
+from ledger.settings import Settings
+
+TRADES, VERSIONS = 30, 3
+PIPELINE = {"categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 20, "reduce_every": 0}
+COMMIT, PUT = "TransactWriteItems", "PutItem"
+KILLS: Mapping[str, Sequence[tuple[str, int, Fault | None]]] = {
+    "moto": [(PUT, 12, None), (COMMIT, 2, None), (COMMIT, 3, Fault.ERROR_500)],
+    "dynoxide": [(PUT, 30, None), (COMMIT, 2, None)],
+}
+Shown = Mapping[str, Mapping[str, Decimal]]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """Run a local global table for all tests here, each with categories of its own."""
+    folder = tmp_path_factory.mktemp("desk")
+    with open_desk(folder, regions=[HOME, AWAY], lag=0.01, jitter=0.05) as opened:
+        yield opened
+
+
+def lines(raws: list[bytes]) -> bytes:
+    """Return records as a file has them."""
+    return b"".join(raw + b"\n" for raw in raws)
+
+
+def traffic(risk: str) -> list[bytes]:
+    """Return versions of trades in disorder, some doubled, and one record that cannot be taken."""
+    draw = Random(11)  # noqa: S311 (repeatable)
+    raws = [
+        message(f"{'ET'[trade % 2]}{trade}{risk}", version, draw.randrange(1000), risk, risk)
+        for trade in range(TRADES)
+        for version in range(1, VERSIONS + 1)
+    ]
+    raws += [*raws[::9], POISON]
+    draw.shuffle(raws)
+    return raws
+
+
+async def shown(settings: Settings, right: Mapping[str, Decimal]) -> Shown:
+    """Return what all regions show of these counters."""
+    async with open_ledgers(settings) as ledgers:
+        return {name: dict(await totals(ledgers, name)) for name in right}
+
+
+def everywhere(right: Mapping[str, Decimal]) -> Shown:
+    """Return what all regions have to show."""
+    return {name: {HOME: value, AWAY: value} for name, value in right.items()}
+
+
+def pipeline(*words: str, config: Path) -> Result:
+    """Run `ledger pipeline` in this process."""
+    return CliRunner().invoke(app, ["pipeline", *words, "--config", str(config)])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_killed_again_and_again_each_record_counts_once(tmp_path: Path, engine: str) -> None:
+    """Kill -9 amid states, at commits that are applied or not: the totals end exact.
+
+    What is through is not read again, and the record that cannot be taken is kept.
+    """
+    skip_without(engine)
+    raws, trap = traffic("Vega"), Trap()
+    (tmp_path / "trades.jsonl").write_bytes(lines(raws))
+    words = command_line("ledger", "pipeline", "run", "trades.jsonl")
+    async with LocalGlobalTable.start(
+        regions=[HOME, AWAY], fault=trap, lag=0.01, jitter=0.05, engine=engine
+    ) as world:
+        settings = world.settings(pipeline=PIPELINE)
+        content = yaml.safe_dump(settings.model_dump(mode="json"))
+        (tmp_path / "regions.yaml").write_text(content, encoding="utf-8")
+        for operation, at, fault in KILLS[engine]:
+            trap.set(operation, at=at, fault=fault)
+            async with running(words, tmp_path) as process:
+                trap.process = process.process.pid
+                assert await process.ends() == -SIGKILL, process.said()
+        trap.set(at=0)
+        async with running(words, tmp_path) as process:
+            assert await process.ends() == 0, process.said()
+            read = int(process.said().split(": ")[1].split()[0])
+        assert 0 < read < len(raws)
+        await world.settled()
+        right = truth(raws)
+        assert await shown(settings, right) == everywhere(right)
+    kept = [letter_of(line) for line in (tmp_path / "trades.jsonl.dead").read_text().splitlines()]
+    assert {letter.raw for letter in kept} == {POISON}
+    assert len({letter.position for letter in kept}) == 1
+
+
+def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) -> None:
+    """Mended settings take the letters in, each once; what dies again is kept with its place."""
+    raws = [message("D1", 1, 5, "Dead", "D"), POISON, message("D2", 1, 7, "Dead", "D")]
+    file, dead = tmp_path / "trades.jsonl", tmp_path / "trades.jsonl.dead"
+    file.write_bytes(lines(raws))
+    broken = {**PIPELINE, "categories": ["risk/{Hierarchy.Missing}"]}
+    wrong = desk.write_settings(desk.settings(pipeline=broken), "wrong.yaml")
+    config = desk.write_settings(desk.settings(pipeline=PIPELINE))
+    said = pipeline("run", str(file), config=wrong)
+    assert (said.exit_code, "3 dead" in said.stdout) == (0, True), said.output
+    for records in ("3 records in", "0 records in"):
+        said = pipeline("replay", str(dead), config=config)
+        assert (said.exit_code, records in said.stdout) == (0, True), said.output
+    right = truth(raws)
+    desk.settle()
+    assert desk.portal.call(shown, desk.settings(), right) == everywhere(right)
+    (again,) = dead.with_name(f"{dead.name}.dead").read_text().splitlines()
+    letter, content = letter_of(again), dead.read_bytes()
+    first = content[: int(letter.position)].splitlines()[-1]
+    assert json.loads(first)["record"] == POISON.decode() == letter.raw.decode()
+    said = pipeline("status", str(file), str(dead), config=config)
+    assert said.exit_code == 0, said.output
+    rows = [row.split() for row in said.stdout.splitlines() if "@" in row]
+    assert [row[-2:] for row in rows] == [[f"{one.stat().st_size:,}", "0"] for one in (file, dead)]
+
+
+def test_standard_input_is_kept_and_finished_from_there(desk: Desk) -> None:
+    """Spooled it is brought in, and the file that keeps it is the same lane."""
+    desk.write_settings(desk.settings(pipeline=PIPELINE))
+    raws = traffic("Rho")
+    given = lines(raws)
+    ran = desk.run(
+        *("ledger", "pipeline", "run", "-", "--spool", "kept.jsonl"), stdin=given.decode()
+    )
+    assert ran.status == 0, ran.errors
+    kept = desk.folder / "kept.jsonl"
+    assert kept.read_bytes() == given
+    said = pipeline("run", str(kept), config=desk.folder / "regions.yaml")
+    assert (said.exit_code, "0 records in" in said.stdout) == (0, True), said.output
+    right = truth(raws)
+    desk.settle()
+    assert desk.portal.call(shown, desk.settings(), right) == everywhere(right)
+
+
+async def test_a_followed_file_is_brought_in_until_a_signal(desk: Desk, tmp_path: Path) -> None:
+    """Lines that come later are taken, half a line is not; SIGTERM ends it in good order."""
+    path, settings = tmp_path / "trades.jsonl", desk.settings(pipeline=PIPELINE)
+    early, late = message("F1", 1, 5, "Theta", "F"), message("F2", 1, 7, "Theta", "F")
+    path.write_bytes(lines([early]))
+    lane = Lane(lane_of(path), HOME, path, tmp_path / "dead", follows=True)
+    progress, told = Progress(path, CollectorRegistry()), list[str]()
+
+    async def until_shown(raws: list[bytes]) -> None:
+        right = truth(raws)
+        while await shown(settings, right) != everywhere(right):
+            pass
+
+    async def append_and_end() -> None:
+        await until_shown([early])
+        with path.open("ab") as file:
+            file.write(lines([late]) + b'{"half')
+        await until_shown([early, late])
+        os.kill(os.getpid(), SIGTERM)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(append_and_end)
+        came = await bring_in(lane, settings, progress, tell=told.append)
+    assert (came.number, came.is_cut_off, len(told)) == (SIGTERM, False, 1)
+    figures = progress.figures()
+    assert (figures.records, figures.dead) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["run", "-"], "name a new file that keeps it with --spool"),
+        (["run", "there.jsonl", "--spool", "x"], "--spool is for standard input"),
+        (["run", "missing.jsonl"], "cannot be read"),
+        (["run", "there.jsonl", "--region", "ap-south-1"], "not one of the regions"),
+        (["replay", "there.jsonl", "--dead", "there.jsonl"], "while it is read"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, words: list[str], error: str
+) -> None:
+    """Each refusal is an error that says what to do, before anything is written."""
+    monkeypatch.chdir(desk.folder)
+    (desk.folder / "there.jsonl").write_bytes(lines([message("T1", 1, 1)]))
+    config = desk.write_settings(desk.settings(pipeline=PIPELINE))
+    ran = pipeline(*words, config=config)
+    assert error in str(ran.exception)
