@@ -35,6 +35,11 @@ class Change:
     key: str | None = None
     at: datetime | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is no more than an amount."""
+        return self.note is None and self.effective is None and self.key is None and self.at is None
+
 
 class Planned(NamedTuple):
     """An entry and the item that stands for it.
@@ -96,7 +101,7 @@ def plan_group(
     now: datetime,
     bits: int,
 ) -> list[Planned]:
-    """Fix the ids of entries that are written together: one time, and a suffix for each.
+    """Fix the ids of entries that are written together: one time, and suffixes in their order.
 
     Counters and changes are checked before; an entry of a count over 1 stands for so many changes.
     `bits` are 64 random ones for each.

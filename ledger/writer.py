@@ -103,7 +103,7 @@ class Writer:
         """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait."""
         if self._group is None or change.key is not None:
             return self._put(self._plan(change))
-        if change.note is None and change.effective is None and change.at is None:
+        if change.is_plain:
             return self.add(change.counter, change.change)
         return self._group.record_planned(partial(self._plan, change))
 
@@ -118,7 +118,7 @@ class Writer:
 
     async def record_many(self, changes: Sequence[Change]) -> list[Entry]:
         """Write many changes, each on its own; see `Ledger.record_many`."""
-        planned = [self._plan(change) for change in changes]
+        planned = self._plan_many(changes)
         await self._write_all(planned)
         return [one.entry for one in planned]
 
@@ -145,6 +145,14 @@ class Writer:
             settings=self._settings,
             now=self._clock.now(),
             suffix=self._random.getrandbits(SUFFIX_BITS),
+        )
+
+    def _plan_many(self, changes: Sequence[Change]) -> list[Planned]:
+        """Plan changes, at once if they are no more than amounts."""
+        if not all(change.is_plain for change in changes):
+            return [self._plan(change) for change in changes]
+        return self._plan_group(
+            [(keys.checked_counter(one.counter), amounts.exact(one.change), 1) for one in changes]
         )
 
     def _plan_group(self, changes: Sequence[tuple[str, Decimal, int]]) -> list[Planned]:

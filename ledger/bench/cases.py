@@ -8,6 +8,8 @@ CALLERS = 2_000
 COMBINING_CALLERS = 5_000
 OFFERED_PER_SECOND = 50_000
 SERVICE_SECONDS = 0.005
+OFFERED_IN_FLIGHT = 16
+"""Requests at once: so many of 25 changes, each 5 ms long, are 80,000 changes a second."""
 READ_ENTRIES = 10_000
 COUNTERS = 100_000
 """As good as one counter per change: batches never hold one twice."""
@@ -17,6 +19,8 @@ CLIENT_CONNECTIONS = 10
 """aiobotocore's own default; more callers than that would wait for one another."""
 
 PUT = "put_item"
+CALM = ", calm collector"
+"""With `ledger.calm_collector`."""
 NOTHING = "calls that do nothing"
 READ = "read with TypeDeserializer"
 LIMIT_BATCH, LIMIT_PUT, LIMIT_QUERY = "stub: batches", "stub: puts", "stub: queries"
@@ -47,32 +51,34 @@ LEAN = {"transport": "lean"}
 SDK = {"transport": "aiobotocore"}
 
 
-def _combining(counters: int) -> Case:
+def _combining(counters: int, *, calm: bool = False) -> Case:
     return Case(
-        f"combining, {counters:,} counters, lean",
+        f"combining, {counters:,} counters, lean{CALM if calm else ''}",
         "write",
         "writes:record",
-        PUT,
+        PUT + CALM if calm else PUT,
         {
             "callers": COMBINING_CALLERS,
             "counters": counters,
             "prefix": "combined-",
             "settings": {"combine": ["combined-*"], **LEAN},
+            "calm": calm,
         },
         limit=LIMIT_BATCH,
         stands_for_many=True,
     )
 
 
-def _grouping(transport: Mapping[str, str], *, name: str, loop: str | None = None) -> Case:
-    options = {"callers": CALLERS, "counters": COUNTERS, "settings": transport}
-    baseline = PUT if loop is None else f"{PUT}, {loop} loop"
+def _grouping(
+    transport: Mapping[str, str], *, name: str, loop: str | None = None, calm: bool = False
+) -> Case:
+    otherwise = CALM if calm else f", {loop} loop" if loop else ""
     return Case(
-        f"group commit, {name}",
+        f"group commit, {name}{otherwise}",
         "write",
         "writes:record",
-        baseline,
-        options,
+        PUT + otherwise,
+        {"callers": CALLERS, "counters": COUNTERS, "settings": transport, "calm": calm},
         limit=LIMIT_BATCH,
         stands_for_many=True,
         loop=loop,
@@ -104,6 +110,14 @@ def _writes() -> list[Case]:
             plain,
             limit=LIMIT_PUT,
             loop="asyncio",
+        ),
+        Case(
+            PUT + CALM,
+            "write",
+            "plain:aiobotocore_put",
+            PUT,
+            {**plain, "calm": True},
+            limit=LIMIT_PUT,
         ),
         Case(NOTHING, "write", "writes:nothing", PUT, {"callers": CALLERS}),
         Case(
@@ -170,8 +184,10 @@ def _writes() -> list[Case]:
         ),
         _grouping(SDK, name="aiobotocore"),
         _grouping(LEAN, name="lean"),
-        _grouping(LEAN, name="lean, asyncio loop", loop="asyncio"),
+        _grouping(LEAN, name="lean", loop="asyncio"),
+        _grouping(LEAN, name="lean", calm=True),
         *map(_combining, (100, 1_000, 10_000)),
+        _combining(1_000, calm=True),
     ]
 
 
@@ -181,19 +197,20 @@ def _offered() -> list[Case]:
         "calls_max": OFFERED_PER_SECOND,
         "service_seconds": SERVICE_SECONDS,
         "counters": COUNTERS,
-        "settings": LEAN,
+        "settings": {**LEAN, "writer": {"in_flight": OFFERED_IN_FLIGHT}},
     }
     name = f"{OFFERED_PER_SECOND:,}/s offered, 5 ms service, lean"
     return [
         Case(
-            name,
+            name + (CALM if calm else ""),
             "offered",
             "writes:record_offered",
-            PUT,
-            options,
+            PUT + CALM if calm else PUT,
+            {**options, "calm": calm},
             limit=LIMIT_BATCH,
             stands_for_many=True,
         )
+        for calm in (False, True)
     ]
 
 

@@ -12,6 +12,7 @@ from ledger.bench import load
 from ledger.bench.control import Arrived, StubControl
 from ledger.bench.measuring import Measured, Meter
 from ledger.bench.stub_pages import REGION
+from ledger.collector import calm_collector
 from ledger.core.errors import LedgerError
 from ledger.metrics import summed
 from ledger.settings import Settings
@@ -77,6 +78,7 @@ class Round:
             LedgerError: something else arrived than was acknowledged.
         """
         stub, meter = self.stub, Meter()
+        self._calm()
         stub.reset(
             service_seconds=service_seconds,
             counts_partitions=self.options.get("counts_partitions", False),
@@ -99,6 +101,7 @@ class Round:
             LedgerError: something else arrived than was acknowledged.
         """
         stub, meter = self.stub, Meter()
+        self._calm()
         stub.reset(service_seconds=service_seconds)
         offer = partial(
             load.offered, work, meter, calls_per_second=calls_per_second, calls_max=calls_max
@@ -114,6 +117,10 @@ class Round:
     def units(self, kind: str) -> float:
         """Return the units that the ledger has counted so far, "read" or "write"."""
         return summed(self.registry, "ledger_consumed_units_total", kind=kind)
+
+    def _calm(self) -> None:
+        if self.options.get("calm", False):
+            calm_collector()
 
     def _begin(self, meter: Meter, kind: str) -> tuple[Arrived, float]:
         gc.collect()

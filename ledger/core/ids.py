@@ -61,13 +61,13 @@ def sort_key(at: datetime, suffix: int) -> str:
 
 
 def sort_keys(at: datetime, bits: int, count: int) -> list[str]:
-    """Return sort keys of one time, with 64 of these bits for the suffix of each."""
+    """Return `count` sort keys of one time, rising; 64 of these bits make the suffix of each."""
     start = sort_key(at, 0)[:-SUFFIX_DIGITS]
     digits = f"{bits:0{SUFFIX_DIGITS * count}x}"
-    return [
+    return sorted(
         start + digits[place : place + SUFFIX_DIGITS]
         for place in range(0, SUFFIX_DIGITS * count, SUFFIX_DIGITS)
-    ]
+    )
 
 
 def suffix_in(sort_key: str) -> int:

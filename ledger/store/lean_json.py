@@ -11,7 +11,11 @@ from typing import Any
 import orjson
 from botocore.exceptions import ParamValidationError
 
+from ledger.collector import paused_collector
+
 _MAYBE_BINARY = b'"B'
+LARGE_BYTES = 64 * 1024
+"""Of an answer that holds a thousand objects and more."""
 
 
 def encode(request: Mapping[str, Any]) -> bytes:
@@ -40,7 +44,7 @@ def decode(body: bytes) -> dict[str, Any]:
     Raises:
         ValueError: it is no JSON object, or a binary value is no base64.
     """
-    answer = orjson.loads(body) if body else {}
+    answer = _loads(body) if body else {}
     if not isinstance(answer, dict):
         raise ValueError(f"a {type(answer).__name__} is no answer")  # noqa: TRY004 (see Raises)
     if _MAYBE_BINARY in body:
@@ -49,6 +53,13 @@ def decode(body: bytes) -> dict[str, Any]:
         except (TypeError, RecursionError) as error:
             raise ValueError(str(error)) from error
     return answer
+
+
+def _loads(body: bytes) -> Any:
+    if len(body) < LARGE_BYTES:
+        return orjson.loads(body)
+    with paused_collector():  # none of a page's thousands of objects can be garbage yet
+        return orjson.loads(body)
 
 
 def _into_bytes(node: Any) -> None:

@@ -125,3 +125,12 @@ def test_packing_takes_16_bytes_an_id_each_once_in_order() -> None:
     assert len(ONE.pack()) == 16
     assert ids.pack_all([]) == b""
     assert ids.unpack_all(b"") == ()
+
+
+def test_sort_keys_made_together_rise_and_differ() -> None:
+    """Ids of one time keep the order of their changes, and each has its own 64 bits."""
+    at, bits = datetime(2026, 11, 21, 6, 50, 1, 123456, tzinfo=UTC), (5 << 64) | (7 << 128) | 9
+    keys = ids.sort_keys(at, bits, 3)
+    assert keys == [ids.sort_key(at, suffix) for suffix in (5, 7, 9)]
+    assert [ids.suffix_in(key) for key in keys] == [5, 7, 9]
+    assert ids.sort_keys(at, 0, 0) == []
