@@ -192,26 +192,29 @@ def _writes() -> list[Case]:
 
 
 def _offered() -> list[Case]:
-    options = {
-        "calls_per_second": OFFERED_PER_SECOND,
-        "calls_max": OFFERED_PER_SECOND,
-        "service_seconds": SERVICE_SECONDS,
-        "counters": COUNTERS,
-        "settings": {**LEAN, "writer": {"in_flight": OFFERED_IN_FLIGHT}},
-    }
-    name = f"{OFFERED_PER_SECOND:,}/s offered, 5 ms service, lean"
     return [
-        Case(
-            name + (CALM if calm else ""),
-            "offered",
-            "writes:record_offered",
-            PUT + CALM if calm else PUT,
-            {**options, "calm": calm},
-            limit=LIMIT_BATCH,
-            stands_for_many=True,
-        )
-        for calm in (False, True)
+        _offering(20_000),
+        *(_offering(rate, calm=True) for rate in (20_000, 35_000, OFFERED_PER_SECOND)),
     ]
+
+
+def _offering(rate: int, *, calm: bool = False) -> Case:
+    return Case(
+        f"{rate:,}/s offered, lean{CALM if calm else ''}",
+        "offered",
+        "writes:record_offered",
+        PUT + CALM if calm else PUT,
+        {
+            "calls_per_second": rate,
+            "calls_max": rate,
+            "service_seconds": SERVICE_SECONDS,
+            "counters": COUNTERS,
+            "settings": {**LEAN, "writer": {"in_flight": OFFERED_IN_FLIGHT}},
+            "calm": calm,
+        },
+        limit=LIMIT_BATCH,
+        stands_for_many=True,
+    )
 
 
 def _reads() -> list[Case]:

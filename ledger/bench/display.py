@@ -13,7 +13,7 @@ from ledger.bench.report import Curve, Figures, Report, Result
 _TITLES = {
     "proof": "the stub endpoint's own limit, bare client",
     "write": "writes",
-    "offered": "writes offered at a fixed rate",
+    "offered": "writes offered at a fixed rate, each batch answered after 5 ms",
     "read": "reads of one collection of 10,000 entries",
     "totals": "totals of many counters; a row's work is one total",
     "engine": "the same writes to dynoxide, which stores them",
