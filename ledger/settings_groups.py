@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -101,18 +101,19 @@ class Region(_Group):
 
     @field_validator("endpoint")
     @classmethod
-    def _is_url(cls, endpoint: str | None) -> str | None:
-        if endpoint is None:
-            return None
-        try:
-            parts = urlsplit(endpoint)
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-            usable = usable and endpoint.isprintable()
-        except ValueError:
-            usable = False
-        if not usable:
+    def _is_endpoint(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and not _is_url(endpoint):
             raise rule("an endpoint is a URL such as http://127.0.0.1:8000")
         return endpoint
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and text.isprintable()
 
 
 class Cache(_Group):
@@ -241,6 +242,15 @@ class PipelineSettings(_Group):
     cache_max: Count = 50_000
     reduce_every: Seconds = 0.25
     record_bytes_max: Count = 65_536
+    dead_letter_queue: str | None = None
+    deletes: Literal["refuse", "ignore"] = "refuse"
+
+    @field_validator("dead_letter_queue")
+    @classmethod
+    def _is_queue(cls, url: str | None) -> str | None:
+        if url is not None and not _is_url(url):
+            raise rule("dead_letter_queue is the URL of a queue, as SQS gives it")
+        return url
 
 
 class ShardStep(_Group):

@@ -33,12 +33,14 @@ class Delivery(NamedTuple):
     """One record as a source gives it.
 
     `position` tells its place in the lane: texts of one width whose order is the lane's. `at` is
-    when it came to the source, if that is known.
+    when it came to the source, if that is known. `problem` is why it cannot be taken, where the
+    source knows that already.
     """
 
     position: str
     raw: bytes
     at: datetime | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,10 @@ class Form:
     def homes(self) -> frozenset[str]:
         """Every region that is home to some trade."""
         return frozenset(self._homes.values() or [self._fixed_home])
+
+    def take(self, delivery: Delivery) -> Record | Poison:
+        """Read the record of a delivery, unless its source knows why it cannot be taken."""
+        return Poison(delivery.problem) if delivery.problem else self.read(delivery.raw)
 
     def read(self, raw: bytes) -> Record | Poison:
         """Read a record; what breaks a rule is told in one line."""

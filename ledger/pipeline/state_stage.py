@@ -74,7 +74,7 @@ class StateStage:
         check_order(after, deliveries)
         batch = _Batch(self._lanes.lane)
         for delivery in deliveries:
-            batch.add(delivery, self._form.read(delivery.raw))
+            batch.add(delivery, self._form.take(delivery))
         await self._settle(batch)
         if batch.letters:
             await self._dead_letters.add(batch.letters)

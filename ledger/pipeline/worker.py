@@ -111,6 +111,11 @@ class Pipeline:
         metrics = StageMetrics(self._metrics, self._store.region, stage)
         return Trying(clock=self._clock, randomness=self._random, metrics=metrics)
 
+    @property
+    def position(self) -> str:
+        """The position that is known to be committed; empty before the lane was first read."""
+        return self._lanes.position
+
     def stop(self) -> None:
         """Read nothing more; `run` returns once what was read is in the totals."""
         self._is_stopping = True

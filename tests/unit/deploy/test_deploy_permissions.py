@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import botocore.session
 import pytest
+from support.pipelines import message
+from support.stream_events import event_of, kinesis_records
 
 from compactor.job import Compactor
 from ledger import table
@@ -23,6 +25,8 @@ from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
 from ledger.leases import Lease, LeaseTerms
 from ledger.ledger import Ledger
+from ledger.pipeline.dead_letters import DeadLetterList
+from ledger.pipeline.invocations import Invocations
 from ledger.sequences import CounterSequence, SortKeySequence
 from ledger.settings import Settings
 from ledger.store.attempts import Attempts
@@ -80,6 +84,8 @@ ACTIONS: Mapping[type[Action], str] = {
     Check: "ConditionCheckItem",
 }
 """The permission that DynamoDB asks for each action, alone or in a transaction."""
+PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
+"""Partition keys of the pipeline."""
 METHODS_OWN = ("~count~0~c", "~count-marker~c", "~sequence~s", "~version~v", "~lease~l")
 """Partition keys of the other methods."""
 LEASE_TERMS = LeaseTerms(lease_seconds=5.0, heartbeat_seconds=2.0)
@@ -196,11 +202,17 @@ class _ForgetfulStore(_RecordingStore):
     async def query(self, partition: str, **options: Any) -> Page:
         return dataclasses.replace(await super().query(partition, **options), items=())
 
+    async def write(self, write: Write) -> Outcome:
+        return _forgotten(await super().write(write))
+
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
-        outcome = await super().transact(actions, token=token)
-        if isinstance(outcome, Rejected):
-            return Rejected(dict.fromkeys(outcome.found))
-        return outcome
+        return _forgotten(await super().transact(actions, token=token))
+
+
+def _forgotten(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Rejected):
+        return Rejected(dict.fromkeys(outcome.found))
+    return outcome
 
 
 def granted(role: Role, region: str) -> set[str]:
@@ -344,10 +356,10 @@ async def test_the_compactor_has_just_enough() -> None:
     assert_just_enough(Role.COMPACTOR, recorder.calls, [HOME, OTHER])
 
 
-@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan", *METHODS_OWN])
+@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan", *METHODS_OWN, *PIPELINE_OWN])
 @pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem"])
 def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> None:
-    """Neither alone nor beside an entry can a writer write the lease, a marker or a cursor."""
+    """Neither alone nor beside an entry can a writer write a lease, a marker, a cursor, a state."""
     document = policy(SETTINGS, Role.WRITER)
     assert Call(action, OTHER, ("customer1-balance",)).is_allowed(document)
     assert Call(action, OTHER, ("~3~customer1-balance",)).is_allowed(document)
@@ -389,6 +401,62 @@ def test_users_of_the_other_methods_touch_nothing_else(partition: str) -> None:
         assert not Call("PutItem", HOME, (own, partition)).is_allowed(document)
         assert not Call("PutItem", OTHER, (own,)).is_allowed(document)
     assert not Call("PutItem", HOME, (partition,)).is_allowed(document)
+
+
+async def run_the_pipeline(stores: Mapping[str, _RecordingStore], region: str) -> None:
+    """Bring an event's records in, of trades at home in both regions, beside another lane's."""
+    settings = SETTINGS.with_(
+        pipeline={
+            "categories": ["risk/{Hierarchy.RiskType}"],
+            "home": {"regions": {"E*": OTHER, "*": HOME}},
+            "cache_max": 1,
+            "reduce_every": 0,
+        }
+    )
+    for version, name in enumerate(("first", "second"), 1):
+        trades = [f"{trade}-{region}" for trade in ("E1", "T1", "E1", "T2")]
+        raws = [message(trade, version, 10 * version) for trade in trades]
+        stream = f"arn:aws:kinesis:{region}:111122223333:stream/{name}"
+        lambda_ = Invocations(
+            settings,
+            _Given(stores),
+            clock=SystemClock(),
+            randomness=system_random(),
+        )
+        answer = await lambda_.answer(event_of(kinesis_records(raws, stream=stream)), seconds=60)
+        assert not answer.again
+
+
+@dataclass(slots=True)
+class _Given:
+    """Connections that are there already."""
+
+    stores: Mapping[str, _RecordingStore]
+
+    async def store(self, region: str) -> Store:
+        return cast("Store", self.stores[region])
+
+    async def dead_letters(self, region: str) -> DeadLetterList:
+        assert region in self.stores
+        return DeadLetterList()
+
+
+async def test_the_pipeline_has_just_enough() -> None:
+    """Every call of a lane in either region is allowed, and nothing beyond them is."""
+    recorder = Recorder()
+    stores = {region: recorder.store(region, forgetful=True) for region in (HOME, OTHER)}
+    for region in stores:
+        await run_the_pipeline(stores, region)
+    assert_just_enough(Role.PIPELINE, recorder.calls, [HOME, OTHER])
+
+
+@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan", *METHODS_OWN])
+def test_the_pipeline_touches_nothing_of_others(partition: str) -> None:
+    """Neither a lease, a marker, a cursor nor what other methods keep can be written by it."""
+    document = policy(SETTINGS, Role.PIPELINE)
+    assert Call("PutItem", OTHER, ("risk/Delta",)).is_allowed(document)
+    assert not Call("PutItem", OTHER, (partition,)).is_allowed(document)
+    assert not Call("DeleteItem", OTHER, ("risk/Delta",)).is_allowed(document)
 
 
 def test_a_request_that_names_no_key_passes_no_condition_on_keys() -> None:
