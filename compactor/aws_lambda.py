@@ -7,7 +7,6 @@ mend: the next one goes on. A failed pass raises, so Lambda counts it as an erro
 
 import asyncio
 import dataclasses
-import json
 import sys
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,6 +16,7 @@ import anyio
 
 from compactor.job import Compactor
 from compactor.report import Report
+from ledger import cloudwatch
 from ledger.clock import SystemClock
 from ledger.deploying.alarms import LEADING_METRIC, METRIC_NAMESPACE
 from ledger.settings import Settings
@@ -59,10 +59,7 @@ async def run_bounded(compactor: Compactor, seconds: float) -> Report:
 
 
 def metric_line(report: Report, *, function_name: str, now: datetime) -> str:
-    """Give the log line from which CloudWatch makes the metrics that the alarms watch.
-
-    It is in CloudWatch's embedded metric format, so the function needs no permission for it.
-    """
+    """Give the log line from which CloudWatch makes the metrics that the alarms watch."""
     values: Mapping[str, float] = {
         LEADING_METRIC: int(report.led and report.is_success),
         "Folds": report.folds,
@@ -70,14 +67,6 @@ def metric_line(report: Report, *, function_name: str, now: datetime) -> str:
         "EntriesDeleted": report.deleted,
         "Backlog": report.backlog,
     }
-    description = {
-        "Timestamp": int(now.timestamp() * 1000),
-        "CloudWatchMetrics": [
-            {
-                "Namespace": METRIC_NAMESPACE,
-                "Dimensions": [["FunctionName"]],
-                "Metrics": [{"Name": name, "Unit": "Count"} for name in values],
-            }
-        ],
-    }
-    return json.dumps({"_aws": description, "FunctionName": function_name, **values})
+    return cloudwatch.metric_line(
+        values, namespace=METRIC_NAMESPACE, function_name=function_name, now=now
+    )

@@ -20,10 +20,12 @@ from ledger.deploying import (
     as_yaml,
     compactor_template,
     iam_template,
+    pipeline_template,
     policy,
     table_template,
 )
 from ledger.deploying.permissions import IAM_COMMENT
+from ledger.deploying.pipeline_function import PIPELINE_COMMENT
 from ledger.deploying.scheduled_job import COMPACTOR_COMMENT
 from ledger.deploying.table import TABLE_COMMENT
 from ledger.settings import Settings
@@ -40,12 +42,14 @@ class Template(StrEnum):
 
     TABLE = "table"
     COMPACTOR = "compactor"
+    PIPELINE = "pipeline"
     IAM = "iam"
 
 
 _TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
     Template.TABLE: (table_template, TABLE_COMMENT),
     Template.COMPACTOR: (compactor_template, COMPACTOR_COMMENT),
+    Template.PIPELINE: (pipeline_template, PIPELINE_COMMENT),
     Template.IAM: (iam_template, IAM_COMMENT),
 }
 
@@ -61,7 +65,7 @@ def write_template(
     config: Config = None,
     output: OutputOption = None,
 ) -> None:
-    """Write a CloudFormation template: the table, the scheduled compactor, or the policies."""
+    """Write a CloudFormation template: the table, the compactor, the pipeline, or the policies."""
     make, comment = _TEMPLATES[name]
     _write(as_yaml(make(Settings.load(config)), comment=comment), output)
 

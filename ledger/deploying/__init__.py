@@ -8,6 +8,7 @@ Nothing here calls AWS.
 """
 
 from ledger.deploying.permissions import ACCOUNT_EXAMPLE, Grant, Role, grants, iam_template, policy
+from ledger.deploying.pipeline_function import pipeline_template
 from ledger.deploying.rendering import as_json, as_yaml
 from ledger.deploying.scheduled_job import compactor_template
 from ledger.deploying.table import table_template
@@ -21,6 +22,7 @@ __all__ = [
     "compactor_template",
     "grants",
     "iam_template",
+    "pipeline_template",
     "policy",
     "table_template",
 ]

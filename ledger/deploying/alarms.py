@@ -7,7 +7,14 @@ each other region. The compactor measures every region's lag itself, by its leas
 
 from typing import Any
 
-from ledger.deploying.rendering import attribute, function, ref
+from ledger.deploying.alarm_parts import (
+    MINUTE_SECONDS,
+    SILENCE_PERIOD_SECONDS,
+    alarm,
+    function_alarm,
+    queue_alarm,
+)
+from ledger.deploying.rendering import ref
 from ledger.deploying.table import home_first
 from ledger.settings import Settings
 
@@ -15,8 +22,6 @@ METRIC_NAMESPACE = "Ledger/Compactor"
 LEADING_METRIC = "LeadingPasses"
 """Written by `compactor.aws_lambda` for each pass that led and ended well."""
 
-MINUTE_SECONDS = 60
-SILENCE_PERIOD_SECONDS = 300
 SILENCE_PERIODS = 3
 """No leading pass for three times five minutes is an alarm."""
 REPLICATION_LATENCY_MAX_MILLISECONDS = 60_000
@@ -31,49 +36,22 @@ def alarms(settings: Settings) -> dict[str, Any]:
     """Give the alarms as resources of a template that has `Function`, `DeadLetters` and a topic."""
     others = home_first(settings)[1:]
     return {
-        "FailingAlarm": _function_alarm("Errors", "The compactor fails"),
-        "ThrottledAlarm": _function_alarm(
+        "FailingAlarm": function_alarm("Errors", "The compactor fails"),
+        "ThrottledAlarm": function_alarm(
             "Throttles", "The account's Lambda concurrency is used up: passes are dropped"
         ),
         "SilentAlarm": _silent(),
-        "DeadLettersAlarm": _dead_letters(),
+        "DeadLettersAlarm": queue_alarm(
+            "DeadLetters", "Invocations were dropped or failed: the messages in the queue say why"
+        ),
         "SystemErrorsAlarm": _system_errors(settings),
         "TableThrottledAlarm": _table_throttled(settings),
         **{_latency_name(region): _latency(settings, region) for region in others},
     }
 
 
-def _alarm(description: str, **properties: object) -> dict[str, Any]:
-    topic = function("!If", "HasAlarmTopic", ref("AlarmTopicArn"), ref("AWS::NoValue"))
-    return {
-        "Type": "AWS::CloudWatch::Alarm",
-        "Properties": {
-            "AlarmDescription": description,
-            "AlarmActions": [topic],
-            "OKActions": [topic],
-            **properties,
-        },
-    }
-
-
-def _function_alarm(metric: str, description: str) -> dict[str, Any]:
-    return _alarm(
-        f"{description}; in 3 of 5 minutes",
-        Namespace="AWS/Lambda",
-        MetricName=metric,
-        Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
-        Statistic="Sum",
-        Period=MINUTE_SECONDS,
-        EvaluationPeriods=5,
-        DatapointsToAlarm=3,
-        Threshold=1,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
-        TreatMissingData="notBreaching",
-    )
-
-
 def _silent() -> dict[str, Any]:
-    return _alarm(
+    return alarm(
         "No pass has led and ended well for 15 minutes: totals stay right, the backlog grows",
         Namespace=METRIC_NAMESPACE,
         MetricName=LEADING_METRIC,
@@ -84,21 +62,6 @@ def _silent() -> dict[str, Any]:
         Threshold=1,
         ComparisonOperator="LessThanThreshold",
         TreatMissingData="breaching",
-    )
-
-
-def _dead_letters() -> dict[str, Any]:
-    return _alarm(
-        "Invocations were dropped or failed: the messages in the queue say why",
-        Namespace="AWS/SQS",
-        MetricName="ApproximateNumberOfMessagesVisible",
-        Dimensions=[{"Name": "QueueName", "Value": attribute("DeadLetters.QueueName")}],
-        Statistic="Maximum",
-        Period=SILENCE_PERIOD_SECONDS,
-        EvaluationPeriods=1,
-        Threshold=1,
-        ComparisonOperator="GreaterThanOrEqualToThreshold",
-        TreatMissingData="notBreaching",
     )
 
 
@@ -138,7 +101,7 @@ def _sum_alarm(description: str, metric: str, dimensions: list[list[Any]]) -> di
         for number, each in enumerate(dimensions)
     ]
     total = {"Id": "total", "Expression": "SUM(METRICS())", "ReturnData": True}
-    return _alarm(
+    return alarm(
         description,
         Metrics=[total, *parts],
         EvaluationPeriods=1,
@@ -153,7 +116,7 @@ def _latency_name(region: str) -> str:
 
 
 def _latency(settings: Settings, region: str) -> dict[str, Any]:
-    return _alarm(
+    return alarm(
         f"Replication from {settings.home} to {region} lags by more than a minute",
         Namespace="AWS/DynamoDB",
         MetricName="ReplicationLatency",

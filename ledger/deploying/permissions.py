@@ -5,10 +5,10 @@ and compares. **Regions**: compactor and importer write through the home region 
 they hold no write at all; nor does whoever uses the other methods, which hold in one region only.
 **Partition keys**: the lease, the markers of imports and the cursor of the compactor's search have
 partition keys of their own (`~lease`, `~import`, `~scan`), and so have the other methods (all that
-begin with `~count`, `~sequence~`, `~version~`, `~lease~`), so no writer can touch them; and hints
-to the compactor (`~hint-0` to `~hint-3`), so that a reader writes nothing else. The net change
-shares its partition key with its entries, so IAM cannot tell the two apart: its version condition
-guards it.
+begin with `~count`, `~sequence~`, `~version~`, `~lease~`) and the pipeline (`~state~`,
+`~pipeline~`), so no writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so
+that a reader writes nothing else. The net change shares its partition key with its entries, so IAM
+cannot tell the two apart: its version condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys).
@@ -31,6 +31,7 @@ from ledger.core.keys import (
 )
 from ledger.deploying.rendering import FORMAT_VERSION, ref, sub
 from ledger.deploying.table import home_first
+from ledger.pipeline.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.settings import Settings
 
 ACCOUNT_EXAMPLE = "111122223333"
@@ -53,6 +54,7 @@ class Role(StrEnum):
     COMPACTOR = "compactor"
     IMPORTER = "importer"
     METHODS = "methods"
+    PIPELINE = "pipeline"
     ADMINISTRATOR = "administrator"
 
 
@@ -81,7 +83,9 @@ _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
     f"{prefix}*" for prefix in (COUNT_PREFIX, SEQUENCE_PREFIX, VERSION_PREFIX, LEASE_PREFIX)
 )
 _METHODS = (_COUNTS, _NUMBERS, _VERSIONS, _LEASES)
-_RESERVED = (LEASE_PARTITION, IMPORT_PARTITION, SCAN_PARTITION, *_METHODS)
+_STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
+_OTHERS = (LEASE_PARTITION, SCAN_PARTITION, *_METHODS, _STATES, _LANES)
+_RESERVED = (IMPORT_PARTITION, *_OTHERS)
 _LEASING = ("GetItem", "PutItem", "UpdateItem", "ConditionCheckItem")
 
 _GRANTS: dict[Role, tuple[Grant, ...]] = {
@@ -107,7 +111,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             "WriteEntriesAndMarkers",
             ("PutItem",),
             Where.HOME,
-            never_keys=(LEASE_PARTITION, SCAN_PARTITION, *_METHODS),
+            never_keys=_OTHERS,
         ),
         Grant("ReadMarkers", ("GetItem", "Query"), Where.HOME, only_keys=(IMPORT_PARTITION,)),
     ),
@@ -122,6 +126,13 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         # The lock of a subject lies beside its versions, so no guard needs any other lease.
         Grant("GuardVersions", _LEASING, Where.HOME, only_keys=(_VERSIONS,)),
         Grant("HoldLeases", _LEASING, Where.HOME, only_keys=(_LEASES,)),
+    ),
+    # States are written in their trades' home regions, all else in the lane's: any may be either.
+    Role.PIPELINE: (
+        Grant("KeepStates", ("GetItem", "PutItem"), only_keys=(_STATES,)),
+        Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
+        Grant("WriteEntries", ("PutItem",), never_keys=_RESERVED),
+        Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
     Role.ADMINISTRATOR: (
         Grant(

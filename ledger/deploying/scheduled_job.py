@@ -11,18 +11,24 @@ finds the lease held ends by itself after watching it for one lease.
 from typing import Any
 
 from ledger.deploying.alarms import alarms
-from ledger.deploying.permissions import POLICY_VERSION, Role, policy_in_template
-from ledger.deploying.rendering import FORMAT_VERSION, Intrinsic, attribute, function, ref, sub
+from ledger.deploying.function_parts import (
+    allow,
+    function,
+    function_role,
+    is_given,
+    log_group,
+    parameters,
+    queue,
+    trust,
+)
+from ledger.deploying.permissions import POLICY_VERSION, Role
+from ledger.deploying.rendering import FORMAT_VERSION, attribute, ref
 from ledger.settings import Settings
 
 PASS_SECONDS_MAX = 900
 """Lambda's own limit; the handler asks the pass to stop a little before."""
 EVENT_AGE_SECONDS_MAX = 60
 """An invocation that waited this long is dropped: the next minute's is as good."""
-DEAD_LETTER_SECONDS = 14 * 86_400
-"""How long a dropped invocation stays readable: the most that SQS offers."""
-LOG_DAYS_CHOICES = (1, 7, 14, 30, 90, 180, 365)
-MEMORY_MEGABYTES_CHOICES = (256, 512, 1024, 2048)
 
 COMPACTOR_COMMENT = (
     "The compactor as a scheduled job: EventBridge Scheduler invokes it in Lambda each minute.",
@@ -37,21 +43,24 @@ COMPACTOR_COMMENT = (
     "No retries of a failed pass either: the next minute's pass is the retry.",
 )
 
+_KEEP_DEAD_LETTERS = allow("KeepDeadLetters", ("sqs:SendMessage",), attribute("DeadLetters.Arn"))
+
 
 def compactor_template(settings: Settings) -> dict[str, Any]:
     """Give the template of the scheduled compactor; its alarms watch the table as well."""
     return {
         "AWSTemplateFormatVersion": FORMAT_VERSION,
         "Description": f"Ledger: the compactor of the table {settings.table}, each minute",
-        "Parameters": _parameters(),
-        "Conditions": {
-            "HasAlarmTopic": function("!Not", function("!Equals", ref("AlarmTopicArn"), "")),
-        },
+        "Parameters": parameters(memory_megabytes=512),
+        "Conditions": {"HasAlarmTopic": is_given("AlarmTopicArn")},
         "Resources": {
-            "LogGroup": _log_group(),
-            "DeadLetters": _dead_letters(),
-            "FunctionRole": _function_role(settings),
-            "Function": _function(),
+            "LogGroup": log_group("compactor"),
+            "DeadLetters": queue(),
+            "FunctionRole": function_role(settings, Role.COMPACTOR, _KEEP_DEAD_LETTERS),
+            "Function": function(
+                "Merges settled entries into net changes; one pass per invocation",
+                timeout_seconds=PASS_SECONDS_MAX,
+            ),
             "Invocation": _invocation(),
             "SchedulerRole": _scheduler_role(),
             "Schedule": _schedule(),
@@ -64,104 +73,6 @@ def compactor_template(settings: Settings) -> dict[str, Any]:
                 "Description": "Where dropped and failed invocations are kept",
                 "Value": ref("DeadLetters"),
             },
-        },
-    }
-
-
-def _parameters() -> dict[str, Any]:
-    return {
-        "ImageUri": {
-            "Type": "String",
-            "Description": "The image in ECR in this region, by digest or by a tag never moved",
-            "AllowedPattern": r"[0-9]{12}\.dkr\.ecr\..+(@sha256:[0-9a-f]{64}|:.+)",
-        },
-        "Architecture": {
-            "Type": "String",
-            "Description": "The architecture for which the image was built",
-            "AllowedValues": ["x86_64", "arm64"],
-            "Default": "x86_64",
-        },
-        "MemoryMegabytes": {
-            "Type": "Number",
-            "Description": "Memory of the function; its share of a processor grows with it",
-            "AllowedValues": list(MEMORY_MEGABYTES_CHOICES),
-            "Default": 512,
-        },
-        "LogDays": {
-            "Type": "Number",
-            "Description": "How many days the log is kept",
-            "AllowedValues": list(LOG_DAYS_CHOICES),
-            "Default": 30,
-        },
-        "AlarmTopicArn": {
-            "Type": "String",
-            "Description": "The SNS topic told of alarms; empty: nobody is told",
-            "Default": "",
-        },
-    }
-
-
-def _log_group() -> dict[str, Any]:
-    return {
-        "Type": "AWS::Logs::LogGroup",
-        "DeletionPolicy": "Delete",
-        "UpdateReplacePolicy": "Delete",
-        "Properties": {
-            "LogGroupName": sub("/ledger/compactor/${AWS::StackName}"),
-            "RetentionInDays": ref("LogDays"),
-        },
-    }
-
-
-def _dead_letters() -> dict[str, Any]:
-    return {
-        "Type": "AWS::SQS::Queue",
-        "DeletionPolicy": "Delete",
-        "UpdateReplacePolicy": "Delete",
-        "Properties": {
-            "MessageRetentionPeriod": DEAD_LETTER_SECONDS,
-            "SqsManagedSseEnabled": True,
-        },
-    }
-
-
-def _function_role(settings: Settings) -> dict[str, Any]:
-    own = [
-        _allow(
-            "WriteLog", ("logs:CreateLogStream", "logs:PutLogEvents"), attribute("LogGroup.Arn")
-        ),
-        _allow("KeepDeadLetters", ("sqs:SendMessage",), attribute("DeadLetters.Arn")),
-    ]
-    return {
-        "Type": "AWS::IAM::Role",
-        "Properties": {
-            "AssumeRolePolicyDocument": _trust("lambda.amazonaws.com"),
-            "Policies": [
-                {
-                    "PolicyName": "table",
-                    "PolicyDocument": policy_in_template(settings, Role.COMPACTOR),
-                },
-                {
-                    "PolicyName": "own",
-                    "PolicyDocument": {"Version": POLICY_VERSION, "Statement": own},
-                },
-            ],
-        },
-    }
-
-
-def _function() -> dict[str, Any]:
-    return {
-        "Type": "AWS::Lambda::Function",
-        "Properties": {
-            "Description": "Merges settled entries into net changes; one pass per invocation",
-            "PackageType": "Image",
-            "Code": {"ImageUri": ref("ImageUri")},
-            "Architectures": [ref("Architecture")],
-            "MemorySize": ref("MemoryMegabytes"),
-            "Timeout": PASS_SECONDS_MAX,
-            "Role": attribute("FunctionRole.Arn"),
-            "LoggingConfig": {"LogGroup": ref("LogGroup")},
         },
     }
 
@@ -181,14 +92,14 @@ def _invocation() -> dict[str, Any]:
 
 def _scheduler_role() -> dict[str, Any]:
     statements = [
-        _allow("Invoke", ("lambda:InvokeFunction",), attribute("Function.Arn")),
-        _allow("KeepDeadLetters", ("sqs:SendMessage",), attribute("DeadLetters.Arn")),
+        allow("Invoke", ("lambda:InvokeFunction",), attribute("Function.Arn")),
+        _KEEP_DEAD_LETTERS,
     ]
     condition = {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId")}}
     return {
         "Type": "AWS::IAM::Role",
         "Properties": {
-            "AssumeRolePolicyDocument": _trust("scheduler.amazonaws.com", condition),
+            "AssumeRolePolicyDocument": trust("scheduler.amazonaws.com", condition),
             "Policies": [
                 {
                     "PolicyName": "invoke",
@@ -217,18 +128,3 @@ def _schedule() -> dict[str, Any]:
             },
         },
     }
-
-
-def _allow(name: str, actions: tuple[str, ...], resource: Intrinsic) -> dict[str, Any]:
-    return {"Sid": name, "Effect": "Allow", "Action": list(actions), "Resource": resource}
-
-
-def _trust(service: str, condition: dict[str, Any] | None = None) -> dict[str, Any]:
-    statement: dict[str, Any] = {
-        "Effect": "Allow",
-        "Principal": {"Service": service},
-        "Action": "sts:AssumeRole",
-    }
-    if condition:
-        statement["Condition"] = condition
-    return {"Version": POLICY_VERSION, "Statement": [statement]}

@@ -10,14 +10,14 @@ from typer.testing import CliRunner
 
 from ledger.core.errors import InvalidInput
 from ledger.deploy_commands import app
-from ledger.deploying import Role, compactor_template, table_template
+from ledger.deploying import Role, compactor_template, pipeline_template, table_template
 from ledger.deploying.rendering import Intrinsic
 from ledger.settings import Settings
 from ledger.table_plan import KEYS, STREAM_VIEW
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-TEMPLATES = ("table", "compactor", "iam")
+TEMPLATES = ("table", "compactor", "pipeline", "iam")
 CFN_LINT = shutil.which("cfn-lint") or shutil.which("cfn-lint", path=Path(sys.executable).parent)
 
 Run = Callable[..., str]
@@ -139,11 +139,12 @@ def test_every_other_region_has_an_alarm_on_its_lag() -> None:
     assert receiving == {"eu-west-1", "sa-east-1"}
 
 
-def test_every_alarm_tells_the_topic() -> None:
+@pytest.mark.parametrize("make", [compactor_template, pipeline_template])
+def test_every_alarm_tells_the_topic(make: Callable[[Settings], dict[str, Any]]) -> None:
     """No alarm is silent once a topic is given."""
-    resources = compactor_template(settings_of("us-east-1", "eu-west-1"))["Resources"]
+    resources = make(settings_of("us-east-1", "eu-west-1"))["Resources"]
     alarms = [each for each in resources.values() if each["Type"] == "AWS::CloudWatch::Alarm"]
-    assert len(alarms) >= 6
+    assert len(alarms) >= 5
     for alarm in alarms:
         [action] = alarm["Properties"]["AlarmActions"]
         assert isinstance(action, Intrinsic)

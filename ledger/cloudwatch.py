@@ -1,0 +1,26 @@
+"""Metrics of a Lambda function, as log lines from which CloudWatch makes them."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+
+
+def metric_line(
+    values: Mapping[str, float], *, namespace: str, function_name: str, now: datetime
+) -> str:
+    """Return the line of some metrics; a name that ends in Seconds is a time, others are counts.
+
+    It is in CloudWatch's embedded metric format, so the function needs no permission for it.
+    """
+    described = [{"Name": name, "Unit": _unit(name)} for name in values]
+    description = {
+        "Timestamp": int(now.timestamp() * 1000),
+        "CloudWatchMetrics": [
+            {"Namespace": namespace, "Dimensions": [["FunctionName"]], "Metrics": described}
+        ],
+    }
+    return json.dumps({"_aws": description, "FunctionName": function_name, **values})
+
+
+def _unit(name: str) -> str:
+    return "Seconds" if name.endswith("Seconds") else "Count"
