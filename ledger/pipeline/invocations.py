@@ -37,7 +37,8 @@ from ledger.store.port import Store
 LANES_MAX = 4
 """Lanes whose trades' states are remembered; an environment gets events of any."""
 
-_SHOWN = {"doubled": "Doubled", "outdated": "Outdated", "dead": "DeadLetters"}
+SHOWN = {"doubled": "Doubled", "outdated": "Outdated", "dead": "DeadLetters"}
+"""Why a record was left out, and CloudWatch's metric of it."""
 
 log = logging.getLogger(__name__)
 
@@ -176,10 +177,10 @@ async def _within(seconds: float, lane: _Lane, deliveries: Sequence[Delivery]) -
 
 def values_of(metrics: PipelineMetrics) -> Mapping[str, float]:
     """Return what was counted so far, by the names of CloudWatch's metrics."""
-    values = dict.fromkeys((*_SHOWN.values(), "Retried"), 0.0)
+    values = dict.fromkeys((*SHOWN.values(), "Retried"), 0.0)
     for one in _samples(metrics.left_out):
         if one.labels["stage"] == "state":
-            values[_SHOWN[one.labels["reason"]]] += one.value
+            values[SHOWN[one.labels["reason"]]] += one.value
     values["Retried"] = sum(one.value for one in _samples(metrics.retried))
     return values
 

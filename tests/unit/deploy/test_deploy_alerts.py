@@ -14,6 +14,8 @@ from prometheus_client import CollectorRegistry
 from compactor.metrics import CompactorMetrics
 from ledger.core import errors
 from ledger.metrics import Metrics
+from ledger.pipeline.invocations import SHOWN
+from ledger.pipeline.metrics import PipelineMetrics
 from ledger.store.metered import outcome_name
 from ledger.store.port import Unknown
 
@@ -59,10 +61,11 @@ def shown_expressions() -> list[str]:
 
 
 def exported_names() -> set[str]:
-    """Give the name of every series that the ledger and the compactor export."""
+    """Give the name of every series that the ledger, the compactor and the pipeline export."""
     registry = CollectorRegistry()
     Metrics(registry)
     CompactorMetrics(registry)
+    PipelineMetrics(registry)
     return {
         metric.name + suffix for metric in registry.collect() for suffix in SUFFIXES[metric.type]
     }
@@ -134,6 +137,7 @@ def test_alerts_match_labels_as_the_code_writes_them() -> None:
     assert kinds == {errors.OutcomeUnknown.__name__}
     assert causes == {errors.Throttled.__name__.lower()}
     assert set(re.findall(r'outcome="(\w+)"', text)) == {outcome_name(Unknown("no answer"))}
+    assert set(re.findall(r'reason="(\w+)"', text)) < set(SHOWN)
 
 
 @needs_promtool
