@@ -342,3 +342,17 @@ def test_reading_only_what_is_new_is_for_one_region_read_consistently() -> None:
         settings(cache=incremental)
     with pytest.raises(SettingsError, match=r"cache\.incremental needs consistent_reads"):
         one.with_(consistent_reads=False)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "named"),
+    [
+        ({"dead_letter_queue": "dead-letters"}, "the URL of a queue"),
+        ({"dead_letter_queue": ""}, "the URL of a queue"),
+        ({"deletes": "perhaps"}, "refuse"),
+    ],
+)
+def test_a_wrong_place_for_dead_letters_is_refused(pipeline: dict[str, str], named: str) -> None:
+    """A queue is named by its URL, and a delete is refused or ignored."""
+    with pytest.raises(SettingsError, match=named):
+        settings(pipeline=pipeline)

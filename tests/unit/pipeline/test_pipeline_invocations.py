@@ -299,6 +299,15 @@ async def test_without_the_mark_what_was_given_up_would_be_lost() -> None:
     assert kept.shown == truth([message("T9", 1, 9)])
 
 
+async def test_two_batches_of_one_shard_at_once_would_lose_records() -> None:
+    """The negative twin of a parallelization factor of 1: positions pass what came beside them."""
+    kept = Kept()
+    for records in (RECORDS[::2], RECORDS[1::2]):
+        assert await again(environment(kept), records) is None
+    assert kept.shown == truth(RAWS[::2])
+    assert kept.shown != truth(RAWS)
+
+
 async def test_two_regions_are_reached_and_opened_once() -> None:
     """States go to their trades' homes, whichever region's stream brings them."""
     kept = Kept()
