@@ -20,6 +20,7 @@ from ledger.command_line import Config
 from ledger.core.errors import InvalidInput
 from ledger.live import with_display
 from ledger.metrics import serve
+from ledger.pipeline.demo.commands import demo
 from ledger.pipeline.display import line, panel, summary
 from ledger.pipeline.items import lane_id
 from ledger.pipeline.lanes import Lanes
@@ -35,6 +36,7 @@ STANDARD_INPUT = "-"
 app = typer.Typer(
     help="Bring a stream of corrected records into exact totals.", no_args_is_help=True
 )
+app.command("demo")(demo)
 
 Region = Annotated[
     str | None,

@@ -1,13 +1,11 @@
 """How far a lane has come, for displays and summaries: from its positions and its metrics."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
 from ledger.metrics import summed
-from ledger.pipeline.records import Delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +46,9 @@ class Progress:
     registry: CollectorRegistry
     bytes_counted: int = 0
 
-    def counted(self, deliveries: Sequence[Delivery]) -> None:
-        """Take note of records that the totals show."""
-        self.bytes_counted = int(deliveries[-1].position)
+    def counted(self, position: str) -> None:
+        """Take note that the totals show all up to a position."""
+        self.bytes_counted = int(position)
 
     def bytes_there(self) -> int:
         """Return how long the file is by now."""

@@ -44,11 +44,11 @@ MAPPED_MAX = 64
 RESTARTS = Backoff(first_seconds=0.2, longest_seconds=10.0, tries_max=20)
 """Between two beginnings of a lane that did not get on, and how often."""
 
-OnCounted = Callable[[Sequence[Delivery]], None]
+OnCounted = Callable[[str], None]
 Mapped = tuple[Sequence[Delivery], list[MapItem]]
 
 
-def _ignored(_deliveries: Sequence[Delivery]) -> None:
+def _ignored(_position: str) -> None:
     """Nobody asked."""
 
 
@@ -56,7 +56,7 @@ class Pipeline:
     """Brings the records of one lane into the totals, each trade's newest version once.
 
     `stores` has the lane's own region and every region that is home to a trade. `on_counted` is
-    told of each batch's records once the totals show them; after a crash, perhaps never.
+    told of positions up to which the totals show everything, after each batch or more of them.
 
     Raises:
         SettingsError: no category is configured, or the store of a region is missing.
@@ -179,7 +179,7 @@ class Pipeline:
         works = (
             partial(self._read, self._lanes.position, to_map),
             partial(self._commit, prepared, to_reduce),
-            partial(self._add_up, left, mapped, hints),
+            partial(self._add_up, self._lanes.position, left, mapped, hints),
         )
         with to_map, prepared, to_reduce, mapped:
             async with anyio.create_task_group() as tasks:
@@ -210,18 +210,24 @@ class Pipeline:
                 await to_reduce.send((batch.deliveries, await self._map.commit(batch)))
 
     async def _add_up(
-        self, left: list[MapItem], mapped: MemoryObjectReceiveStream[Mapped], hints: Hints
+        self,
+        after: str,
+        left: list[MapItem],
+        mapped: MemoryObjectReceiveStream[Mapped],
+        hints: Hints,
     ) -> None:
-        """Reduce what was left, then whatever has been committed meanwhile, again and again."""
+        """Reduce what was left up to a position, then what is committed meanwhile, and so on."""
         hints.wrote_all(await self._reduce.reduce(left))
+        if after:
+            self._on_counted(after)
         async for first in mapped:
             await self._clock.sleep(self._settings.pipeline.reduce_every)
             batches = [first, *_ready(mapped)]
             items = [item for _, made in batches for item in made]
             hints.wrote_all(await self._reduce.reduce(items))
-            for deliveries, _ in batches:
-                self._on_counted(deliveries)
-            self._note_lag(batches[-1][0][-1].at)
+            last = batches[-1][0][-1]
+            self._on_counted(last.position)
+            self._note_lag(last.at)
 
     def _note_lag(self, at: datetime | None) -> None:
         if at is not None:

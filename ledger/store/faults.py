@@ -45,7 +45,12 @@ class NeverArrived:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The caller hears nothing; the write waits in `FaultyStore.flying` until it lands."""
+    """The caller hears nothing; the write waits in `FaultyStore.flying` until it lands.
+
+    With a `crash`, that is raised: the caller died while its request was in flight.
+    """
+
+    crash: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +285,8 @@ class FaultyStore:
                 await send()
             case Late() if lost is not None:
                 self.flying.append(send)
+                if fault.crash is not None:
+                    raise fault.crash
         if lost is None:
             raise Unreachable(_cause(fault))
         return lost

@@ -21,10 +21,11 @@ from support.worlds import open_ledgers, totals
 from typer.testing import CliRunner, Result
 
 from ledger.cli import app
+from ledger.core.errors import LedgerError
 from ledger.local import Fault, LocalGlobalTable
 from ledger.pipeline.dead_letters import letter_of
 from ledger.pipeline.progress import Progress
-from ledger.pipeline.running import Lane, bring_in
+from ledger.pipeline.running import Lane, Spool, bring_in
 from ledger.pipeline.sources import lane_of
 from ledger.settings import Settings
 
@@ -32,9 +33,18 @@ TRADES, VERSIONS = 30, 3
 PIPELINE = {"categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 20, "reduce_every": 0}
 COMMIT, PUT = "TransactWriteItems", "PutItem"
 KILLS: Mapping[str, Sequence[tuple[str, int, Fault | None]]] = {
-    "moto": [(PUT, 12, None), (COMMIT, 2, None), (COMMIT, 3, Fault.ERROR_500)],
-    "dynoxide": [(PUT, 30, None), (COMMIT, 2, None)],
+    "few": [(PUT, 12, None), (COMMIT, 3, Fault.ERROR_500)],
+    "many": [
+        (PUT, 12, None),
+        (COMMIT, 1, None),
+        (COMMIT, 2, Fault.ERROR_500),
+        (COMMIT, 2, None),
+        (PUT, 5, None),
+        (COMMIT, 3, Fault.ERROR_500),
+    ],
 }
+"""Before which request of the process it is killed, and whether that is still carried out."""
+SLOW = pytest.mark.slow
 Shown = Mapping[str, Mapping[str, Decimal]]
 
 
@@ -80,8 +90,11 @@ def pipeline(*words: str, config: Path) -> Result:
     return CliRunner().invoke(app, ["pipeline", *words, "--config", str(config)])
 
 
+@pytest.mark.parametrize("kills", ["few", pytest.param("many", marks=SLOW)])
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_killed_again_and_again_each_record_counts_once(tmp_path: Path, engine: str) -> None:
+async def test_killed_again_and_again_each_record_counts_once(
+    tmp_path: Path, engine: str, kills: str
+) -> None:
     """Kill -9 amid states, at commits that are applied or not: the totals end exact.
 
     What is through is not read again, and the record that cannot be taken is kept.
@@ -96,7 +109,7 @@ async def test_killed_again_and_again_each_record_counts_once(tmp_path: Path, en
         settings = world.settings(pipeline=PIPELINE)
         content = yaml.safe_dump(settings.model_dump(mode="json"))
         (tmp_path / "regions.yaml").write_text(content, encoding="utf-8")
-        for operation, at, fault in KILLS[engine]:
+        for operation, at, fault in KILLS[kills]:
             trap.set(operation, at=at, fault=fault)
             async with running(words, tmp_path) as process:
                 trap.process = process.process.pid
@@ -140,22 +153,30 @@ def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) 
     assert [row[-2:] for row in rows] == [[f"{one.stat().st_size:,}", "0"] for one in (file, dead)]
 
 
-def test_standard_input_is_kept_and_finished_from_there(desk: Desk) -> None:
-    """Spooled it is brought in, and the file that keeps it is the same lane."""
-    desk.write_settings(desk.settings(pipeline=PIPELINE))
-    raws = traffic("Rho")
-    given = lines(raws)
-    ran = desk.run(
-        *("ledger", "pipeline", "run", "-", "--spool", "kept.jsonl"), stdin=given.decode()
-    )
-    assert ran.status == 0, ran.errors
-    kept = desk.folder / "kept.jsonl"
+async def test_standard_input_is_kept_and_finished_from_there(desk: Desk, tmp_path: Path) -> None:
+    """A stream is brought in while it is kept in a file, which is the same lane afterwards."""
+    settings, raws = desk.settings(pipeline=PIPELINE), traffic("Rho")
+    given, kept = lines(raws), tmp_path / "kept.jsonl"
+    readable, writable = os.pipe()
+    with os.fdopen(readable, "rb") as stream, os.fdopen(writable, "wb") as pipe:
+        pipe.write(given)
+        pipe.flush()
+        spool = Spool(stream, kept)
+        spool.begin()
+        lane = Lane(lane_of(kept), HOME, kept, tmp_path / "dead")
+        pipe.close()
+        progress = Progress(kept, CollectorRegistry())
+        await bring_in(lane, settings, progress, spool=spool, tell=pytest.fail)
     assert kept.read_bytes() == given
-    said = pipeline("run", str(kept), config=desk.folder / "regions.yaml")
-    assert (said.exit_code, "0 records in" in said.stdout) == (0, True), said.output
+    assert progress.figures().records == len(raws)
+    again = Progress(kept, CollectorRegistry())
+    await bring_in(lane, settings, again, tell=pytest.fail)
+    assert (again.figures().records, again.bytes_counted) == (0, len(given))
     right = truth(raws)
-    desk.settle()
-    assert desk.portal.call(shown, desk.settings(), right) == everywhere(right)
+    while await shown(settings, right) != everywhere(right):
+        pass
+    with pytest.raises(LedgerError, match="is there already"):
+        Spool(stream, kept).begin()
 
 
 async def test_a_followed_file_is_brought_in_until_a_signal(desk: Desk, tmp_path: Path) -> None:

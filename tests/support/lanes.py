@@ -44,5 +44,5 @@ def lane_worker(
         randomness=seeded(seed),
         metrics=metrics,
         ledger_metrics=ledger_metrics,
-        on_counted=on_counted or (lambda _records: None),
+        on_counted=on_counted or (lambda _position: None),
     )

@@ -1,50 +1,16 @@
-"""Broken rules of the pipeline: what each negative twin puts in place of production code."""
+"""Broken rules of the pipeline: those of the demo, and what else each negative twin replaces."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import datetime
-from itertools import count
 from unittest.mock import patch
 
-from ledger.pipeline import map_stage, plans, reduce_stage, state_stage, sums, transitions
-from ledger.pipeline.items import MapItem, map_item_of
-from ledger.pipeline.plans import MapPlan, ReducePlan
+from ledger.pipeline import state_stage, sums, transitions
+from ledger.pipeline.demo import twins
 from ledger.pipeline.records import Record
-from ledger.pipeline.sums import Changes
 from ledger.pipeline.transitions import State
-from ledger.settings import Settings
-from ledger.store.port import Delete, Put
 
-_plan_map, _plan_reduce, _advanced = plans.plan_map, plans.plan_reduce, transitions.advanced
-_numbers = count()
-
-
-def _always(record: Record, state: State | None) -> bool:
-    """Take every record for the newest: the last that arrives wins."""
-    del record, state
-    return True
-
-
-def _unconditional_map(lane: str, after: str, upto: str, changes: Changes) -> MapPlan | None:
-    """Commit wherever the lane is, under a name of its own: a repeated batch counts again."""
-    plan = _plan_map(lane, after, upto, changes)
-    if plan is None:
-        return None
-    moved, *parts = (put.item for put in plan.actions)
-    named = [{**item, "sk": {"S": f"{item['sk']['S']}{next(_numbers)}"}} for item in parts]
-    actions = (Put(moved), *map(Put, named))
-    return MapPlan(upto, tuple(map(map_item_of, named)), actions, f"{next(_numbers)}")
-
-
-def _unconditional_reduce(
-    items: Sequence[MapItem], *, region: str, settings: Settings, now: datetime
-) -> ReducePlan:
-    """Delete map items whether they are there or not, without a token that lasts."""
-    plan = _plan_reduce(items, region=region, settings=settings, now=now)
-    entries = plan.actions[: len(plan.entries)]
-    deletes = (Delete(item.key) for item in items)
-    return replace(plan, actions=(*entries, *deletes), token=f"{next(_numbers)}")
+_advanced = transitions.advanced
 
 
 def _overwritten_before(
@@ -75,11 +41,9 @@ def _others_forgotten(
 
 
 TWINS: dict[str, Callable[[], AbstractContextManager[object]]] = {
-    "no version condition": lambda: patch.object(state_stage, "is_newer", _always),
-    "no hash or position in map": lambda: patch.object(map_stage, "plan_map", _unconditional_map),
-    "no token or existence in reduce": lambda: patch.object(
-        reduce_stage, "plan_reduce", _unconditional_reduce
-    ),
+    "no version condition": twins.TWINS["no-version"],
+    "no hash or position in map": twins.TWINS["no-hash"],
+    "no token or existence in reduce": twins.TWINS["no-token"],
     "before from an uncommitted image": lambda: patch.object(
         state_stage, "advanced", _overwritten_before
     ),

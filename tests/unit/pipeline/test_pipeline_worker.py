@@ -1,4 +1,5 @@
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -34,7 +35,16 @@ from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.records import Delivery
 from ledger.pipeline.sources import ListSource
 from ledger.pipeline.worker import RESTARTS
-from ledger.store.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
+from ledger.store.faults import (
+    Call,
+    Fault,
+    FaultyStore,
+    InOrder,
+    Late,
+    Lost,
+    NeverArrived,
+    Raises,
+)
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Action, Outcome, Page, Rejected
 from ledger.store.repeating import BACKOFF
@@ -303,15 +313,19 @@ async def test_stop_brings_in_what_was_read() -> None:
 
 
 async def test_whoever_asks_hears_of_records_once_they_count() -> None:
-    """Records are told of after the totals show them."""
+    """Positions are told once the totals show all up to them, also by who begins after a crash."""
     store, heard = MemoryStore(HOME), list[str]()
 
-    def counted(records: Sequence[Delivery]) -> None:
-        assert shown(store.table) != {}
-        heard.extend(one.position for one in records)
+    def counted(at: str) -> None:
+        assert shown(store.table) == truth(RAWS[: int(at)])
+        heard.append(at)
 
-    await lane_worker(deliveries(RAWS), store, batch_max=2, on_counted=counted).run()
-    assert heard == [position(number) for number in range(1, 6)]
+    for crashes in range(1, 30):
+        faults = FaultyStore(store, InOrder(*[None] * crashes, Raises(AccessDenied("killed"))))
+        with suppress(AccessDenied):
+            await lane_worker(deliveries(RAWS), faults, batch_max=2, on_counted=counted).run()
+    assert heard == sorted(heard)
+    assert heard.count(position(len(RAWS))) > 1
 
 
 async def test_metrics_tell_each_stage() -> None:

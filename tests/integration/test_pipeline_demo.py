@@ -1,0 +1,51 @@
+"""`ledger pipeline demo` as a user runs it, in small: exact, but for the twins."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.engines import DYNOXIDE, skip_without
+from typer.testing import CliRunner, Result
+
+from ledger.cli import app
+
+SMALL = ("--messages", "800", "--trades", "60", "--batch", "25", "--lead", "100", "--lag", "0.01")
+BAD = ("--fail-state", "0.05", "--fail-map", "0.4", "--fail-reduce", "0.4", "--poison", "0.01")
+SLOW = pytest.mark.slow
+
+
+def demo(*words: str) -> Result:
+    """Run the command in this process, its workers in others."""
+    return CliRunner().invoke(app, ["pipeline", "demo", *SMALL, *words])
+
+
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=SLOW)])
+def test_it_ends_exact_whatever_goes_wrong(engine: str, tmp_path: Path) -> None:
+    """Crashes, late requests, lost answers, a cut between the regions: every category is right."""
+    skip_without(engine)
+    written = tmp_path / "report.json"
+    ran = demo(*BAD, "--engine", engine, "--json", str(written), "--folder", str(tmp_path))
+    assert ran.exit_code == 0, ran.output
+    assert "exact in every region" in ran.output
+    told = json.loads(written.read_text())
+    assert [one["wrong"] for one in told["outcomes"]] == [0, 0]
+    assert told["poison"] == told["letters"] > 0
+    assert told["counts"]["crashes"] > 0
+    assert all(spoiled for spoiled, _ in told["spoiled"].values())
+    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
+
+
+@pytest.mark.parametrize(
+    "twin",
+    ["no-token", pytest.param("no-version", marks=SLOW), pytest.param("no-hash", marks=SLOW)],
+)
+def test_without_a_rule_it_ends_wrong(twin: str) -> None:
+    """Each rule left out shows in the totals, and in the exit status."""
+    ran = demo(*BAD, "--regions", "1", "--twin", twin)
+    assert ran.exit_code == 1, ran.output
+    assert "the totals are wrong" in ran.output
+
+
+def test_what_is_no_twin_is_refused() -> None:
+    """A name that is none is told."""
+    assert "is not one of no-version" in str(demo("--twin", "all").exception)
