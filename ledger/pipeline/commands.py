@@ -1,7 +1,7 @@
 """`ledger pipeline`: bring records into the totals, replay dead letters, look at lanes, show it."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,13 @@ from ledger.pipeline.demo.commands import demo
 from ledger.pipeline.display import line, panel, summary
 from ledger.pipeline.items import lane_id
 from ledger.pipeline.lanes import Lanes
+from ledger.pipeline.page import serve_page
 from ledger.pipeline.progress import Progress
 from ledger.pipeline.running import Lane, Spool, bring_in
 from ledger.pipeline.sources import lane_of
+from ledger.pipeline.watching import publish_totals
 from ledger.settings import Settings
+from ledger.signals import until_signalled
 from ledger.store.dynamodb import open_store
 
 AGAIN = "the same command again goes on from here: nothing is counted twice"
@@ -140,6 +143,18 @@ def status(
     anyio.run(_show_status, settings, place, names)
 
 
+@app.command()
+def page(
+    counters: Annotated[list[str], typer.Argument(help="Ids of the counters to show.")],
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On this machine; 0: any.")] = 8080,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")] = 2.0,
+    config: Config = None,
+) -> None:
+    """Show totals of every region in a browser, with a chart, until Ctrl-C."""
+    anyio.run(_show_page, Settings.load(config), counters, port, every)
+
+
 def _spool(file: str, spool: Path | None) -> Spool | None:
     """Begin to keep standard input, if that is what is to be read.
 
@@ -197,6 +212,23 @@ def _bring_in(
     if came.number and (came.is_cut_off or not lane.follows):
         typer.echo(AGAIN, err=True)
         raise typer.Exit(came.status)
+
+
+async def _show_page(
+    settings: Settings, counters: Sequence[str], port: int, every_seconds: float
+) -> None:
+    stop = anyio.Event()
+    with serve_page(port) as served:
+        typer.echo(f"totals on {served.url}")
+        work = partial(
+            publish_totals,
+            settings,
+            counters,
+            served.publish,
+            every_seconds=every_seconds,
+            stop=stop,
+        )
+        await until_signalled(work, stop=stop.set, tell=lambda _: None)
 
 
 async def _show_status(settings: Settings, region: str, names: Mapping[str, str]) -> None:

@@ -20,13 +20,18 @@ def demo(*words: str) -> Result:
 
 
 @pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=SLOW)])
-def test_it_ends_exact_whatever_goes_wrong(engine: str, tmp_path: Path) -> None:
+def test_it_ends_exact_whatever_goes_wrong(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Crashes, late requests, lost answers, a cut between the regions: every category is right."""
     skip_without(engine)
+    monkeypatch.setattr("ledger.pipeline.demo.commands.LINGER_SECONDS", 0)
     written = tmp_path / "report.json"
-    ran = demo(*BAD, "--engine", engine, "--json", str(written), "--folder", str(tmp_path))
+    files = ("--json", str(written), "--folder", str(tmp_path))
+    ran = demo(*BAD, "--engine", engine, *files, "--page", "0")
     assert ran.exit_code == 0, ran.output
     assert "exact in every region" in ran.output
+    assert "totals on http://127.0.0.1:" in ran.output
     told = json.loads(written.read_text())
     assert [one["wrong"] for one in told["outcomes"]] == [0, 0]
     assert told["poison"] == told["letters"] > 0

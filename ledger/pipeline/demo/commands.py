@@ -1,6 +1,7 @@
 """`ledger pipeline demo`: everything goes wrong, and the totals are compared with the truth."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -8,12 +9,14 @@ import anyio
 import typer
 from rich.console import Console
 
-from ledger.clock import SystemClock
+from ledger.clock import SystemClock, blocking_sleep
 from ledger.command_line import FAILED
 from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.live import with_display
 
 SHARE_MAX = 0.5
+LINGER_SECONDS = 3.0
+"""How long the page is served after the end, so that browsers hear of it."""
 TWINS = ("no-version", "no-hash", "no-token")
 _FAIL, _TWIN_FAIL = (0.01, 0.02, 0.02), (0.05, 0.2, 0.2)
 _BATCH, _TWIN_BATCH = 500, 100
@@ -69,6 +72,10 @@ def demo(
     twin: Annotated[
         str, typer.Option(help=f"Break a rule, to see it end wrong: {', '.join(TWINS)}.")
     ] = "",
+    page: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Show it in a browser, too, on this port; 0: any."),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="Where the lanes' files lie: 200 bytes a message.", file_okay=False),
@@ -94,6 +101,7 @@ def demo(
     from ledger.pipeline.demo.display import line, panel, report_table  # noqa: PLC0415
     from ledger.pipeline.demo.options import Options  # noqa: PLC0415
     from ledger.pipeline.demo.report import Report  # noqa: PLC0415
+    from ledger.pipeline.page import serve_page  # noqa: PLC0415
 
     try:
         from ledger.pipeline.demo.session import Session  # noqa: PLC0415 (needs the extra `local`)
@@ -128,8 +136,8 @@ def demo(
         seed=seed,
         twin=twin,
     )
-    session = Session(options, clock=SystemClock(), folder=folder)
     console = Console(highlight=False)
+    session = Session(options, clock=SystemClock(), folder=folder)
 
     async def run() -> Report:
         return await with_display(
@@ -139,7 +147,14 @@ def demo(
             line=lambda: line(session.progress),
         )
 
-    report = anyio.run(run)
+    with ExitStack() as stack:
+        if page is not None:
+            shown = stack.enter_context(serve_page(page))
+            session.publish = shown.publish
+            console.print(f"totals on {shown.url}")
+        report = anyio.run(run)
+        if page is not None:
+            blocking_sleep(LINGER_SECONDS)
     console.print(report_table(report))
     if json_file is not None:
         json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -16,6 +16,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import anyio
 
@@ -65,6 +66,7 @@ class Session:
 
     def __init__(self, options: Options, *, clock: Clock, folder: Path | None = None) -> None:
         self.progress = Progress(options)
+        self.publish: Callable[[Mapping[str, Any]], None] = _ignored
         self._options = options
         self._clock = clock
         self._folder = folder
@@ -221,6 +223,7 @@ class Session:
                 except LedgerError:  # a busy machine; the next look will do
                     continue
                 self.progress.shown[name] = {key: one.value for key, one in totals.items()}
+            self.publish(self.progress.snapshot())
             took = self._clock.monotonic() - started
             await self._clock.sleep(max(LOOK_SECONDS_MIN, took / LOOK_SHARE))
 
@@ -242,6 +245,7 @@ class Session:
         report = self._report(stage, outcomes, await self._waiting(stage))
         progress.verdict = report.is_exact
         progress.phase = "exact in every region" if report.is_exact else "the totals are wrong"
+        self.publish(progress.snapshot())
         return report
 
     async def _waiting(self, stage: _Stage) -> int:
@@ -279,6 +283,10 @@ class Session:
             letters=sum(_letters(Path(member.job.dead)) for member in stage.crew),
             waiting=waiting,
         )
+
+
+def _ignored(_snapshot: Mapping[str, Any]) -> None:
+    """Nobody asked."""
 
 
 def _letters(file: Path) -> int:

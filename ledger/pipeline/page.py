@@ -1,0 +1,93 @@
+"""A small page of live totals, served on this machine: HTML, a script, and what it shows as JSON.
+
+Nothing comes from elsewhere, and nothing can be changed through it. Whoever shows something
+publishes a snapshot now and then; the page asks for the last one.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from threading import Thread
+from typing import Any
+
+from ledger.core.errors import LedgerError
+
+HOST = "127.0.0.1"
+STATE = "/totals.json"
+_FILES = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self';"
+    " connect-src 'self'; img-src data:; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+class Page:
+    """The page while it is served; `url` is where."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._state = b"{}"
+
+    def publish(self, snapshot: Mapping[str, Any]) -> None:
+        """Show this from now on."""
+        self._state = json.dumps(snapshot).encode()
+
+    def answer(self, path: str) -> tuple[bytes, str] | None:
+        """Return content and its type, None if there is nothing at this path."""
+        path = path.partition("?")[0]
+        if path == STATE:
+            return self._state, "application/json"
+        if path not in _FILES:
+            return None
+        name, kind = _FILES[path]
+        return (files("ledger.pipeline") / "web" / name).read_bytes(), kind
+
+
+@contextmanager
+def serve_page(port: int) -> Iterator[Page]:
+    """Serve the page on this machine until the block ends; port 0 takes any free one.
+
+    Raises:
+        LedgerError: the port is taken or not allowed.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = page.answer(self.path)
+            if found is None:
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            content, kind = found
+            self.send_response(HTTPStatus.OK)
+            headers = {"Content-Type": kind, "Content-Length": str(len(content)), **_HEADERS}
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: the terminal is for the display."""
+
+    try:
+        server = ThreadingHTTPServer((HOST, port), Handler)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise LedgerError(f"the page cannot be served on port {port}: {reason.lower()}") from error
+    page = Page(f"http://{HOST}:{server.server_port}/")
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield page
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

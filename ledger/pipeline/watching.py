@@ -1,0 +1,65 @@
+"""Totals of counters in every region, read again and again for the page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from decimal import Decimal
+from typing import Any
+
+import anyio
+
+from ledger.core import amounts
+from ledger.core.errors import StoreError
+from ledger.ledger import Ledger
+from ledger.settings import Settings
+
+Publish = Callable[[Mapping[str, Any]], None]
+
+
+async def publish_totals(
+    settings: Settings,
+    counters: Sequence[str],
+    publish: Publish,
+    *,
+    every_seconds: float,
+    stop: anyio.Event,
+) -> None:
+    """Publish the totals now and then, until told to stop; a region that fails is named.
+
+    Raises:
+        LedgerError: a counter's id or the settings are wrong.
+    """
+    async with AsyncExitStack() as stack:
+        ledgers = {
+            name: await stack.enter_async_context(Ledger.open(settings, region=name))
+            for name in settings.regions
+        }
+        while not stop.is_set():
+            shown: dict[str, Mapping[str, Decimal]] = {}
+            failed: list[str] = []
+            for name, ledger in ledgers.items():
+                try:
+                    found = await ledger.totals(counters, max_age=0)
+                except StoreError as error:
+                    failed.append(str(error))
+                else:
+                    shown[name] = {counter: total.value for counter, total in found.items()}
+            publish(snapshot(counters, shown, failed))
+            with anyio.move_on_after(every_seconds):
+                await stop.wait()
+
+
+def snapshot(
+    counters: Sequence[str], shown: Mapping[str, Mapping[str, Decimal]], failed: Sequence[str]
+) -> dict[str, Any]:
+    """Return what the page shows of totals by region, and of what could not be read."""
+    return {
+        "title": "ledger totals",
+        "phase": "; ".join(failed) or "read just now in every region",
+        "totals": [
+            {
+                "category": counter,
+                "regions": {name: amounts.to_text(one[counter]) for name, one in shown.items()},
+            }
+            for counter in counters
+        ],
+    }

@@ -1,0 +1,120 @@
+"""The page of live totals: as it is served, and as a browser shows it."""
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import anyio
+import pytest
+from support.browsers import browser, dom_of
+from support.commands import open_desk
+from support.ledgers import AWAY, HOME
+
+from ledger.core.errors import LedgerError
+from ledger.ledger import Ledger
+from ledger.pipeline.demo.options import Options
+from ledger.pipeline.demo.state import Progress
+from ledger.pipeline.page import serve_page
+from ledger.pipeline.watching import publish_totals, snapshot
+
+RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
+
+
+def demo_snapshot() -> dict[str, Any]:
+    """Return what the demo publishes, one category of a region behind the truth."""
+    progress = Progress(Options(messages=1000), phase="sending <all>", sent=900, counted=800)
+    progress.seconds = 4.0
+    progress.history.extend([(1.0, 100), (2.0, 400), (4.0, 800)])
+    progress.latencies.add(0.25, 800)
+    progress.truth = {"risk/Delta": RIGHT, "risk/Rho": BEHIND}
+    progress.shown = {
+        HOME: {"risk/Delta": RIGHT, "risk/Rho": BEHIND},
+        AWAY: {"risk/Delta": RIGHT, "risk/Rho": Decimal(7)},
+    }
+    return progress.snapshot()
+
+
+def got(url: str) -> tuple[str, str, str]:
+    """Return what is at a place, its type and its policy."""
+    with urlopen(url, timeout=10) as answer:  # noqa: S310 (our own page)
+        kind, policy = answer.headers["Content-Type"], answer.headers["Content-Security-Policy"]
+        return answer.read().decode(), kind, policy
+
+
+def test_the_page_its_parts_and_the_totals_are_served() -> None:
+    """All that the page names is there, nothing is from elsewhere, the JSON is the latest."""
+    with serve_page(0) as page:
+        assert got(f"{page.url}totals.json")[0] == "{}"
+        page.publish(demo_snapshot())
+        text, kind, policy = got(f"{page.url}totals.json?again")
+        assert kind == "application/json"
+        assert json.loads(text) == json.loads(json.dumps(demo_snapshot()))
+        html, kind, policy = got(page.url)
+        assert kind.startswith("text/html")
+        assert policy.startswith("default-src 'none'")
+        named = re.findall(r'(?:src|href)="([^"]+)"', html)
+        assert {"page.css", "page.js"} < set(named)
+        for name in set(named) - {"data:,"}:
+            assert got(page.url + name)[0]
+        script = got(f"{page.url}page.js")[0]
+        assert "innerHTML" not in script
+        assert "//" not in re.sub(r"//www\.w3\.org|// .*", "", html + script)
+        ids = set(re.findall(r'at\("(\w+)"\)', script))
+        assert ids <= set(re.findall(r'id="(\w+)"', html))
+        for missing in ("other", "../page.py", "page.html"):
+            with pytest.raises(HTTPError, match="404"):
+                got(page.url + missing)
+        port = int(page.url.split(":")[-1].strip("/"))
+        with pytest.raises(LedgerError, match="cannot be served"), serve_page(port):
+            pass
+
+
+def test_a_browser_shows_totals_beside_the_truth(tmp_path: Path) -> None:
+    """Numbers whole, bars for each region, a line of the pace, and what is behind marked."""
+    browser()
+    with serve_page(0) as page:
+        page.publish(demo_snapshot())
+        shown = dom_of(page.url, tmp_path)
+    assert "sending &lt;all&gt;" in shown
+    assert shown.count("1,234,567.5</td>") == 3
+    assert re.findall(r'<td class="behind">([^<]*)</td>', shown) == ["7"]
+    assert len(re.findall(r'<rect [^>]*class="region-[01]"', shown)) == 4
+    assert len(re.findall(r'<rect [^>]*class="truth"', shown)) == 2
+    assert len(re.findall(r'<polyline points="[0-9., ]+"', shown)) == 1
+    assert "<dd>0.25 s</dd>" in shown
+    assert "NaN" not in shown
+
+
+def test_a_browser_shows_totals_without_a_truth(tmp_path: Path) -> None:
+    """The page of plain counters has bars and a table, and no pace."""
+    browser()
+    with serve_page(0) as page:
+        page.publish(snapshot(["shop"], {HOME: {"shop": Decimal(5)}}, ["eu-west-1 is away"]))
+        shown = dom_of(page.url, tmp_path)
+    assert "eu-west-1 is away" in shown
+    assert shown.count("<td>5</td>") == 1
+    assert len(re.findall(r'<rect [^>]*class="region-0"', shown)) == 1
+    assert 'id="pace" hidden' in shown
+    assert "NaN" not in shown
+
+
+async def test_totals_of_every_region_are_published_until_told_to_stop(tmp_path: Path) -> None:
+    """What is recorded shows, region by region; the end comes at once."""
+    stop, heard = anyio.Event(), list[Any]()
+
+    def publish(found: Any) -> None:
+        heard.append(found)
+        stop.set()
+
+    with open_desk(tmp_path, regions=[HOME, AWAY], lag=0.0, jitter=0.0) as desk:
+        settings = desk.settings()
+        async with Ledger.open(settings) as ledger:
+            await ledger.record("shop", 5)
+        desk.settle()
+        await publish_totals(settings, ["shop"], publish, every_seconds=60, stop=stop)
+    (found,) = heard
+    assert found["totals"] == [{"category": "shop", "regions": {HOME: "5", AWAY: "5"}}]
