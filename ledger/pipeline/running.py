@@ -16,6 +16,7 @@ import anyio.to_thread
 from prometheus_client import CollectorRegistry
 
 from ledger.clock import Clock, SystemClock, system_random
+from ledger.collector import calm_collector
 from ledger.core.errors import LedgerError
 from ledger.metrics import Metrics
 from ledger.pipeline.dead_letters import DeadLetterFile, LetterSource
@@ -128,6 +129,8 @@ async def bring_in(
             ledger_metrics=Metrics.of(progress.registry),
             on_counted=progress.counted,
         )
+
+        calm_collector()
 
         async def work() -> None:
             async with anyio.create_task_group() as tasks:

@@ -49,6 +49,10 @@ CUT_FROM, CUT_TO = 0.3, 0.6
 CUT_MESSAGES_MAX = 20_000
 """Regions are cut off for a share of the messages, but no longer: what is held lies in memory."""
 SETTLE_SECONDS = 600.0
+READ_SECONDS, HOLD_SECONDS = 300.0, 400.0
+"""Nothing is merged here, so totals of long runs may take their time to be read."""
+READ_AT_ONCE = 4
+"""Categories that are read together for the comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,12 @@ class Session:
                     seed=options.seed,
                 )
             )
-            settings = world.settings(transport="lean", pipeline=options.pipeline())
+            settings = world.settings(
+                transport="lean",
+                pipeline=options.pipeline(),
+                read_max=READ_SECONDS,
+                hold=HOLD_SECONDS,
+            )
             crew = await stack.enter_async_context(
                 open_crew(self._jobs(folder, settings), self.progress.latencies)
             )
@@ -237,8 +246,11 @@ class Session:
         progress, truth = self.progress, self._truth.totals()
         outcomes: list[Outcome] = []
         for name, ledger in stage.ledgers.items():
-            totals = await ledger.totals(list(truth), max_age=0)
-            shown: dict[str, Decimal] = {key: one.value for key, one in totals.items()}
+            shown: dict[str, Decimal] = {}
+            categories = iter(truth)
+            while some := list(islice(categories, READ_AT_ONCE)):
+                found = await ledger.totals(some, max_age=0)
+                shown |= {key: one.value for key, one in found.items()}
             progress.shown[name] = {key: shown[key] for key in SHOWN}
             outcomes.append(outcome(name, shown, truth))
         progress.truth = {name: truth[name] for name in SHOWN}

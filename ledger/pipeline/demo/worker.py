@@ -21,6 +21,7 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from ledger.clock import Clock, SystemClock
+from ledger.collector import calm_collector
 from ledger.command_line import FAILED
 from ledger.core.errors import LedgerError
 from ledger.metrics import Metrics, summed
@@ -88,6 +89,7 @@ class _Worker:
                 ledger_metrics=Metrics.of(self.registry),
                 on_counted=self._counted,
             )
+            calm_collector()  # as `ledger pipeline run` does
             while not await self._lives(pipeline):
                 self.crashes += 1
 

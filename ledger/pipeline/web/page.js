@@ -97,10 +97,11 @@ function showHistory(state) {
     const [before, counted] = history[place];
     return [seconds, (count - counted) / Math.max(1e-9, seconds - before)];
   });
-  const last = rates[rates.length - 1][0];
+  const first = history[0][0];
+  const span = Math.max(1e-9, history[history.length - 1][0] - first);
   const most = Math.max(1, ...rates.map(([, rate]) => rate));
   const points = rates.map(([seconds, rate]) =>
-    `${(seconds / last) * WIDTH},${HEIGHT - (rate / most) * (HEIGHT - 20)}`);
+    `${((seconds - first) / span) * WIDTH},${HEIGHT - (rate / most) * (HEIGHT - 20)}`);
   const svg = at("history");
   svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
   svg.replaceChildren(
