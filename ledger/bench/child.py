@@ -8,11 +8,11 @@ from importlib import import_module
 
 from pydantic import TypeAdapter
 
-from ledger.bench.loops import run_on_loop
 from ledger.bench.measuring import Measured
 from ledger.bench.processes import take_core
 from ledger.bench.rounds import Round, Task
 from ledger.core.errors import LedgerError
+from ledger.loops import run_on_loop
 
 
 def main(arguments: list[str]) -> int:

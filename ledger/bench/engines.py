@@ -13,8 +13,7 @@ from ledger.bench.measuring import Measured
 from ledger.bench.plain import TABLE
 from ledger.bench.rounds import Round
 from ledger.bench.stub_pages import REGION
-from ledger.local.dynoxide_engine import DynoxideEngine
-from ledger.local.engine import TableKey
+from ledger.local.dynoxide_engine import lone_table
 from ledger.settings import Settings
 from ledger.store.connect import client_options
 
@@ -61,11 +60,6 @@ class StoredItems:
 @asynccontextmanager
 async def _dynoxide(round_: Round) -> AsyncIterator[None]:
     """Run dynoxide with an empty table, and let the round use it."""
-    engine = DynoxideEngine()
-    try:
-        await engine.start([REGION])
-        await engine.create(REGION, TABLE, TableKey(("pk", "sk"), ("S", "S")))
-        round_.stub = StoredItems(engine.url(REGION))
+    async with lone_table(REGION, TABLE) as url:
+        round_.stub = StoredItems(url)
         yield
-    finally:
-        await engine.close()

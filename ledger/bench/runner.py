@@ -13,13 +13,13 @@ from pydantic import TypeAdapter
 
 from ledger.bench.cases import Case
 from ledger.bench.control import StubControl, running_stub
-from ledger.bench.loops import loop_name
 from ledger.bench.measuring import Measured
 from ledger.bench.processes import cores, start
 from ledger.bench.report import STUB_SHARE_MAX, Figures, Result, figures_of
 from ledger.bench.rounds import Task
 from ledger.core.errors import LedgerError, LocalTableError
 from ledger.local.dynoxide_engine import find_binary
+from ledger.loops import loop_name
 
 ROUND_SECONDS_MAX = 1_200.0
 """Beside the time measured: to start, to warm up, to wait for what is under way."""

@@ -17,9 +17,9 @@ from functools import cache
 from time import process_time
 from typing import Any, cast
 
-from ledger.bench.loops import run_on_loop
 from ledger.bench.processes import take_core
 from ledger.bench.stub_pages import Pages, Query, answer, pages_of, read_query
+from ledger.loops import run_on_loop
 
 HOST = "127.0.0.1"
 BACKLOG_CONNECTIONS = 1024

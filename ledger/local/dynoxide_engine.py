@@ -10,7 +10,8 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -325,3 +326,15 @@ async def _drain(process: asyncio.subprocess.Process) -> None:
     assert process.stderr is not None, "it was asked for as a pipe"  # noqa: S101 (narrowing)
     async for _ in process.stderr:
         pass
+
+
+@asynccontextmanager
+async def lone_table(region: str, table: str) -> AsyncIterator[str]:
+    """Run dynoxide with one empty table, nothing before it; gives its address."""
+    engine = DynoxideEngine()
+    try:
+        await engine.start([region])
+        await engine.create(region, table, TableKey(("pk", "sk"), ("S", "S")))
+        yield engine.url(region)
+    finally:
+        await engine.close()

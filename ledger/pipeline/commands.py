@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +15,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from ledger.clock import SystemClock
+from ledger.collector import calm_collector
 from ledger.command_line import Config
 from ledger.core.errors import InvalidInput
 from ledger.live import with_display
+from ledger.loops import run_on_loop
 from ledger.metrics import serve
 from ledger.pipeline.demo.commands import demo
 from ledger.pipeline.display import line, panel, summary
@@ -197,9 +198,9 @@ def _bring_in(
         if metrics_port is not None:
             server = stack.enter_context(serve(metrics_port, progress.registry))
             tell(f"metrics on http://{server.host}:{server.port}/metrics")
-        came = anyio.run(
-            partial(
-                with_display,
+        calm_collector()
+        came = run_on_loop(
+            with_display(
                 lambda: bring_in(lane, settings, progress, spool=spool, tell=tell),
                 console,
                 panel=lambda: panel(progress),

@@ -18,9 +18,9 @@ from typing import Annotated
 import typer
 
 from ledger.bench.control import running_stub
-from ledger.bench.loops import run_on_loop
 from ledger.bench.processes import cores, take_core
 from ledger.bench.stub_pages import counter_name
+from ledger.loops import run_on_loop
 from ledger.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.dynamodb import open_store

@@ -33,7 +33,8 @@ def demo(
         int, typer.Option(min=1, max=16, help="In each region, a process for each.")
     ] = 1,
     engine: Annotated[
-        str, typer.Option(help="Of the local global table: moto, dynoxide.")
+        str,
+        typer.Option(help="moto or dynoxide; in one region dynoxide itself, nothing before it."),
     ] = "moto",
     seed: Annotated[int, typer.Option(help="Of messages, failures, lag.")] = 7,
     rate: Annotated[

@@ -53,6 +53,11 @@ class Options:
         return self.trades or max(1, self.messages // VERSIONS_EACH)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether clients reach the engine itself, which nothing but one region's table allows."""
+        return self.engine == "dynoxide" and self.regions == 1
+
+    @property
     def names(self) -> Sequence[str]:
         """The regions, home first."""
         return REGIONS[: self.regions]

@@ -24,9 +24,9 @@ from ledger.clock import Clock
 from ledger.core.errors import LedgerError
 from ledger.demo.compactor_process import write_config
 from ledger.ledger import Ledger
-from ledger.local import LocalGlobalTable
 from ledger.pipeline.dead_letters import letter_of
 from ledger.pipeline.demo.crew import Member, open_crew
+from ledger.pipeline.demo.ground import Ground, open_ground
 from ledger.pipeline.demo.options import STAGES, Options
 from ledger.pipeline.demo.report import Outcome, Report, outcome
 from ledger.pipeline.demo.state import SHOWN, Progress
@@ -59,7 +59,7 @@ READ_AT_ONCE = 4
 class _Stage:
     """What is open while the demo runs."""
 
-    world: LocalGlobalTable
+    world: Ground
     settings: Settings
     crew: Sequence[Member]
     ledgers: Mapping[str, Ledger]
@@ -104,18 +104,10 @@ class Session:
     async def _stage(self) -> AsyncIterator[_Stage]:
         options = self._options
         async with AsyncExitStack() as stack:
-            self.progress.phase = f"starting a global table on {options.engine}, and the workers"
+            self.progress.phase = f"starting a table on {options.engine}, and the workers"
             made = tempfile.TemporaryDirectory(prefix="ledger-pipeline-", dir=self._folder)
             folder = Path(stack.enter_context(made))
-            world = await stack.enter_async_context(
-                LocalGlobalTable.spawn(
-                    regions=options.names,
-                    engine=options.engine,
-                    lag=options.lag,
-                    jitter=options.jitter,
-                    seed=options.seed,
-                )
-            )
+            world = await stack.enter_async_context(open_ground(options))
             settings = world.settings(
                 transport="lean",
                 pipeline=options.pipeline(),

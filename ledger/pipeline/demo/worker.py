@@ -24,6 +24,7 @@ from ledger.clock import Clock, SystemClock
 from ledger.collector import calm_collector
 from ledger.command_line import FAILED
 from ledger.core.errors import LedgerError
+from ledger.loops import run_on_loop
 from ledger.metrics import Metrics, summed
 from ledger.pipeline.dead_letters import DeadLetterFile
 from ledger.pipeline.demo.options import STAGES
@@ -76,6 +77,7 @@ class _Worker:
             opened = open_stores(self.settings, job.region, self.registry, self.clock)
             stores = await stack.enter_async_context(opened)
             stack.enter_context(TWINS[job.twin]() if job.twin else nullcontext())
+            calm_collector()
             pipeline = Pipeline(
                 job.lane,
                 FileSource(Path(job.file), grows=self._grows),
@@ -164,4 +166,4 @@ async def _main(job: Job) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(anyio.run(_main, Job(**json.loads(sys.argv[1]))))
+    sys.exit(run_on_loop(_main(Job(**json.loads(sys.argv[1])))))

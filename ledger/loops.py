@@ -1,4 +1,4 @@
-"""The event loop that bench processes run on: uvloop where it is installed."""
+"""The event loop of commands at a high rate: uvloop where it is installed."""
 
 import asyncio
 from collections.abc import Coroutine
