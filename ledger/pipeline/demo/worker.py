@@ -77,7 +77,6 @@ class _Worker:
             opened = open_stores(self.settings, job.region, self.registry, self.clock)
             stores = await stack.enter_async_context(opened)
             stack.enter_context(TWINS[job.twin]() if job.twin else nullcontext())
-            calm_collector()
             pipeline = Pipeline(
                 job.lane,
                 FileSource(Path(job.file), grows=self._grows),
