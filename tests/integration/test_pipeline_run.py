@@ -13,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 from support.commands import Desk, command_line, open_desk
-from support.engines import ENGINES, skip_without
+from support.engines import DYNOXIDE, skip_without
 from support.killing import Trap, running
 from support.ledgers import AWAY, HOME
 from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, message, truth
@@ -91,7 +91,7 @@ def pipeline(*words: str, config: Path) -> Result:
 
 
 @pytest.mark.parametrize("kills", ["few", pytest.param("many", marks=SLOW)])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=SLOW)])
 async def test_killed_again_and_again_each_record_counts_once(
     tmp_path: Path, engine: str, kills: str
 ) -> None:
