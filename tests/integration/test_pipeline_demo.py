@@ -40,10 +40,8 @@ def test_it_ends_exact_whatever_goes_wrong(
     assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
 
 
-@pytest.mark.parametrize(
-    "twin",
-    ["no-token", pytest.param("no-version", marks=SLOW), pytest.param("no-hash", marks=SLOW)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", ["no-token", "no-version", "no-hash"])
 def test_without_a_rule_it_ends_wrong(twin: str) -> None:
     """Each rule left out shows in the totals, and in the exit status."""
     ran = demo(*BAD, "--regions", "1", "--twin", twin)
