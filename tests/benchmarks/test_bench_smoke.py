@@ -43,6 +43,7 @@ def test_the_report(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["version"] == report.VERSION
 
 
+@pytest.mark.slow
 def test_a_change_s_life(tmp_path: Path) -> None:
     """A change costs little over 2 units in a region, merged as usual over 3; a total one read."""
     path = tmp_path / "figures.json"

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 import typer
-from support.engines import ENGINES, skip_without
+from support.engines import DYNOXIDE, ENGINES, skip_without
 from support.killing import running
 from typer.testing import CliRunner, Result
 
@@ -52,7 +52,7 @@ def check_held(result: Result, report: dict[str, Any]) -> None:
     assert sum(report["blows"].values()) > 0
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=pytest.mark.slow)])
 def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """Seconds of chaos with real processes: every read right, all merged to rest, status 0."""
     skip_without(engine)

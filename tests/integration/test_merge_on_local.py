@@ -12,7 +12,7 @@ from functools import partial
 
 import anyio
 import pytest
-from support.engines import ENGINES, REGIONS, skip_without
+from support.engines import DYNOXIDE, REGIONS, skip_without
 from support.worlds import merge_all, open_ledgers, open_stores
 
 from compactor import Compactor
@@ -121,7 +121,7 @@ async def ours(world: LocalGlobalTable, settings: Settings, probes: Sequence[Pro
     assert await merge_all(world, Compactor(settings)) >= len(probes)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=pytest.mark.slow)])
 async def test_the_usual_merge_shows_wrong_totals(
     engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,7 +134,7 @@ async def test_the_usual_merge_shows_wrong_totals(
     assert all(watch.wrong[region] > 0 for region in AWAY)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=pytest.mark.slow)])
 async def test_our_merge_shows_none(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The compactor, under the same lag and disorder: every read in every region is right."""
     skip_without(engine)

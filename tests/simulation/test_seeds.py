@@ -19,7 +19,7 @@ from ledger.sim.run import Result, run_seed
 from ledger.sim.scene import draw
 from ledger.sim.twins import TWINS, run_broken
 
-FRESH_SEEDS = 250
+FRESH_SEEDS = 200
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
 ARCHITECTURE = Path(sim.__file__).parents[1] / "ARCHITECTURE.md"
