@@ -4,27 +4,20 @@ Names begin with `compactor_`. An alert rests on three of them: a backlog that g
 success that is long ago, and a region that cannot be read (merging waits, totals stay right).
 """
 
-import threading
-import weakref
 from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ledger.metrics import RegistryMetrics
+
 PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """A pass takes at least `hold` (20 s by default) once anything is due."""
 
-_shared: "weakref.WeakKeyDictionary[CollectorRegistry, CompactorMetrics]" = (
-    weakref.WeakKeyDictionary()
-)
-_shared_lock = threading.Lock()
 
+class CompactorMetrics(RegistryMetrics):
+    """The compactor's metrics in one registry."""
 
-class CompactorMetrics:
-    """The compactor's metrics in one registry: its own private one if none is given."""
-
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        # Not kept as an attribute: `of` holds registries weakly.
-        registry = CollectorRegistry() if registry is None else registry
+    def _define(self, registry: CollectorRegistry) -> None:
         self._define_leader(registry)
         self._define_backlog(registry)
         self._define_work(registry)
@@ -120,16 +113,6 @@ class CompactorMetrics:
             ("kind",),
             registry=registry,
         )
-
-    @classmethod
-    def of(cls, registry: CollectorRegistry | None) -> "CompactorMetrics":
-        """Give the one instance of a registry; a new one with its own registry for None."""
-        if registry is None:
-            return cls()
-        with _shared_lock:
-            if registry not in _shared:
-                _shared[registry] = cls(registry)
-            return _shared[registry]
 
     def leads(self, region: str, *, leading: bool, epoch: int | None = None) -> None:
         """Note whether this process leads, and the epoch of the lease where it is known."""

@@ -6,9 +6,10 @@ application hands its own registry to `Metrics.of`; nothing is registered global
 
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar, Self
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
@@ -25,19 +26,46 @@ PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 GROUP_BUCKETS = (1, 2, 5, 10, 15, 20, 25)
 CLOSE_SECONDS_MAX = 5.0
 
-_shared: "weakref.WeakKeyDictionary[CollectorRegistry, Metrics]" = weakref.WeakKeyDictionary()
-_shared_lock = threading.Lock()
 
+class RegistryMetrics(ABC):
+    """Metrics in one registry: a private one of their own if none is given.
 
-class Metrics:
-    """The ledger's metrics in one registry: its own private one if none is given.
-
-    Two in one registry would clash: where parts share a registry, they use `Metrics.of`.
+    Two of a kind in one registry would clash: where parts share a registry, they use `of`.
     """
+
+    _shared: "ClassVar[weakref.WeakKeyDictionary[CollectorRegistry, Any]]"
+    _shared_lock: ClassVar[threading.Lock]
+
+    def __init_subclass__(cls) -> None:
+        """Give each kind of metrics its own instances."""
+        super().__init_subclass__()
+        cls._shared = weakref.WeakKeyDictionary()
+        cls._shared_lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         # Not kept as an attribute: `of` holds registries weakly.
-        registry = CollectorRegistry() if registry is None else registry
+        self._define(CollectorRegistry() if registry is None else registry)
+
+    @abstractmethod
+    def _define(self, registry: CollectorRegistry) -> None:
+        """Make the metrics in a registry."""
+
+    @classmethod
+    def of(cls, registry: CollectorRegistry | None) -> Self:
+        """Give the one instance of a registry; a new one with its own registry for None."""
+        if registry is None:
+            return cls()
+        with cls._shared_lock:
+            found: Self | None = cls._shared.get(registry)
+            if found is None:
+                found = cls._shared[registry] = cls(registry)
+            return found
+
+
+class Metrics(RegistryMetrics):
+    """The ledger's metrics in one registry."""
+
+    def _define(self, registry: CollectorRegistry) -> None:
         self.writes = Counter(
             "ledger_writes_total",
             "Changes written, by how the write ended.",
@@ -151,16 +179,6 @@ class Metrics:
             ("region", "outcome"),
             registry=registry,
         )
-
-    @classmethod
-    def of(cls, registry: CollectorRegistry | None) -> "Metrics":
-        """Give the one instance of a registry; a new one with its own registry for None."""
-        if registry is None:
-            return cls()
-        with _shared_lock:
-            if registry not in _shared:
-                _shared[registry] = cls(registry)
-            return _shared[registry]
 
     def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
         """Note the end of one call that wrote `count` changes."""

@@ -1,29 +1,21 @@
 """What the pipeline counts and measures for Prometheus; names begin with `ledger_pipeline_`."""
 
-import threading
-import weakref
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from ledger.metrics import RegistryMetrics
 
 BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _LABELS = ("region", "stage")
 
-_shared: "weakref.WeakKeyDictionary[CollectorRegistry, PipelineMetrics]" = (
-    weakref.WeakKeyDictionary()
-)
-_shared_lock = threading.Lock()
 
-
-class PipelineMetrics:
-    """The pipeline's metrics in one registry: its own private one if none is given.
+class PipelineMetrics(RegistryMetrics):
+    """The pipeline's metrics in one registry.
 
     `stage` is state, map or reduce. What comes in and goes out are records and changed trades in
     state, changed trades and map items in map, map items and ledger entries in reduce.
     """
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        # Not kept as an attribute: `of` holds registries weakly.
-        registry = CollectorRegistry() if registry is None else registry
+    def _define(self, registry: CollectorRegistry) -> None:
         self.taken = Counter(
             "ledger_pipeline_in_total", "What came into a stage.", _LABELS, registry=registry
         )
@@ -61,16 +53,6 @@ class PipelineMetrics:
             ("region", "lane"),
             registry=registry,
         )
-
-    @classmethod
-    def of(cls, registry: CollectorRegistry | None) -> "PipelineMetrics":
-        """Give the one instance of a registry; a new one with its own registry for None."""
-        if registry is None:
-            return cls()
-        with _shared_lock:
-            if registry not in _shared:
-                _shared[registry] = cls(registry)
-            return _shared[registry]
 
 
 class StageMetrics:
