@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import permutations
 from random import Random
-from typing import TypeVar
 
 import anyio
 from prometheus_client import CollectorRegistry
@@ -23,20 +22,18 @@ from prometheus_client import CollectorRegistry
 from ledger.comparing.ground import REGIONS, Ground
 from ledger.comparing.report import Options
 from ledger.core.capacity import item_size, write_units
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Key
 from ledger.core.errors import Throttled
 from ledger.core.keys import EXPIRES
 from ledger.metrics import Metrics
 from ledger.sim.clocks import START
 from ledger.sim.scene import stream
 from ledger.sim.world import Lag, Replica, World
+from ledger.store.forwarding import Answer, ForwardingStore
 from ledger.store.metered import MeteredStore
 from ledger.store.port import (
     Action,
-    BatchOutcome,
-    BatchWrite,
     Outcome,
-    Page,
     Put,
     Unknown,
     Write,
@@ -52,8 +49,6 @@ PARTITION_UNITS_AT_ONCE = 20.0
 LAG = Lag(usual_seconds=0.25, late_share=0.0)
 POLLS_MAX = 1000
 TOO_LATE = "signed too late, so it was not sent"
-
-Answer = TypeVar("Answer")
 
 
 class VirtualClock:
@@ -106,13 +101,13 @@ class Service:
         return min(PARTITION_UNITS_AT_ONCE, left + (now - since) * PARTITION_UNITS_PER_SECOND)
 
 
-class ModelStore:
+class ModelStore(ForwardingStore):
     """A `Store` over one region of the model."""
 
     def __init__(
         self, replica: Replica, service: Service, *, metrics: Metrics, randomness: Random
     ) -> None:
-        self.region = replica.region
+        super().__init__(replica)
         self._replica = replica
         self._service = service
         self._metrics = metrics
@@ -128,63 +123,6 @@ class ModelStore:
         """Do a transaction, which holds its items for a while."""
         serve = lambda: self._replica.transact(actions, token=token)  # noqa: E731 (one line)
         return await self._send(actions, serve, held_seconds=TRANSACTION_SECONDS)
-
-    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do a batch."""
-        await self._trip()
-        return await self._answer(self._replica.write_batch(writes))
-
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        """Read one item."""
-        await self._trip()
-        return await self._answer(self._replica.get(key, consistent=consistent))
-
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
-        """Read one page of a partition."""
-        await self._trip()
-        return await self._answer(
-            self._replica.query(
-                partition,
-                consistent=consistent,
-                after=after,
-                first=first,
-                last=last,
-                attributes=attributes,
-                limit=limit,
-                descending=descending,
-            )
-        )
-
-    async def scan(
-        self,
-        *,
-        segment: int = 0,
-        segments: int = 1,
-        after: Key | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Page:
-        """Read one page of one segment."""
-        await self._trip()
-        return await self._answer(
-            self._replica.scan(
-                segment=segment, segments=segments, after=after, attributes=attributes, limit=limit
-            )
-        )
-
-    async def close(self) -> None:
-        """Nothing to give back."""
 
     async def _send(
         self,
@@ -214,6 +152,11 @@ class ModelStore:
         there = self._replica.table.get(action.key) or {}
         size = max(item_size(there), item_size(action.item) if isinstance(action, Put) else 0)
         return write_units(size, transactional=is_transaction)
+
+    async def _carry(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Carry a request there and its answer back."""
+        await self._trip()
+        return await self._answer(send())
 
     async def _answer(self, serving: Awaitable[Answer]) -> Answer:
         """Carry a request out and bring its answer back."""

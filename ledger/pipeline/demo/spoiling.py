@@ -12,15 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import cycle
 from random import Random
-from typing import TypeVar
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import LedgerError, StoreError
 from ledger.pipeline.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.store.faults import READS, Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
-from ledger.store.port import Action, BatchOutcome, BatchWrite, Outcome, Page, Store, Write
-
-Answer = TypeVar("Answer")
+from ledger.store.forwarding import Answer, ForwardingStore
+from ledger.store.port import Action, Outcome, Store, Write
 
 
 class Crashed(LedgerError):
@@ -55,12 +53,11 @@ class Fates:
         return NeverArrived() if call.operation in READS else next(self._writes)()
 
 
-class SpoiledStore:
+class SpoiledStore(ForwardingStore):
     """A `Store` where the requests of state, map and reduce each meet their own fates."""
 
     def __init__(self, inner: Store, fates: Mapping[str, Fates]) -> None:
-        self.region = inner.region
-        self._inner = inner
+        super().__init__(inner)
         self._state, self._map, self._reduce = (
             FaultyStore(inner, fates[stage]) for stage in ("state", "map", "reduce")
         )
@@ -84,52 +81,6 @@ class SpoiledStore:
         """Read an item, or go wrong, if it is a state."""
         store = self._state if key[0].startswith(STATE_PREFIX) else self._inner
         return await store.get(key, consistent=consistent)
-
-    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do a batch; of the pipeline, only hints come so."""
-        return await self._inner.write_batch(writes)
-
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
-        """Read one page of a partition."""
-        return await self._inner.query(
-            partition,
-            consistent=consistent,
-            after=after,
-            first=first,
-            last=last,
-            attributes=attributes,
-            limit=limit,
-            descending=descending,
-        )
-
-    async def scan(
-        self,
-        *,
-        segment: int = 0,
-        segments: int = 1,
-        after: Key | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Page:
-        """Read one page of one segment."""
-        return await self._inner.scan(
-            segment=segment, segments=segments, after=after, attributes=attributes, limit=limit
-        )
-
-    async def close(self) -> None:
-        """Close the store behind."""
-        await self._inner.close()
 
 
 async def _landing(stage: FaultyStore, call: Awaitable[Answer]) -> Answer:

@@ -1,0 +1,87 @@
+"""A store in front of another, for those that change what happens to some requests only."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from ledger.core.entry import Item, Key
+from ledger.store.port import Action, BatchOutcome, BatchWrite, Outcome, Page, Store, Write
+
+Answer = TypeVar("Answer")
+
+
+class ForwardingStore:
+    """A `Store` that hands every request to the one behind; each goes through `_carry`."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+
+    @property
+    def region(self) -> str:
+        """The region of the store behind."""
+        return self._inner.region
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+        return await self._carry(lambda: self._inner.write(write))
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do a batch."""
+        return await self._carry(lambda: self._inner.write_batch(writes))
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction."""
+        return await self._carry(lambda: self._inner.transact(actions, token=token))
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Read one item."""
+        return await self._carry(lambda: self._inner.get(key, consistent=consistent))
+
+    async def query(
+        self,
+        partition: str,
+        *,
+        consistent: bool = True,
+        after: Key | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> Page:
+        """Read one page of a partition."""
+        return await self._carry(
+            lambda: self._inner.query(
+                partition,
+                consistent=consistent,
+                after=after,
+                first=first,
+                last=last,
+                attributes=attributes,
+                limit=limit,
+                descending=descending,
+            )
+        )
+
+    async def scan(
+        self,
+        *,
+        segment: int = 0,
+        segments: int = 1,
+        after: Key | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Page:
+        """Read one page of one segment."""
+        return await self._carry(
+            lambda: self._inner.scan(
+                segment=segment, segments=segments, after=after, attributes=attributes, limit=limit
+            )
+        )
+
+    async def close(self) -> None:
+        """Close the store behind."""
+        await self._inner.close()
+
+    async def _carry(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Make a request and return its answer."""
+        return await send()
