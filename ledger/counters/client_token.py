@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ledger.core.errors import TokenReused
+from ledger.core.request_tokens import request_token
 from ledger.counters.adding import addition, outcome_of
 from ledger.counters.counter import (
     EXACT_LIMITS,
@@ -17,7 +18,7 @@ from ledger.counters.counter import (
     Rejected,
 )
 from ledger.counters.items import ItemCounter, Part
-from ledger.counters.tokens import nonce, request_token
+from ledger.counters.tokens import nonce
 from ledger.store.port import TOKEN_SECONDS, Outcome
 
 REQUEST_LIFE_SECONDS = 300.0

@@ -1,16 +1,14 @@
 """Tokens: names of changes, given by callers so that a repeat can be recognized. Pure."""
 
-import hashlib
 from datetime import datetime
 from random import Random
 
 from ledger.core import ids
+from ledger.core.request_tokens import request_token
 from ledger.planning import checked_key
 
 NONCE_BITS = 128
 TAG_BITS = 64
-REQUEST_TOKEN_CHARACTERS = 36
-"""As many as DynamoDB's ClientRequestToken may have."""
 
 
 def new_token(now: datetime, randomness: Random) -> str:
@@ -38,15 +36,6 @@ def nonce(randomness: Random) -> str:
 def tag_nonce(randomness: Random) -> str:
     """Return a shorter one, for the few writers that are compared with each other."""
     return f"{randomness.getrandbits(TAG_BITS):0{TAG_BITS // 4}x}"
-
-
-def request_token(*parts: str) -> str:
-    """Return what stands for these texts, in this order, as a ClientRequestToken."""
-    digest = hashlib.sha256()
-    for part in parts:
-        text = part.encode()
-        digest.update(len(text).to_bytes(4, "big") + text)
-    return digest.hexdigest()[:REQUEST_TOKEN_CHARACTERS]
 
 
 def draw(token: str, below: int) -> int:

@@ -19,7 +19,7 @@ from datetime import datetime
 from ledger.core import ids
 from ledger.core.capacity import item_size
 from ledger.core.entry import Entry, Item, Key
-from ledger.counters.tokens import request_token
+from ledger.core.request_tokens import request_token
 from ledger.pipeline.items import MapItem, lane_item, map_item, map_item_of
 from ledger.pipeline.sums import Changes, digest, divided, place_of, total
 from ledger.planning import Change, plan

@@ -1,8 +1,9 @@
 from support.ledgers import START, seeded
 
 from ledger.core import ids
+from ledger.core.request_tokens import REQUEST_TOKEN_CHARACTERS, request_token
 from ledger.counters import new_token
-from ledger.counters.tokens import REQUEST_TOKEN_CHARACTERS, draw, request_token
+from ledger.counters.tokens import draw
 
 
 def test_a_new_token_tells_its_time() -> None:
