@@ -12,6 +12,7 @@ from functools import partial
 from compactor.plan import Plan
 from ledger.core import keys
 from ledger.core.entry import NetChange, net_item
+from ledger.runtime.tasks import run_all
 from ledger.store.port import (
     BATCH_WRITES_MAX,
     Absent,
@@ -24,7 +25,6 @@ from ledger.store.port import (
     Put,
     Store,
 )
-from ledger.tasks import run_all
 
 BATCHES_AT_ONCE = 4
 """Of one collection, so that thousands of deletes take seconds, and leave room for others."""

@@ -16,9 +16,9 @@ import anyio
 
 from compactor.job import Compactor
 from compactor.report import Report
-from ledger import cloudwatch
-from ledger.clock import SystemClock
-from ledger.deploying.alarms import LEADING_METRIC, METRIC_NAMESPACE
+from ledger.administration.templates.alarms import LEADING_METRIC, METRIC_NAMESPACE
+from ledger.runtime import cloudwatch
+from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 
 STOP_MARGIN_SECONDS = 60.0

@@ -17,11 +17,11 @@ from rich.table import Table
 from compactor.job import Compactor
 from compactor.report import Report
 from compactor.status import Status, status_of
-from ledger.command_line import FAILED, Config, run
 from ledger.core.errors import InvalidInput, StoreError
-from ledger.metrics import serve
+from ledger.runtime.command_line import FAILED, Config, run
+from ledger.runtime.metrics import serve
 from ledger.settings import Settings
-from ledger.settings_groups import PositiveSeconds, Seconds
+from ledger.settings.groups import PositiveSeconds, Seconds
 
 app = typer.Typer(
     name="compactor",

@@ -15,18 +15,18 @@ from prometheus_client import CollectorRegistry
 
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
+from compactor.observe import RegionUnreadable, check_home
 from compactor.passes import Pass, not_led, rules_of
 from compactor.plan import Rules
 from compactor.report import Report
-from compactor.views import RegionUnreadable, check_home
 from compactor.waiting import sleep_or_stop
-from ledger.clock import Clock, SystemClock, system_random
 from ledger.core.errors import DamagedItem, LeaseLost, LedgerError, SettingsError, StoreError
-from ledger.leases.lease import Lease
-from ledger.leases.state import Held, LeaseTerms, NotHeld, lease_key
-from ledger.metrics import Metrics
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import Held, LeaseTerms, NotHeld, lease_key
+from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 from ledger.store.port import Store
 
 __all__ = ["Compactor", "Report"]

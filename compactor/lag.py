@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import anyio
 
 from compactor.metrics import CompactorMetrics
-from ledger.clock import Clock
 from ledger.core.errors import StoreError
-from ledger.leases.lease import Beat, Lease
-from ledger.leases.state import lease_key
+from ledger.primitives.leases.lease import Beat, Lease
+from ledger.primitives.leases.state import lease_key
+from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 
 FIRST_WAIT_SECONDS = 0.05

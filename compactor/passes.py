@@ -20,13 +20,12 @@ import anyio
 
 from compactor.agenda import AGAIN_SECONDS, Agenda, Held, Visit, Wait
 from compactor.apply import Done, apply
+from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
+from compactor.observe import Observed, Reach, RegionUnreadable, check_home, observe
 from compactor.plan import Plan, Rules, decide, is_moved
 from compactor.report import Report
-from compactor.search import Search
-from compactor.views import Observed, Reach, RegionUnreadable, check_home, observe
 from compactor.waiting import sleep_or_stop
-from ledger.clock import Clock
 from ledger.core.errors import (
     AmountOverflow,
     DamagedItem,
@@ -34,11 +33,12 @@ from ledger.core.errors import (
     LedgerError,
     StoreError,
 )
-from ledger.leases.lease import Lease
+from ledger.primitives.leases.lease import Lease
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.metered import outcome_name
 from ledger.store.port import Applied, Store
-from ledger.tasks import run_all
+from ledger.store.wrappers.metered import outcome_name
 
 _VERSION_BITS = 128
 _WAIT_SECONDS_MIN = 0.001

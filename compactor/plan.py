@@ -26,7 +26,7 @@ from ledger.core.ids import EntryId
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a plan keeps to; durations in seconds, see `ledger.settings`.
+    """What a plan keeps to; durations in seconds, see `ledger.settings.model`.
 
     `move_to` names the region that the net is to belong to from now on: a last fold hands over.
     """

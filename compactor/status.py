@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from ledger.core.errors import StoreError
-from ledger.leases.state import LeaseRecord, lease_key, record_of
+from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 from ledger.store.port import Store
 
 

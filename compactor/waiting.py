@@ -2,7 +2,7 @@
 
 import anyio
 
-from ledger.clock import Clock
+from ledger.runtime.clock import Clock
 
 
 async def sleep_or_stop(clock: Clock, seconds: float, stop: anyio.Event) -> bool:

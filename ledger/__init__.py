@@ -1,12 +1,12 @@
 """Counters and balances that stay exact when many regions write at once."""
 
-from ledger.collector import calm_collector
 from ledger.core.entry import Entry
 from ledger.core.errors import LedgerError, OutcomeUnknown
 from ledger.ledger import Ledger
-from ledger.planning import Change
-from ledger.reader import Total
+from ledger.runtime.gc import calm_collector
 from ledger.settings import Settings
+from ledger.totals.reader import Total
+from ledger.writing.plan import Change
 
 __all__ = [
     "Change",

@@ -1,5 +1,5 @@
 """`python -m ledger`: the same as the `ledger` command."""
 
-from ledger.cli import main
+from ledger.commands.main import main
 
 main()

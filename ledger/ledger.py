@@ -12,20 +12,20 @@ from typing import Any, Self, TypeVar
 import anyio
 from prometheus_client import CollectorRegistry
 
-from ledger.cache import TotalCache
-from ledger.clock import Clock, SystemClock, system_random
 from ledger.core import keys
 from ledger.core.entry import Entry
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.hints import Hints
-from ledger.history import Bound, history
-from ledger.metrics import Metrics
-from ledger.planning import Change
-from ledger.reader import Reader, Total
+from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 from ledger.store.port import Store
-from ledger.writer import Writer
+from ledger.totals.cache import TotalCache
+from ledger.totals.history import Bound, history
+from ledger.totals.reader import Reader, Total
+from ledger.writing.hints import Hints
+from ledger.writing.plan import Change
+from ledger.writing.writer import Writer
 
 Result = TypeVar("Result")
 ChangeLike = Change | tuple[str, int | Decimal]

@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 
 from ledger.core.entry import Entry
 from ledger.core.errors import LedgerError
-from ledger.history import Bound
 from ledger.ledger import ChangeLike
 from ledger.ledger import Ledger as AsyncLedger
-from ledger.reader import Total
 from ledger.settings import Settings
+from ledger.totals.history import Bound
+from ledger.totals.reader import Total
 
 
 class Ledger:

@@ -12,13 +12,13 @@ from random import Random
 import anyio
 import anyio.lowlevel
 
-from ledger.clock import Clock
 from ledger.core.errors import ImportRefused, LedgerError
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.batches import Batch, Marking, batch_number, columns_of
 from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, Survey, second_pass
 from ledger.importing.writing import BatchDone, BatchWriter, check_columns
+from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.retry import Backoff

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
-from ledger.clock import Clock
 from ledger.core.entry import Item
 from ledger.core.errors import (
     ImportRefused,
@@ -30,6 +29,7 @@ from ledger.importing.batches import (
     units_of,
 )
 from ledger.importing.survey import StopSign
+from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.port import Applied, Outcome, Put, Rejected, Store, Unknown
 from ledger.store.retry import Backoff

@@ -206,7 +206,7 @@ class Server:
 def _engine(name: str) -> Engine:
     # Imported when chosen: moto takes a second, and dynoxide does without it.
     if name == "moto":
-        from ledger.local.moto_engine import MotoEngine  # noqa: PLC0415
+        from ledger.local.memory_engine import MotoEngine  # noqa: PLC0415
 
         return MotoEngine()
     from ledger.local.dynoxide_engine import DynoxideEngine  # noqa: PLC0415

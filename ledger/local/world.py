@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
+from ledger.administration.table import create_table
 from ledger.core.errors import LocalTableError
 from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
 from ledger.local.faults import Fault, FaultHook, FaultRule
 from ledger.local.options import SETTLE_SECONDS_MAX, Options
 from ledger.settings import Settings
-from ledger.settings_groups import Seconds
-from ledger.table import create_table
+from ledger.settings.groups import Seconds
 
 if TYPE_CHECKING:
     from ledger.local.server import Server

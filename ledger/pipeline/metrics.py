@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from ledger.metrics import RegistryMetrics
+from ledger.runtime.metrics import RegistryMetrics
 
 BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _LABELS = ("region", "stage")

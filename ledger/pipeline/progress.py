@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from ledger.metrics import summed
+from ledger.runtime.metrics import summed
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,19 @@ import anyio
 import anyio.to_thread
 from prometheus_client import CollectorRegistry
 
-from ledger.clock import Clock, SystemClock, system_random
-from ledger.collector import calm_collector
 from ledger.core.errors import LedgerError
-from ledger.metrics import Metrics
-from ledger.pipeline.dead_letters import DeadLetterFile, LetterSource
+from ledger.pipeline.core.records import Form
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import Progress
-from ledger.pipeline.records import Form
-from ledger.pipeline.sources import FileSource, Source
-from ledger.pipeline.worker import Pipeline
+from ledger.pipeline.sources.dead_letters import DeadLetterFile, LetterSource
+from ledger.pipeline.sources.source import FileSource, Source
+from ledger.pipeline.stages.worker import Pipeline
+from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.gc import calm_collector
+from ledger.runtime.metrics import Metrics
+from ledger.runtime.signals import Signalled, until_signalled
 from ledger.settings import Settings
-from ledger.signals import Signalled, until_signalled
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 from ledger.store.port import Store
 
 FOLLOW_SECONDS = 0.2

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from zlib import crc32
 
-from ledger.clock import Clock
 from ledger.core import amounts
 from ledger.core.capacity import item_size, read_units
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_of
 from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, TokenReused
+from ledger.runtime.clock import Clock
 from ledger.store.port import (
     BATCH_WRITES_MAX,
     TOKEN_SECONDS,

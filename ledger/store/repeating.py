@@ -4,8 +4,8 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ledger.clock import Clock
 from ledger.core.errors import StoreError
+from ledger.runtime.clock import Clock
 from ledger.store.port import Outcome, Unknown
 from ledger.store.retry import Backoff
 

@@ -29,8 +29,8 @@ from support.strangers import (
 )
 
 from ledger import Ledger, LedgerError, Settings
+from ledger.administration.table import create_table
 from ledger.core.errors import InvalidAmount, InvalidCounter, InvalidEntry
-from ledger.table import create_table
 
 COMMANDS_AT_ONCE = 3
 TABLE = "untouched"
@@ -341,7 +341,8 @@ def test_without_the_extra_a_command_says_which(tmp_path: Path, arguments: tuple
 def test_commands_load_no_sdk_before_they_need_it(tmp_path: Path) -> None:
     """Neither the SDKs nor the local engine are loaded for help or a refusal."""
     heavy = {"aiobotocore", "aiohttp", "boto3", "moto", "multiprocessing"}
-    script = f"import sys, ledger.cli, compactor.cli; print(sorted({heavy} & set(sys.modules)))"
+    imports = "import sys, ledger.commands.main, compactor.cli"
+    script = f"{imports}; print(sorted({heavy} & set(sys.modules)))"
     said = subprocess.check_output(
         [sys.executable, "-c", script], text=True, cwd=tmp_path, env=environment(tmp_path)
     )

@@ -10,7 +10,7 @@ from support.commands import environment, run_command
 from typer.testing import CliRunner
 
 import compactor.cli
-import ledger.cli
+import ledger.commands.main
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def test_the_table_of_commands_is_read() -> None:
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_each_command_is_there(words: tuple[str, ...]) -> None:
     """Each command that the README names has a help page."""
-    app = {"ledger": ledger.cli.app, "compactor": compactor.cli.app}[words[0]]
+    app = {"ledger": ledger.commands.main.app, "compactor": compactor.cli.app}[words[0]]
     shown = CliRunner().invoke(app, [*words[1:], "--help"])
     assert shown.exit_code == 0, shown.output
     assert "Usage:" in shown.output

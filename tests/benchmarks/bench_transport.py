@@ -17,13 +17,13 @@ from typing import Annotated
 
 import typer
 
-from ledger.bench.control import running_stub
-from ledger.bench.processes import cores, take_core
-from ledger.bench.stub_pages import counter_name
-from ledger.loops import run_on_loop
-from ledger.metrics import Metrics
+from ledger.lab.bench.control import running_stub
+from ledger.lab.bench.processes import cores, take_core
+from ledger.lab.bench.stub_pages import counter_name
+from ledger.runtime.loops import run_on_loop
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 from ledger.store.port import BATCH_WRITES_MAX, Put, Store
 
 REGION = "us-east-1"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ledger.bench import cases, report
-from ledger.cli import app
+from ledger.commands.main import app
+from ledger.lab.bench import cases, report
 
 
 def bench(*options: str) -> str:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal
 import pytest
 from support.ledgers import seeded
 
-from ledger.clock import SystemClock
 from ledger.core import amounts, keys
 from ledger.core.entry import key_of
 from ledger.core.errors import (
@@ -23,10 +22,11 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
 )
-from ledger.counters import METHODS, Applied, Counter, Rejected, Unknown, new_token
-from ledger.store.faults import READS, Call, Fault, FaultyStore, Lost
+from ledger.primitives.counters import METHODS, Applied, Counter, Rejected, Unknown, new_token
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
-from ledger.tasks import run_all
+from ledger.store.wrappers.faults import READS, Call, Fault, FaultyStore, Lost
 
 LARGEST = Decimal(10**38 - 1)
 WRITERS = 5

@@ -21,9 +21,9 @@ from support.strategies import any_amounts
 from ledger.core import amounts
 from ledger.core.capacity import item_size
 from ledger.core.entry import AttributeValue, Item, Key, key_of
-from ledger.metrics import Metrics
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 from ledger.store.port import (
     Absent,
     Action,

@@ -6,7 +6,7 @@ import pytest
 from conformance.counter_suite import CounterInputSuite, CounterSuite
 from support.engines import bare_table
 
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 

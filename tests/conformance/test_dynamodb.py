@@ -9,15 +9,15 @@ from conformance.known_gaps import DYNAMODB_LOCAL, DYNOXIDE, MOTO
 from conformance.store_suite import StoreSuite
 from support.engines import REGIONS, bare_dynoxide, empty_table, skip_without
 
-from ledger.clock import SystemClock
 from ledger.local import LocalGlobalTable
-from ledger.metrics import Metrics
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
-from ledger.store.faults import FaultyStore, InOrder
+from ledger.store.dynamodb.store import open_store
 from ledger.store.memory import MemoryStore
-from ledger.store.metered import MeteredStore
 from ledger.store.port import Store
+from ledger.store.wrappers.faults import FaultyStore, InOrder
+from ledger.store.wrappers.metered import MeteredStore
 
 REGION = REGIONS[0]
 _numbers = count()

@@ -8,11 +8,11 @@ import pytest
 from conformance.store_items import KEY, item
 from conformance.store_suite import StoreSuite
 
-from ledger.sim.loop import VirtualLoop
-from ledger.sim.process import NEVER_ILL, Process
-from ledger.sim.scene import stream
-from ledger.sim.store import SimStore, Weather
-from ledger.sim.world import World
+from ledger.lab.simulator.loop import VirtualLoop
+from ledger.lab.simulator.process import NEVER_ILL, Process
+from ledger.lab.simulator.scene import stream
+from ledger.lab.simulator.store import SimStore, Weather
+from ledger.lab.simulator.world import World
 from ledger.store.port import Put, Store
 
 HOME, WEST = "us-east-1", "eu-west-1"

@@ -3,7 +3,7 @@
 Half of the changes are written and checked before anything is merged. The other half is written
 while the compactor merges behind and the home region is cut off from another for a while. What
 has replicated where at such a moment is not known, so those reads are checked by probes
-(`ledger.demo.probes`): counters whose totals tell which changes they count.
+(`ledger.lab.harness.probes`): counters whose totals tell which changes they count.
 """
 
 import csv
@@ -24,11 +24,11 @@ from support.worlds import counted_items, cut, is_net, merge_all, open_ledgers, 
 
 from compactor import Compactor, Report
 from ledger import Ledger
-from ledger.demo.probes import Probe
+from ledger.lab.harness.probes import Probe
 from ledger.local import LocalGlobalTable
-from ledger.tasks import run_all
+from ledger.runtime.tasks import run_all
 
-SAMPLE = Path(str(files("ledger.demo") / "bank-changes.csv"))
+SAMPLE = Path(str(files("ledger.lab.demos.changes") / "bank-changes.csv"))
 WHOLE = Path(__file__).parents[3] / "shared" / "data" / "bank-changes.csv"
 WHOLE_ROWS, WHOLE_ACCOUNTS = 20_000, 986
 CHUNK = 10

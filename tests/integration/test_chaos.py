@@ -14,8 +14,8 @@ from support.engines import DYNOXIDE, ENGINES, skip_without
 from support.killing import running
 from typer.testing import CliRunner, Result
 
-from ledger.chaos import processes, run
-from ledger.chaos.commands import chaos
+from ledger.lab.chaos import processes, run
+from ledger.lab.chaos.commands import chaos
 from ledger.local.faults import SLOW_SECONDS_MAX, Fault
 
 SMALL_MINUTES = "0.1"

@@ -8,13 +8,13 @@ import pytest
 from support.engines import ENGINES, skip_without
 from typer.testing import CliRunner, Result
 
-from ledger.cli import app
-from ledger.comparing.apart import sell, sell_apart, write_apart
-from ledger.comparing.counting import count
-from ledger.comparing.ground import Ground, open_local
-from ledger.comparing.report import Options, from_json
+from ledger.commands.main import app
 from ledger.core.errors import InvalidInput
-from ledger.counters import METHODS
+from ledger.lab.compare.apart import sell, sell_apart, write_apart
+from ledger.lab.compare.counting import count
+from ledger.lab.compare.ground import Ground, open_local
+from ledger.lab.compare.report import Options, from_json
+from ledger.primitives.counters import METHODS
 
 SMALL = Options(changes=24, writers=4, lost=0.3, conflicts=0.05)
 
@@ -78,7 +78,7 @@ def run(*options: str) -> Result:
 
 def test_the_command_writes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables, advice, CSV and JSON are there, no promise is broken, and the status is 0."""
-    monkeypatch.setattr("ledger.comparing.session.WRITERS_QUICK", (1, 4))
+    monkeypatch.setattr("ledger.lab.compare.session.WRITERS_QUICK", (1, 4))
     csv, written = tmp_path / "all.csv", tmp_path / "all.json"
     ran = run("--engine", "model", "--quick", "--csv", str(csv), "--json", str(written))
     assert ran.exit_code == 0, ran.output
@@ -92,7 +92,7 @@ def test_the_command_writes_everything(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_broken_promise_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative twin: a method that is not what it says is told, and the status is 1."""
-    monkeypatch.setattr("ledger.comparing.session.WRITERS_QUICK", (1,))
+    monkeypatch.setattr("ledger.lab.compare.session.WRITERS_QUICK", (1,))
     monkeypatch.setitem(METHODS, "marker", METHODS["atomic"])
     ran = run("--engine", "model", "--quick", "--lost", "0.3")
     assert ran.exit_code == 1

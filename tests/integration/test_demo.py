@@ -10,14 +10,14 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from ledger.bench.usual_merge import merge_every
 from ledger.core import fold
 from ledger.core.errors import LedgerError
-from ledger.demo import story
-from ledger.demo.commands import demo
-from ledger.demo.probes import PREFIX
+from ledger.lab.bench.usual_merge import merge_every
+from ledger.lab.demos.changes import story
+from ledger.lab.demos.changes.commands import demo
+from ledger.lab.harness.probes import PREFIX
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 
 ROWS, ACCOUNTS = 360, 5
 # A request may take settle - retry_horizon: short for a test, long enough for a busy machine.

@@ -29,13 +29,13 @@ from support.worlds import (
 
 from compactor import Compactor
 from ledger.core.entry import entry_of
-from ledger.demo.probes import Probe
-from ledger.digits import CHANGES_MAX
-from ledger.leases.state import LeaseRecord, lease_key, record_of
+from ledger.lab.harness.probes import Probe
+from ledger.lab.harness.tagged import CHANGES_MAX
 from ledger.ledger import Ledger
 from ledger.local import Fault, LocalGlobalTable
+from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 
 REGIONS = ["us-east-1", "eu-west-1"]
 CHANGES = 60

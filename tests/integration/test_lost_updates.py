@@ -19,10 +19,10 @@ from support.worlds import cut, open_ledgers, open_stores, totals
 
 from ledger import Ledger
 from ledger.core.entry import Key, number_of
-from ledger.demo import naive
+from ledger.lab.demos.changes import naive
 from ledger.local import LocalGlobalTable
+from ledger.runtime.tasks import run_all
 from ledger.store.port import Applied, Equals, Put, Store, Update
-from ledger.tasks import run_all
 
 HERE, THERE, _ = REGIONS
 COUNTER = "customer1-balance"

@@ -1,7 +1,7 @@
 """Reads in every region while merging goes on, under lag and disorder: the usual merge and ours.
 
-Probes (`ledger.demo.probes`) tell of each single read whether it is right. The usual merge, one
-transaction that deletes entries and puts their net, is the negative twin: it shows that wrong
+Probes (`ledger.lab.harness.probes`) tell of each single read whether it is right. The usual merge,
+one transaction that deletes entries and puts their net, is the negative twin: it shows that wrong
 totals would be noticed here.
 """
 
@@ -17,11 +17,11 @@ from support.worlds import merge_all, open_ledgers, open_stores
 
 from compactor import Compactor
 from ledger import Ledger
-from ledger.bench import usual_merge
-from ledger.clock import SystemClock
-from ledger.demo.probes import Probe
-from ledger.digits import CHANGES_MAX
+from ledger.lab.bench import usual_merge
+from ledger.lab.harness.probes import Probe
+from ledger.lab.harness.tagged import CHANGES_MAX
 from ledger.local import LocalGlobalTable
+from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 
 HOME, *AWAY = REGIONS

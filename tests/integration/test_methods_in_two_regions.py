@@ -17,14 +17,14 @@ from support.guarding import Handling, event, record_put
 from support.ledgers import seeded
 from support.worlds import cut, open_stores
 
-from ledger.clock import SystemClock
 from ledger.core.errors import LeaseLost
-from ledger.counters import METHODS, Applied, Counter, Rejected, new_token
-from ledger.leases import Held, Lease, LeaseTerms
 from ledger.local import LocalGlobalTable
-from ledger.sequences import CounterSequence, Numbered, SortKeySequence
+from ledger.primitives.counters import METHODS, Applied, Counter, Rejected, new_token
+from ledger.primitives.leases import Held, Lease, LeaseTerms
+from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
+from ledger.primitives.versions import ConditionGuard, Handled, LockGuard
+from ledger.runtime.clock import SystemClock
 from ledger.store.port import Store
-from ledger.versions import ConditionGuard, Handled, LockGuard
 
 HERE, THERE = REGIONS[:2]
 SINGLE_ITEM = [name for name in METHODS if name != "collection"]

@@ -10,14 +10,12 @@ from support.clients import together
 from support.engines import ENGINES, REGIONS, skip_without
 from support.guarding import ARRIVALS, Handling, event, record_put
 
-from ledger.clock import SystemClock, system_random
 from ledger.core.errors import LeaseLost
-from ledger.leases import Held, Lease, LeaseTerms, NotHeld
-from ledger.leases.state import record_item
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
-from ledger.metrics import Metrics
-from ledger.sequences import (
+from ledger.primitives.leases import Held, Lease, LeaseTerms, NotHeld
+from ledger.primitives.leases.state import record_item
+from ledger.primitives.sequences import (
     NUMBER_MAX,
     CounterSequence,
     NotNumbered,
@@ -25,10 +23,12 @@ from ledger.sequences import (
     SortKeySequence,
     sort_key_of,
 )
+from ledger.primitives.versions import ConditionGuard, Handled, LockGuard, Skipped
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 from ledger.store.port import Applied, Put, Store
-from ledger.versions import ConditionGuard, Handled, LockGuard, Skipped
 
 CLIENTS, EACH = 4, 5
 EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]

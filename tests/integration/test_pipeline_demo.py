@@ -7,7 +7,7 @@ import pytest
 from support.engines import DYNOXIDE, skip_without
 from typer.testing import CliRunner, Result
 
-from ledger.cli import app
+from ledger.commands.main import app
 
 SMALL = ("--messages", "800", "--trades", "60", "--batch", "25", "--lead", "100", "--lag", "0.01")
 BAD = ("--fail-state", "0.05", "--fail-map", "0.4", "--fail-reduce", "0.4", "--poison", "0.01")
@@ -25,7 +25,7 @@ def test_it_ends_exact_whatever_goes_wrong(
 ) -> None:
     """Crashes, late requests, lost answers, a cut between the regions: every category is right."""
     skip_without(engine)
-    monkeypatch.setattr("ledger.pipeline.demo.commands.LINGER_SECONDS", 0)
+    monkeypatch.setattr("ledger.lab.demos.pipeline.commands.LINGER_SECONDS", 0)
     written = tmp_path / "report.json"
     files = ("--json", str(written), "--folder", str(tmp_path))
     ran = demo(*BAD, "--engine", engine, *files, "--page", "0")

@@ -23,11 +23,11 @@ from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, message, truth
 from support.stream_events import event_of, kinesis_record
 from support.worlds import open_ledgers, totals
 
-from ledger.deploying import as_yaml, pipeline_template
+from ledger.administration.templates import as_yaml, pipeline_template
 from ledger.local import LocalGlobalTable
-from ledger.pipeline import aws_lambda
-from ledger.pipeline.dead_letters import letter_of
-from ledger.pipeline.stream_events import DELETED
+from ledger.pipeline.aws import aws_lambda
+from ledger.pipeline.aws.stream_events import DELETED
+from ledger.pipeline.sources.dead_letters import letter_of
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse AWS..CloudWatch")

@@ -12,17 +12,17 @@ from support.ledgers import AWAY, HOME
 from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, deliveries, message, truth
 from support.worlds import open_ledgers, open_stores, totals
 
-from ledger.clock import SystemClock, system_random
 from ledger.core.errors import AccessDenied
 from ledger.local import LocalGlobalTable
-from ledger.pipeline.dead_letters import DeadLetterList
-from ledger.pipeline.items import MAP_PREFIX, lane_id, position_key
-from ledger.pipeline.records import Delivery
-from ledger.pipeline.sources import ListSource
-from ledger.pipeline.worker import Pipeline
+from ledger.pipeline.core.items import MAP_PREFIX, lane_id, position_key
+from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.dead_letters import DeadLetterList
+from ledger.pipeline.sources.source import ListSource
+from ledger.pipeline.stages.worker import Pipeline
+from ledger.runtime.clock import SystemClock, system_random
 from ledger.settings import Settings
-from ledger.store.faults import Call, Fault, FaultyStore, Lost, Raises
 from ledger.store.port import Store
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
 
 TRADES, VERSIONS = 24, 3
 LIVES = (40, 25, None)

@@ -20,13 +20,13 @@ from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, message, truth
 from support.worlds import open_ledgers, totals
 from typer.testing import CliRunner, Result
 
-from ledger.cli import app
+from ledger.commands.main import app
 from ledger.core.errors import LedgerError
 from ledger.local import Fault, LocalGlobalTable
-from ledger.pipeline.dead_letters import letter_of
 from ledger.pipeline.progress import Progress
 from ledger.pipeline.running import Lane, Spool, bring_in
-from ledger.pipeline.sources import lane_of
+from ledger.pipeline.sources.dead_letters import letter_of
+from ledger.pipeline.sources.source import lane_of
 from ledger.settings import Settings
 
 TRADES, VERSIONS = 30, 3

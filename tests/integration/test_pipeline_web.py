@@ -14,12 +14,12 @@ from support.browsers import browser, dom_of
 from support.commands import open_desk
 from support.ledgers import AWAY, HOME
 
+from ledger.commands.pipeline.page import serve_page
+from ledger.commands.pipeline.watching import publish_totals, snapshot
 from ledger.core.errors import LedgerError
+from ledger.lab.demos.pipeline.options import Options
+from ledger.lab.demos.pipeline.state import Progress
 from ledger.ledger import Ledger
-from ledger.pipeline.demo.options import Options
-from ledger.pipeline.demo.state import Progress
-from ledger.pipeline.page import serve_page
-from ledger.pipeline.watching import publish_totals, snapshot
 
 RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
 

@@ -18,13 +18,13 @@ from support.worlds import counted_items, is_net, merge_all, open_stores
 
 from compactor import Compactor
 from ledger import Ledger
-from ledger.clock import SystemClock
 from ledger.core import keys
-from ledger.demo.probes import Probe
-from ledger.digits import CHANGES_MAX
+from ledger.lab.harness.probes import Probe
+from ledger.lab.harness.tagged import CHANGES_MAX
 from ledger.local import LocalGlobalTable
-from ledger.planning import Change
+from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
+from ledger.writing.plan import Change
 
 TIMES = {"settle": 4.0, "retry_horizon": 3.0, "hold": 0.6, "read_max": 0.5}
 GROWS_AFTER_SECONDS = 2.5

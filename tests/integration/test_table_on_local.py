@@ -8,13 +8,13 @@ import anyio.to_thread
 import pytest
 from typer.testing import CliRunner
 
-from ledger import table_commands
+from ledger.administration.table import connect, create_table, delete_table, table_state
+from ledger.administration.table_plan import Kind
+from ledger.commands import table as table_commands
 from ledger.core.errors import AccessDenied, RequestRefused, Unreachable
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
-from ledger.settings_groups import Region
-from ledger.table import connect, create_table, delete_table, table_state
-from ledger.table_plan import Kind
+from ledger.settings.groups import Region
 
 REGIONS = ["us-east-1", "eu-west-1", "ap-southeast-1"]
 

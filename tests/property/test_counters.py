@@ -12,10 +12,10 @@ from support.counting import EXACT, Fate, fate_of, make_counter, times_counted, 
 from support.ledgers import InstantClock, seeded
 
 from ledger.core.errors import StoreError
-from ledger.counters import Applied, Rejected, ShardedCounter, Unknown
-from ledger.counters.slots import SLOTS
-from ledger.store.faults import FaultyStore, Seeded
+from ledger.primitives.counters import Applied, Rejected, ShardedCounter, Unknown
+from ledger.primitives.counters.slots import SLOTS
 from ledger.store.memory import MemoryStore
+from ledger.store.wrappers.faults import FaultyStore, Seeded
 
 CHANGES = 8
 FEW = settings(max_examples=25, deadline=None)

@@ -26,7 +26,7 @@ from support.damage import (
 from support.ledgers import START, InstantClock, make_settings, seeded
 from support.strategies import entry_ids, money
 
-from compactor.finder import Finder, load_cursor
+from compactor.discovery.scan import Finder, load_cursor
 from compactor.passes import rules_of
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
@@ -35,13 +35,13 @@ from ledger.core.errors import AmountOverflow, DamagedItem, StoreError
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
 from ledger.importing.batches import NUMBER_DIGITS, batch_number
-from ledger.leases.state import LeaseRecord, record_item, record_of
-from ledger.store.attempts import Attempts
-from ledger.store.dynamodb import DynamoStore
+from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
+from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Applied, Outcome, Put, Rejected, Unknown
 from ledger.store.retry import Backoff
-from ledger.store.sdk import SdkTransport
+from ledger.store.transports.sdk import SdkTransport
 
 COUNTED_KEYS = st.one_of(
     short_texts().filter(lambda key: key != "" and not key.startswith(keys.NET_PREFIX)),

@@ -25,7 +25,7 @@ from ledger.local import expressions, values
 from ledger.local.engine import ApiError
 from ledger.local.expressions import Placeholders
 from ledger.settings import Settings
-from ledger.settings_groups import CompactorSettings
+from ledger.settings.groups import CompactorSettings
 
 EXAMPLE = (Path(__file__).parents[2] / "regions.yaml").read_bytes()
 SMALL = "home: us-east-1\nregions:\n  us-east-1:\n  eu-west-1:\n"

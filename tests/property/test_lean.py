@@ -21,10 +21,10 @@ from support.strategies import any_amounts
 
 from ledger.core import amounts
 from ledger.core.entry import Item
-from ledger.store.lean import OPERATIONS, read_error
-from ledger.store.lean_connection import Answer
-from ledger.store.lean_json import decode, encode
-from ledger.store.lean_signing import CONTENT_TYPE, TARGET_PREFIX, Signer
+from ledger.store.transports.lean import OPERATIONS, read_error
+from ledger.store.transports.lean_connection import Answer
+from ledger.store.transports.lean_json import decode, encode
+from ledger.store.transports.lean_signing import CONTENT_TYPE, TARGET_PREFIX, Signer
 
 URLS = [
     "https://dynamodb.eu-west-1.amazonaws.com",

@@ -8,12 +8,12 @@ from support.guarding import SUBJECT, condition_guard, record_in, record_put
 from support.ledgers import HOME, InstantClock, seeded
 
 from ledger.core.errors import StoreError
-from ledger.sequences import CounterSequence, Numbered, SortKeySequence
-from ledger.sequences.numbers import content_of
-from ledger.sim import loop
-from ledger.store.faults import FaultyStore, Seeded
+from ledger.lab.simulator import loop
+from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
+from ledger.primitives.sequences.numbers import content_of
+from ledger.primitives.versions import Event, Handled
 from ledger.store.memory import MemoryStore
-from ledger.versions import Event, Handled
+from ledger.store.wrappers.faults import FaultyStore, Seeded
 
 SEEDS = st.integers(0, 10**9)
 SHARES = st.floats(0, 0.7)

@@ -9,11 +9,18 @@ from hypothesis import strategies as st
 from support.ledgers import HOME
 from support.pipelines import pipeline_settings
 
-from ledger.pipeline.dead_letters import DeadLetter, letter_of, line_of
-from ledger.pipeline.items import map_item, map_item_of, state_item, state_of
-from ledger.pipeline.records import Form, Poison, Record
-from ledger.pipeline.sums import PART_CATEGORIES_MAX, Changes, Image, difference, divided, total
-from ledger.pipeline.transitions import State, advanced, between, is_newer
+from ledger.pipeline.core.items import map_item, map_item_of, state_item, state_of
+from ledger.pipeline.core.records import Form, Poison, Record
+from ledger.pipeline.core.sums import (
+    PART_CATEGORIES_MAX,
+    Changes,
+    Image,
+    difference,
+    divided,
+    total,
+)
+from ledger.pipeline.core.transitions import State, advanced, between, is_newer
+from ledger.pipeline.sources.dead_letters import DeadLetter, letter_of, line_of
 
 FORM = Form(pipeline_settings())
 VALUES = st.decimals(-(10**14), 10**14, places=3)

@@ -20,9 +20,9 @@ from support.counting import (
 )
 from support.ledgers import AWAY, HOME
 
-from ledger.counters import Applied, Counter
-from ledger.sim import loop
-from ledger.sim.store import Weather
+from ledger.lab.simulator import loop
+from ledger.lab.simulator.store import Weather
+from ledger.primitives.counters import Applied, Counter
 
 WRITERS, CHANGES_EACH = 3, 4
 LONG_RUN = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 200)]

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from compactor import plan
-from ledger.sim.explore import app, explore, twin_case
-from ledger.sim.explore_keys import Keys
-from ledger.sim.explore_model import Model
-from ledger.sim.explore_plan import TWINS, Judge
-from ledger.sim.explore_state import Case, State, doing_now
+from ledger.lab.simulator.explore import app, explore, twin_case
+from ledger.lab.simulator.explore_keys import Keys
+from ledger.lab.simulator.explore_model import Model
+from ledger.lab.simulator.explore_plan import TWINS, Judge
+from ledger.lab.simulator.explore_state import Case, State, doing_now
 
 SMALL = {
     "one leader": (Case(entries=2), 334),

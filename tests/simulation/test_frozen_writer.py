@@ -16,16 +16,16 @@ import pytest
 
 from compactor.job import Compactor
 from ledger.core.errors import OutcomeUnknown, RetryHorizonPassed
+from ledger.lab.simulator import loop
+from ledger.lab.simulator.auditor import Auditor, Violation
+from ledger.lab.simulator.process import NEVER_ILL, Process
+from ledger.lab.simulator.scene import stream
+from ledger.lab.simulator.staff import REGISTRY
+from ledger.lab.simulator.store import SimStore, Weather
+from ledger.lab.simulator.twins import TWINS
+from ledger.lab.simulator.world import World
 from ledger.ledger import Ledger
 from ledger.settings import Settings
-from ledger.sim import loop
-from ledger.sim.auditor import Auditor, Violation
-from ledger.sim.process import NEVER_ILL, Process
-from ledger.sim.scene import stream
-from ledger.sim.staff import REGISTRY
-from ledger.sim.store import SimStore, Weather
-from ledger.sim.twins import TWINS
-from ledger.sim.world import World
 
 HOME, WEST = "us-east-1", "eu-west-1"
 FROZEN_SECONDS = 1500.0

@@ -18,8 +18,8 @@ from support.ledgers import HOME
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import LeaseLost, StoreError
-from ledger.leases import Held, Lease, LeaseTerms
-from ledger.sim import loop
+from ledger.lab.simulator import loop
+from ledger.primitives.leases import Held, Lease, LeaseTerms
 from ledger.store.port import Applied, Outcome, Put, Unknown
 
 TERMS = LeaseTerms(lease_seconds=8.0, heartbeat_seconds=2.0, polls_per_heartbeat=1)

@@ -7,7 +7,7 @@ import time
 import anyio
 import pytest
 
-from ledger.sim.loop import Stuck, run
+from ledger.lab.simulator.loop import Stuck, run
 
 
 def test_time_passes_without_waiting() -> None:

@@ -6,7 +6,7 @@ import pytest
 from support.pipeline_twins import TWINS
 from support.pipelines import PipelineWorld
 
-from ledger.sim import loop
+from ledger.lab.simulator import loop
 
 SEEDS = range(180)
 MERGED_SEEDS = range(1000, 1070)

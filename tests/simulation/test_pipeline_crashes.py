@@ -10,10 +10,10 @@ from support.ledgers import HOME, InstantClock
 from support.pipeline_twins import TWINS
 from support.pipelines import POISON, deliveries, map_items, message, shown, truth
 
-from ledger.pipeline.dead_letters import DeadLetterList
-from ledger.pipeline.records import Delivery
-from ledger.store.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
+from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.store.memory import MemoryStore
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
 
 STEPS_MAX = 200
 RAWS = [

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ledger import sim
-from ledger.sim.__main__ import app
-from ledger.sim.foci import FOCI
-from ledger.sim.pool import caught_at, processes, results
-from ledger.sim.run import Result, run_seed
-from ledger.sim.scene import draw
-from ledger.sim.twins import TWINS, run_broken
+from ledger.lab import simulator as sim
+from ledger.lab.simulator.__main__ import app
+from ledger.lab.simulator.foci import FOCI
+from ledger.lab.simulator.pool import caught_at, processes, results
+from ledger.lab.simulator.run import Result, run_seed
+from ledger.lab.simulator.scene import draw
+from ledger.lab.simulator.twins import TWINS, run_broken
 
 FRESH_SEEDS = 200
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
@@ -32,7 +32,7 @@ def _regressions() -> list[int]:
 
 def _wrong(results: list[Result]) -> list[str]:
     return [
-        f"{result.violation}: python -m ledger.sim --replay {result.seed}"
+        f"{result.violation}: python -m ledger.lab.simulator --replay {result.seed}"
         for result in results
         if result.violation is not None
     ]
@@ -129,7 +129,7 @@ def test_command_stops_at_a_violation() -> None:
 def test_command_prints_the_table_of_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for each rule: what breaks without it, and how many seeds show that."""
     some = {name: TWINS[name] for name in ("one-transaction", "no-version")}
-    monkeypatch.setattr("ledger.sim.__main__.TWINS", some)
+    monkeypatch.setattr("ledger.lab.simulator.__main__.TWINS", some)
     result = CliRunner().invoke(app, ["--seeds", "1", "--jobs", "1", "--twins"])
     assert result.exit_code == 1, "seed 0 alone does not catch no-version"
     assert f"| {some['one-transaction'].breaks} | 1.0, first 1 |" in result.output

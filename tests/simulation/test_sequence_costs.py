@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.numbering import WAYS, cost_of
 
-import ledger.sequences
-from ledger.sim import loop
+import ledger.primitives.sequences
+from ledger.lab.simulator import loop
 
-README = Path(ledger.sequences.__file__).with_name("README.md")
+README = Path(ledger.primitives.sequences.__file__).with_name("README.md")
 CELL = re.compile(r"([0-9.]+) / ([0-9.]+), ([0-9]+)/s")
 WRITERS = (1, 4, 16)
 

@@ -11,9 +11,9 @@ from support.ledgers import AWAY, HOME
 from support.numbering import Taken, appending, counting
 
 from ledger.core.entry import Item
-from ledger.sequences import sort_key_of
-from ledger.sequences.numbers import content_of
-from ledger.sim import loop
+from ledger.lab.simulator import loop
+from ledger.primitives.sequences import sort_key_of
+from ledger.primitives.sequences.numbers import content_of
 from ledger.store.port import Put
 
 CLIENTS, EACH = 5, 4

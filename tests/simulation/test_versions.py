@@ -14,10 +14,9 @@ from support.ledgers import AWAY, HOME
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import LeaseLost, StoreError
-from ledger.leases.lease import Lease
-from ledger.sim import loop
-from ledger.store.port import Action, Update
-from ledger.versions import (
+from ledger.lab.simulator import loop
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.versions import (
     ConditionGuard,
     Event,
     Handled,
@@ -26,6 +25,7 @@ from ledger.versions import (
     Skipped,
     version_of,
 )
+from ledger.store.port import Action, Update
 
 SEEDS = range(15)
 MANY_SEEDS = range(1000, 1300)

@@ -8,17 +8,17 @@ from functools import partial
 from support.merging import PARTITION, Method, act
 from support.regions import HOME
 
-from compactor import views
+from compactor import observe
 from compactor.apply import Done
+from compactor.observe import Observed
 from compactor.plan import Observation, Plan, Rules, decide
-from compactor.views import Observed
-from ledger.clock import Clock
 from ledger.core import ids
 from ledger.core.entry import NetChange, net_item
 from ledger.core.fold import Collection
-from ledger.reading import read_net
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
 from ledger.store.port import Absent, Action, Applied, Check, Delete, Equals, Put, Store
-from ledger.tasks import run_all
+from ledger.totals.collection import read_net
 
 NO_NET = NetChange(Decimal(0), 0, (), "", "", HOME)
 
@@ -102,7 +102,7 @@ def _unsettled(seen: Observed, rules: Rules, clock: Clock, version: str) -> Plan
 
 async def _net_last(stores: Mapping[str, Store], clock: Clock) -> Observed:
     """Read the net after the entries."""
-    reads = [partial(views._read_view, store, PARTITION) for store in stores.values()]
+    reads = [partial(observe._read_view, store, PARTITION) for store in stores.values()]
     seen = dict(zip(stores, await run_all(reads, at_once=len(reads)), strict=True))
     net = await read_net(stores[HOME], PARTITION)
     shown = {region: view.collection for region, view in seen.items()}

@@ -9,14 +9,14 @@ from typing import Any
 import anyio
 from support.ledgers import AWAY, HOME, sample
 
-from ledger.clock import Clock
-from ledger.metrics import Metrics
-from ledger.sim.process import NEVER_ILL, Process
-from ledger.sim.scene import stream
-from ledger.sim.store import SimStore, Weather
-from ledger.sim.world import World
-from ledger.store.metered import MeteredStore
+from ledger.lab.simulator.process import NEVER_ILL, Process
+from ledger.lab.simulator.scene import stream
+from ledger.lab.simulator.store import SimStore, Weather
+from ledger.lab.simulator.world import World
+from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
+from ledger.store.wrappers.metered import MeteredStore
 
 CALM = Weather()
 STORMY = Weather(

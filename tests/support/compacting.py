@@ -15,9 +15,9 @@ from compactor.report import Report
 from ledger.core.entry import Entry, Item, entry_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId, entry_id
-from ledger.leases.state import LeaseRecord, lease_key, record_of
+from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
-from ledger.store.faults import Call, Fault, FaultyStore
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore
 
 Result = TypeVar("Result")
 STEP_SECONDS = 0.25

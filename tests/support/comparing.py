@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from ledger.comparing.promises import PROMISES
-from ledger.comparing.report import (
+from ledger.lab.compare.promises import PROMISES
+from ledger.lab.compare.report import (
     MOMENTS,
     Alone,
     Apart,
@@ -16,7 +16,7 @@ from ledger.comparing.report import (
     Report,
     Sold,
 )
-from ledger.counters import METHODS
+from ledger.primitives.counters import METHODS
 
 CHANGES, STOCK = 200, 25
 HERE, THERE = "us-east-1", "eu-west-1"

@@ -12,9 +12,9 @@ from typing import Any
 
 from support.ledgers import InstantClock, seeded
 
-from ledger.clock import Clock
 from ledger.core.errors import StoreError
-from ledger.counters import METHODS, AddOutcome, Applied, Counter, Rejected
+from ledger.primitives.counters import METHODS, AddOutcome, Applied, Counter, Rejected
+from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 
 SINGLE_ITEM = (

@@ -12,16 +12,16 @@ from dataclasses import replace
 import pytest
 from support import dynamodb_local
 
-from ledger.clock import SystemClock
 from ledger.core.errors import LocalTableError
 from ledger.local.dynoxide_engine import DynoxideEngine, find_binary
-from ledger.metrics import Metrics
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.settings_groups import Region
-from ledger.store.attempts import Attempts
-from ledger.store.dynamodb import DynamoStore, open_store
-from ledger.store.metered import MeteredStore
+from ledger.settings.groups import Region
+from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.store import DynamoStore, open_store
 from ledger.store.port import Store
+from ledger.store.wrappers.metered import MeteredStore
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 DYNOXIDE = pytest.param("dynoxide", marks=pytest.mark.dynoxide)

@@ -2,9 +2,9 @@
 
 from support.ledgers import HOME, InstantClock
 
-from ledger.planning import Change
-from ledger.store.faults import Fault, FaultyStore, InOrder
 from ledger.store.memory import MemoryStore, Table
+from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder
+from ledger.writing.plan import Change
 
 
 def faulty(*faults: Fault | None) -> tuple[FaultyStore, Table]:

@@ -10,15 +10,15 @@ from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
 from support.ledgers import HOME, InstantClock, seeded
 
-from ledger.clock import Clock
 from ledger.core.entry import Item, Key
-from ledger.leases.lease import Lease
-from ledger.leases.state import NOBODY, LeaseTerms
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import NOBODY, LeaseTerms
+from ledger.primitives.versions import ConditionGuard, Event, LockGuard
+from ledger.primitives.versions.state import LOCK_SORT_KEY
+from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Action, Outcome, Put, Store, Update, Write
 from ledger.store.retry import Backoff
-from ledger.versions import ConditionGuard, Event, LockGuard
-from ledger.versions.state import LOCK_SORT_KEY
 
 SUBJECT = "customer-7"
 RECORD = ("record", SUBJECT)

@@ -6,12 +6,12 @@ from typing import Any
 from support.ledgers import HOME, InstantClock, seeded
 from support.pipelines import pipeline_settings
 
-from ledger.metrics import Metrics
-from ledger.pipeline.dead_letters import DeadLetterList, DeadLetters
+from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.records import Delivery
-from ledger.pipeline.sources import ListSource, Source
-from ledger.pipeline.worker import OnCounted, Pipeline
+from ledger.pipeline.sources.dead_letters import DeadLetterList, DeadLetters
+from ledger.pipeline.sources.source import ListSource, Source
+from ledger.pipeline.stages.worker import OnCounted, Pipeline
+from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from support.clock import FakeClock
 from support.faulty import FaultyStore
 
-from ledger.clock import Clock
 from ledger.core.entry import Item
-from ledger.leases.lease import Lease
-from ledger.leases.state import LeaseTerms, lease_key, record_item, record_of
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import LeaseTerms, lease_key, record_item, record_of
+from ledger.runtime.clock import Clock
 from ledger.store.memory import Table
 from ledger.store.port import Outcome, Store, Write
 

@@ -11,11 +11,11 @@ from support.clock import FakeClock
 
 from ledger.core.entry import Item
 from ledger.core.ids import EntryId
-from ledger.metrics import Metrics
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
-from ledger.writer import Writer
+from ledger.writing.writer import Writer
 
 HOME, AWAY = "us-east-1", "eu-west-1"
 START = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)

@@ -18,15 +18,15 @@ from support.ledgers import InstantClock
 from support.regions import HOME, Regions, nothing
 
 from compactor.apply import Done, apply
+from compactor.observe import Observed, observe
 from compactor.plan import Plan, Rules, decide
-from compactor.views import Observed, observe
-from ledger.clock import Clock
 from ledger.core.entry import Entry, Item, Key, entry_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.ids import entry_id
-from ledger.leases.state import Held, LeaseRecord, lease_key, record_item
-from ledger.reading import read_collection
+from ledger.primitives.leases.state import Held, LeaseRecord, lease_key, record_item
+from ledger.runtime.clock import Clock
 from ledger.store.port import Absent, Check, Put, Store
+from ledger.totals.collection import read_collection
 
 PARTITION = "counter"
 LEASE = "compactor"

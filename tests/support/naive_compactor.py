@@ -5,12 +5,12 @@ from contextlib import suppress
 
 import anyio
 
-from ledger.bench.usual_merge import merge_once
-from ledger.census import take_census
-from ledger.clock import SystemClock
 from ledger.core.errors import StoreError
+from ledger.lab.bench.usual_merge import merge_once
+from ledger.lab.harness.census import take_census
+from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
-from ledger.store.dynamodb import open_store
+from ledger.store.dynamodb.store import open_store
 
 PAUSE_SECONDS = 0.2
 

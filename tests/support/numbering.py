@@ -7,7 +7,7 @@ from functools import partial
 from support.clients import Client, Clients, together
 
 from ledger.core.errors import StoreError
-from ledger.sequences import CounterSequence, MaybeNumbered, Numbered, SortKeySequence
+from ledger.primitives.sequences import CounterSequence, MaybeNumbered, Numbered, SortKeySequence
 
 RESUMED_MAX = 50
 NUMBERS_EACH = 20

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ledger.core.ids import suffix_of
-from ledger.pipeline.items import MapItem
-from ledger.pipeline.plans import plan_reduce
-from ledger.pipeline.sums import total
-from ledger.planning import Change, plan
+from ledger.pipeline.core.items import MapItem
+from ledger.pipeline.core.plans import plan_reduce
+from ledger.pipeline.core.sums import total
 from ledger.settings import Settings
 from ledger.store.port import BATCH_WRITES_MAX, BatchWrite, Delete, Put, Store, Update
+from ledger.writing.plan import Change, plan
 
 
 async def by_transaction(

@@ -5,10 +5,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from unittest.mock import patch
 
-from ledger.pipeline import state_stage, sums, transitions
-from ledger.pipeline.demo import twins
-from ledger.pipeline.records import Record
-from ledger.pipeline.transitions import State
+from ledger.lab.demos.pipeline import twins
+from ledger.pipeline.core import sums, transitions
+from ledger.pipeline.core.records import Record
+from ledger.pipeline.core.transitions import State
+from ledger.pipeline.stages import state_stage
 
 _advanced = transitions.advanced
 

@@ -16,17 +16,17 @@ from compactor.job import Compactor
 from ledger.core import keys
 from ledger.core.errors import LedgerError
 from ledger.core.fold import collect
-from ledger.metrics import Metrics
-from ledger.pipeline.dead_letters import DeadLetterList
-from ledger.pipeline.items import MAP_PREFIX, PIPELINE_PREFIX
+from ledger.lab.simulator.process import NEVER_ILL, Health, Process
+from ledger.lab.simulator.scene import stream
+from ledger.lab.simulator.staff import REGISTRY
+from ledger.lab.simulator.store import SimStore, Weather
+from ledger.pipeline.core.items import MAP_PREFIX, PIPELINE_PREFIX
+from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.records import Delivery
-from ledger.pipeline.worker import Pipeline
+from ledger.pipeline.sources.dead_letters import DeadLetterList
+from ledger.pipeline.stages.worker import Pipeline
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.sim.process import NEVER_ILL, Health, Process
-from ledger.sim.scene import stream
-from ledger.sim.staff import REGISTRY
-from ledger.sim.store import SimStore, Weather
 from ledger.store.memory import Table
 
 CATEGORIES = ("risk/{Hierarchy.RiskType}", "desk/{Hierarchy.Region}/{Hierarchy.Desk}")

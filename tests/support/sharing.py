@@ -11,10 +11,10 @@ from support.ledgers import HOME, make_writer
 
 from ledger.core.entry import Entry
 from ledger.core.errors import OutcomeUnknown, StoreError
-from ledger.planning import Change
 from ledger.store.memory import MemoryStore
 from ledger.store.port import BatchOutcome, BatchWrite, Outcome, Store, Write
-from ledger.writer import Writer
+from ledger.writing.plan import Change
+from ledger.writing.writer import Writer
 
 TURNS = 20
 

@@ -32,8 +32,8 @@ from ledger.core.errors import (
     TableMissing,
     TokenReused,
 )
-from ledger.metrics import Metrics
-from ledger.store.dynamodb import open_store
+from ledger.runtime.metrics import Metrics
+from ledger.store.dynamodb.store import open_store
 from ledger.store.port import Absent, Delete, Put, Store, Update
 from ledger.store.retry import Backoff
 

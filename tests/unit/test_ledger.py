@@ -26,12 +26,20 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.ledger import ChangeLike, Ledger
-from ledger.metrics import Metrics
-from ledger.planning import Change
-from ledger.store.faults import Decide, FaultyStore, InOrder, Lost, NeverArrived, Raises, Seeded
+from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
-from ledger.store.metered import MeteredStore
 from ledger.store.port import Store
+from ledger.store.wrappers.faults import (
+    Decide,
+    FaultyStore,
+    InOrder,
+    Lost,
+    NeverArrived,
+    Raises,
+    Seeded,
+)
+from ledger.store.wrappers.metered import MeteredStore
+from ledger.writing.plan import Change
 
 
 def make_ledger(

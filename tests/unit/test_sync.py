@@ -20,11 +20,11 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.ledger import Ledger as AsyncLedger
-from ledger.planning import Change
-from ledger.store.faults import FaultyStore, InOrder, Lost, NeverArrived, Raises
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
+from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived, Raises
 from ledger.sync import Ledger
+from ledger.writing.plan import Change
 
 
 def make_ledger(store: Store | None = None) -> Ledger:

@@ -18,9 +18,9 @@ from support.engines import ENGINES, REGIONS, skip_without
 from support.local_worlds import EAST, TABLE, WEST, World, clients, code, item, open_world
 from typer.testing import CliRunner
 
+from ledger.commands.local import app
 from ledger.core.errors import LocalTableError
 from ledger.local import Fault, LocalGlobalTable
-from ledger.local.commands import app
 from ledger.local.faults import FaultRule
 
 WAIT_SECONDS = 20.0
@@ -298,7 +298,7 @@ async def test_up_prints_how_to_reach_it_and_stops_cleanly(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     config = tmp_path / "regions.yaml"
     command = [
-        *(sys.executable, "-c", "from ledger.local.commands import app; app()", "up"),
+        *(sys.executable, "-c", "from ledger.commands.local import app; app()", "up"),
         *("--lag", "1ms", "--write-config", str(config)),
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: ASYNC220

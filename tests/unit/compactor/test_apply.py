@@ -14,8 +14,7 @@ from compactor.plan import Plan
 from ledger.core.entry import Entry, NetChange, entry_item, net_item, net_of
 from ledger.core.errors import Throttled
 from ledger.core.ids import entry_id
-from ledger.leases.state import Held, LeaseRecord, lease_key, record_item
-from ledger.store.faults import FaultyStore, InOrder, Late, Lost, NeverArrived, Partial, Raises
+from ledger.primitives.leases.state import Held, LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
 from ledger.store.port import (
     Action,
@@ -29,6 +28,15 @@ from ledger.store.port import (
     Rejected,
     Store,
     Unknown,
+)
+from ledger.store.wrappers.faults import (
+    FaultyStore,
+    InOrder,
+    Late,
+    Lost,
+    NeverArrived,
+    Partial,
+    Raises,
 )
 
 PARTITION = "counter"

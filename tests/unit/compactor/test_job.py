@@ -17,9 +17,9 @@ from support.regions import HOME, SOUTH, WEST
 
 from compactor.report import Report
 from ledger.core.errors import LeaseLost, Unreachable
-from ledger.leases.lease import BEATS_MAX
-from ledger.leases.state import lease_key, record_item
-from ledger.store.faults import Call, Fault, Raises
+from ledger.primitives.leases.lease import BEATS_MAX
+from ledger.primitives.leases.state import lease_key, record_item
+from ledger.store.wrappers.faults import Call, Fault, Raises
 
 REGIONS = (HOME, WEST, SOUTH)
 DEAD = Raises(Unreachable("killed"))

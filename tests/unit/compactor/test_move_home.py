@@ -14,8 +14,8 @@ from support.regions import HOME, SOUTH, WEST
 
 from compactor.report import Report
 from ledger.core.errors import DamagedItem, LeaseLost, SettingsError, Unreachable
-from ledger.leases.state import lease_key
-from ledger.store.faults import Call, Fault, Lost, NeverArrived, Raises
+from ledger.primitives.leases.state import lease_key
+from ledger.store.wrappers.faults import Call, Fault, Lost, NeverArrived, Raises
 
 REGIONS = (HOME, WEST, SOUTH)
 DEAD = Raises(Unreachable("killed"))

@@ -11,8 +11,8 @@ from support.regions import HOME, SOUTH, WEST
 from compactor.passes import rules_of
 from compactor.report import Report
 from ledger.core.errors import LeaseLost, Throttled, Unreachable
-from ledger.leases.state import lease_key, record_item
-from ledger.store.faults import Call, Fault, Late, Lost, NeverArrived, Raises
+from ledger.primitives.leases.state import lease_key, record_item
+from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises
 
 REGIONS = (HOME, WEST, SOUTH)
 

@@ -10,9 +10,9 @@ import pytest
 from support.ledgers import START, InstantClock, net
 from support.regions import HOME, SOUTH, WEST, Regions
 
-from compactor import views
+from compactor import observe as observing
+from compactor.observe import Observed, Reach, observe
 from compactor.plan import Plan, Rules, decide
-from compactor.views import Observed, Reach, observe
 from ledger.core.entry import Entry, entry_item
 from ledger.core.ids import EntryId, entry_id
 
@@ -109,7 +109,7 @@ async def test_ending_before_the_ids_of_the_net_drops_visible_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The negative twin: a visit that does not look as far as the net's ids takes them for gone."""
-    monkeypatch.setattr(views, "_enough", lambda _net, upto: upto)
+    monkeypatch.setattr(observing, "_enough", lambda _net, upto: upto)
     tight = Reach(str(entry_id(NOW - timedelta(seconds=2900), 0)), 1)
     monkeypatch.setattr(Reach, "of", staticmethod(lambda _rules, **_now: tight))
     assert await count_wrong(is_sound, missing=0.4) > CASES // 10

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 
 from compactor.metrics import CompactorMetrics
 from ledger.core import errors
-from ledger.metrics import Metrics
-from ledger.pipeline.invocations import SHOWN
+from ledger.pipeline.aws.invocations import SHOWN
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.store.metered import outcome_name
+from ledger.runtime.metrics import Metrics
 from ledger.store.port import Unknown
+from ledger.store.wrappers.metered import outcome_name
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yaml"

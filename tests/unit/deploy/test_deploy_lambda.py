@@ -11,10 +11,10 @@ from compactor import aws_lambda
 from compactor.aws_lambda import STOP_MARGIN_SECONDS, handler, metric_line, run_bounded
 from compactor.job import Compactor
 from compactor.report import Report
-from ledger.clock import SystemClock
+from ledger.administration.templates import compactor_template
+from ledger.administration.templates.scheduled_job import PASS_SECONDS_MAX
 from ledger.core.errors import SettingsError, Unreachable
-from ledger.deploying import compactor_template
-from ledger.deploying.scheduled_job import PASS_SECONDS_MAX
+from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 
 SETTINGS = Settings(home="us-east-1", regions={"us-east-1": {}})

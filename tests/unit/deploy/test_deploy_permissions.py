@@ -14,23 +14,24 @@ from support.pipelines import message
 from support.stream_events import event_of, kinesis_records
 
 from compactor.job import Compactor
-from ledger import table
-from ledger.clock import SystemClock, system_random
+from ledger.administration import table
+from ledger.administration.templates import Role, policy
 from ledger.core.entry import Item, Key
-from ledger.counters import METHODS
-from ledger.deploying import Role, policy
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
-from ledger.leases import Lease, LeaseTerms
 from ledger.ledger import Ledger
-from ledger.pipeline.dead_letters import DeadLetterList
-from ledger.pipeline.invocations import Invocations
-from ledger.sequences import CounterSequence, SortKeySequence
+from ledger.pipeline.aws.invocations import Invocations
+from ledger.pipeline.sources.dead_letters import DeadLetterList
+from ledger.primitives.counters import METHODS
+from ledger.primitives.leases import Lease, LeaseTerms
+from ledger.primitives.sequences import CounterSequence, SortKeySequence
+from ledger.primitives.versions import ConditionGuard, Event, LockGuard
+from ledger.runtime.clock import SystemClock, system_random
 from ledger.settings import Settings
-from ledger.store.attempts import Attempts
-from ledger.store.dynamodb import DynamoStore
+from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.memory import MemoryStore
 from ledger.store.memory import Table as MemoryTable
 from ledger.store.port import (
@@ -49,8 +50,7 @@ from ledger.store.port import (
     Write,
 )
 from ledger.store.retry import Backoff
-from ledger.store.sdk import SdkTransport
-from ledger.versions import ConditionGuard, Event, LockGuard
+from ledger.store.transports.sdk import SdkTransport
 
 HOME, OTHER = "us-east-1", "eu-west-1"
 SETTINGS = Settings(

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from ledger.deploying import pipeline_template
-from ledger.deploying.pipeline_function import RETENTION_HOURS_MIN
-from ledger.deploying.rendering import Intrinsic
+from ledger.administration.templates import pipeline_template
+from ledger.administration.templates.pipeline_function import RETENTION_HOURS_MIN
+from ledger.administration.templates.rendering import Intrinsic
 from ledger.settings import Settings
-from ledger.settings_groups import BATCH_RECORDS_MAX
+from ledger.settings.groups import BATCH_RECORDS_MAX
 
 TEMPLATE = pipeline_template(
     Settings(home="us-east-1", regions={"us-east-1": {}, "eu-west-1": {}}, table="money")

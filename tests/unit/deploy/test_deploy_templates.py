@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from ledger.administration.table_plan import KEYS, STREAM_VIEW
+from ledger.administration.templates import (
+    Role,
+    compactor_template,
+    pipeline_template,
+    table_template,
+)
+from ledger.administration.templates.rendering import Intrinsic
+from ledger.commands.deploy import app
 from ledger.core.errors import InvalidInput
-from ledger.deploy_commands import app
-from ledger.deploying import Role, compactor_template, pipeline_template, table_template
-from ledger.deploying.rendering import Intrinsic
 from ledger.settings import Settings
-from ledger.table_plan import KEYS, STREAM_VIEW
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

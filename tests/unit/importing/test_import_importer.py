@@ -25,7 +25,6 @@ from support.importing import (
     surveyed,
 )
 
-from ledger.clock import system_random
 from ledger.core.errors import AccessDenied, ImportRefused, OutcomeUnknown, Throttled
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.form import BATCH_ROWS, ColumnChoice, Form, Format
@@ -33,6 +32,7 @@ from ledger.importing.importer import BATCHES_PARALLEL, Importer
 from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, survey
 from ledger.importing.writing import PATIENCES
+from ledger.runtime.clock import system_random
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Action, Outcome, Page, Rejected, Unknown
 

@@ -1,0 +1,118 @@
+"""The hints of one pass: which counters they name, and which of them have served.
+
+A hint stays in the table until a visit of every collection of its counter has found nothing left to
+do, and for as long it leads every pass there: a leader that dies, or runs for one pass only, leaves
+nothing in memory that another would miss. All hints here are ripe, so none of them is written any
+more, and deleting one loses nothing that was left meanwhile.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from ledger.core import keys
+from ledger.core.hints import HINT_PARTITIONS, Hint, hint_of
+from ledger.runtime.tasks import run_all
+from ledger.store.port import BATCH_WRITES_MAX, Delete, Put, Store
+
+PAGES_MAX = 100
+"""Pages of ripe hints that one pass reads of each partition; one holds some 10,000 hints."""
+BATCHES_AT_ONCE = 8
+
+
+class Book:
+    """The ripe hints of a pass, by counter; `shards_of` tells how many shards a counter has."""
+
+    def __init__(self, shards_of: Callable[[str], int]) -> None:
+        self._shards_of = shards_of
+        self._hints: dict[str, list[Hint]] = {}
+        self._open: dict[str, set[str]] = {}
+        self._served: list[Hint] = []
+
+    def __len__(self) -> int:
+        return len(self._hints)
+
+    def __contains__(self, counter: object) -> bool:
+        return counter in self._hints
+
+    def add(self, hint: Hint, partitions: Iterable[str] = ()) -> None:
+        """Take in a hint, in the order of time; by default it is for every shard of its counter."""
+        counter = hint.counter
+        if counter not in self._open:
+            shards = range(self._shards_of(counter))
+            every = (keys.partition_key(counter, shard) for shard in shards)
+            self._open[counter] = set(partitions or every)
+            self._hints[counter] = []
+        # One of several is enough to come back by.
+        self._served += self._hints[counter]
+        self._hints[counter] = [hint]
+
+    def partitions(self) -> list[str]:
+        """Return the collections to visit, those whose hints are oldest first."""
+        return [partition for counter in self._open for partition in sorted(self._open[counter])]
+
+    def finish(self, partition: str) -> None:
+        """Note that nothing is left to do in a collection."""
+        place = keys.counter_of(partition)
+        if place is None or place[0] not in self._open:
+            return
+        left = self._open[place[0]]
+        left.discard(partition)
+        if not left:
+            self._served += self._hints.pop(place[0], [])
+
+    def take_served(self) -> list[Hint]:
+        """Return the hints that are needed no more, each once."""
+        served, self._served = self._served, []
+        return served
+
+
+async def read_hints(store: Store, *, last: str) -> tuple[list[Hint], int]:
+    """Return the hints up to a sort key, oldest first, and how many pages they took.
+
+    Raises:
+        StoreError: they cannot be read.
+    """
+    jobs = [partial(_read_partition, store, one, last) for one in HINT_PARTITIONS]
+    read = await run_all(jobs, at_once=len(jobs))
+    hints = sorted((hint for found, _ in read for hint in found), key=lambda hint: hint.sort_key)
+    return hints, sum(pages for _, pages in read)
+
+
+async def _read_partition(store: Store, partition: str, last: str) -> tuple[list[Hint], int]:
+    found: list[Hint] = []
+    after = None
+    for pages in range(1, PAGES_MAX + 1):
+        page = await store.query(partition, after=after, last=last)
+        found += [hint for item in page.items if (hint := hint_of(item)) is not None]
+        after = page.after
+        if after is None:
+            return found, pages
+    return found, PAGES_MAX
+
+
+async def leave_hints(store: Store, hints: Sequence[Hint]) -> bool:
+    """Write hints; tells whether every one is known to be there.
+
+    Raises:
+        StoreError: DynamoDB could not do it.
+    """
+    return await _write_all(store, [Put(hint.item) for hint in hints])
+
+
+async def delete_hints(store: Store, hints: Sequence[Hint]) -> bool:
+    """Delete hints; tells whether every one is known to be gone.
+
+    Raises:
+        StoreError: DynamoDB could not do it.
+    """
+    gone = [Delete((hint.partition, hint.sort_key), size_bytes=1) for hint in hints]
+    return await _write_all(store, gone)
+
+
+async def _write_all(store: Store, writes: Sequence[Put | Delete]) -> bool:
+    starts = range(0, len(writes), BATCH_WRITES_MAX)
+    jobs = [
+        partial(store.write_batch, writes[start : start + BATCH_WRITES_MAX]) for start in starts
+    ]
+    outcomes = await run_all(jobs, at_once=BATCHES_AT_ONCE)
+    return not any(outcome.unprocessed or outcome.unknown for outcome in outcomes)

@@ -1,0 +1,222 @@
+"""Finding the collections to merge: a parallel segmented Scan of keys in the home region.
+
+A run reads a bounded number of pages; where it stops is kept in the table (`~scan`), so that the
+next run goes on from there. A collection lies whole in one segment, its items one after another,
+so it is judged when the next begins; one that is cut by the end of a run counts as due, since the
+rest of it is not known.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import anyio
+
+from compactor.plan import Rules, is_older, is_worthwhile
+from ledger.core import ids, keys
+from ledger.core.entry import AttributeValue, Item, Key
+from ledger.core.ids import EntryId
+from ledger.runtime.tasks import run_all
+from ledger.store.port import Put, Store
+
+_ATTRIBUTES = ("pk", "sk", "merged")
+
+
+@dataclass(slots=True)
+class Summary:
+    """What the keys of one collection tell in the home region."""
+
+    partition: str
+    entries: set[EntryId] = field(default_factory=set)
+    merged: set[EntryId] = field(default_factory=set)
+    is_damaged: bool = False
+
+    def add(self, item: Item) -> None:
+        """Take in one item's keys."""
+        sort_key = item["sk"]["S"]
+        if sort_key.startswith(keys.NET_PREFIX):
+            try:
+                self.merged = set(ids.unpack_all(item["merged"]["B"]))
+            except (KeyError, ValueError):
+                self.is_damaged = True
+        elif (entry := ids.parse(sort_key)) is not None:
+            self.entries.add(entry)
+
+    def backlog(self, rules: Rules, *, now: datetime) -> list[EntryId]:
+        """Return the settled entries that no net counts yet, oldest first."""
+        unmerged = self.entries - self.merged
+        return sorted(entry for entry in unmerged if is_older(entry, rules.settle, now=now))
+
+    def is_due(self, rules: Rules, *, now: datetime) -> bool:
+        """Tell whether a visit would find something to do: fold, delete, or drop ids."""
+        backlog = self.backlog(rules, now=now)
+        oldest = backlog[0] if backlog else None
+        return (
+            self.is_damaged
+            or bool(self.entries & self.merged)
+            or len(self.merged) >= rules.clean_min
+            or rules.move_to is not None
+            or is_worthwhile(settled=len(backlog), oldest=oldest, rules=rules, now=now)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where each segment of a round stands: the last key read, or None when it is finished.
+
+    A segment that is not named has not begun. `began` is when the round did, if that is known.
+    """
+
+    segments: int
+    places: Mapping[int, Key | None]
+    began: datetime | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every segment has been read to its end."""
+        return len(self.places) == self.segments and not any(self.places.values())
+
+
+@dataclass(slots=True)
+class Found:
+    """What a run found: due partitions in order, the backlog, pages read, and where it stopped."""
+
+    due: list[str] = field(default_factory=list)
+    backlog_entries: int = 0
+    collections: int = 0
+    pages: int = 0
+    cursor: Cursor = field(default_factory=lambda: Cursor(1, {}))
+
+
+class Finder:
+    """One run of the search in the home region."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        rules: Rules,
+        now: datetime,
+        segments: int,
+        pages_max: int,
+        stop: anyio.Event,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._now = now
+        self._segments = segments
+        self._pages_left = pages_max
+        self._stop = stop
+        self._found = Found()
+
+    async def find(self, cursor: Cursor | None) -> Found:
+        """Go on from a cursor, or begin a new round, up to the bound of pages.
+
+        Raises:
+            StoreError: the home region cannot be scanned.
+        """
+        if cursor is None or cursor.segments != self._segments or cursor.is_finished:
+            cursor = Cursor(self._segments, {}, self._now)
+        places = dict(cursor.places)
+        jobs = [
+            partial(self._segment, segment, places)
+            for segment in range(self._segments)
+            if places.get(segment, ("", "")) is not None
+        ]
+        await run_all(jobs, at_once=self._segments)
+        self._found.cursor = Cursor(self._segments, places, cursor.began)
+        return self._found
+
+    async def _segment(self, segment: int, places: dict[int, Key | None]) -> None:
+        after, current = places.get(segment), None
+        while self._pages_left > 0 and not self._stop.is_set():
+            self._pages_left -= 1
+            self._found.pages += 1
+            page = await self._store.scan(
+                segment=segment, segments=self._segments, after=after, attributes=_ATTRIBUTES
+            )
+            current = self._take(page.items, current)
+            places[segment] = after = page.after
+            if after is None:
+                break
+        if current is not None:
+            self._judge(current, is_cut=after is not None)
+
+    def _take(self, items: Iterable[Item], current: Summary | None) -> Summary | None:
+        for item in items:
+            partition = item["pk"]["S"]
+            if current is None or current.partition != partition:
+                if current is not None:
+                    self._judge(current, is_cut=False)
+                current = Summary(partition)
+            current.add(item)
+        return current
+
+    def _judge(self, summary: Summary, *, is_cut: bool) -> None:
+        if keys.counter_of(summary.partition) is None:
+            return
+        self._found.collections += 1
+        self._found.backlog_entries += len(summary.backlog(self._rules, now=self._now))
+        if is_cut or summary.is_due(self._rules, now=self._now):
+            self._found.due.append(summary.partition)
+
+
+def is_search_due(cursor: Cursor | None, every: float, *, now: datetime) -> bool:
+    """Tell whether a round is to go on, or to begin, `every` seconds after the last one did."""
+    if cursor is None or not cursor.is_finished or cursor.began is None:
+        return True
+    # A round of the future was begun by a clock that has been set right since.
+    return not 0 <= (now - cursor.began).total_seconds() < every
+
+
+async def load_cursor(store: Store, name: str) -> Cursor | None:
+    """Read where the last run stopped; None to begin a new round.
+
+    A cursor that cannot be understood begins a new round: it only saves reading.
+    """
+    item = await store.get((keys.SCAN_PARTITION, name))
+    if item is None:
+        return None
+    try:
+        cursor = _cursor_of(item)
+    except (AttributeError, KeyError, ValueError, IndexError, TypeError):
+        return None
+    # A place outside the segments would never be read, and the round never finished.
+    known = range(cursor.segments)
+    is_sound = all(one in known and _is_place(key) for one, key in cursor.places.items())
+    return cursor if is_sound and known else None
+
+
+def _cursor_of(item: Item) -> Cursor:
+    places = {
+        int(segment): None if "NULL" in place else (place["L"][0]["S"], place["L"][1]["S"])
+        for segment, place in item["places"]["M"].items()
+    }
+    began = datetime.fromisoformat(item["began"]["S"]) if "began" in item else None
+    if began is not None and began.tzinfo is None:
+        raise ValueError(f"{began} has no zone")
+    return Cursor(int(item["segments"]["N"]), places, began)
+
+
+def _is_place(key: Key | None) -> bool:
+    return key is None or all(isinstance(part, str) and part for part in key)
+
+
+async def save_cursor(store: Store, name: str, cursor: Cursor) -> None:
+    """Keep where this run stopped; losing it costs a repeated search, nothing else."""
+    places = {str(segment): _place(key) for segment, key in cursor.places.items()}
+    item: dict[str, AttributeValue] = {
+        "pk": {"S": keys.SCAN_PARTITION},
+        "sk": {"S": name},
+        "segments": {"N": str(cursor.segments)},
+        "places": {"M": places},
+    }
+    if cursor.began is not None:
+        item["began"] = {"S": cursor.began.isoformat()}
+    await store.write(Put(item))
+
+
+def _place(key: Key | None) -> dict[str, Any]:
+    return {"NULL": True} if key is None else {"L": [{"S": key[0]}, {"S": key[1]}]}

@@ -1,0 +1,149 @@
+"""What a pass visits: the collections that ripe hints name, and those that a full search finds.
+
+The hints cost a page or so each pass. The search reads the whole table, so it begins anew only
+every `scan_every`, and finds what no hint names: foreign entries, few entries that have grown old,
+what was imported, lost hints. For each collection that it finds it leaves a hint, before it moves
+its cursor on, so that the merge, which takes several passes, goes on without it.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+import anyio
+
+from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hints
+from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
+from compactor.metrics import CompactorMetrics
+from compactor.plan import Rules
+from compactor.report import Report
+from ledger.core import keys
+from ledger.core.errors import RequestRefused, StoreError
+from ledger.core.hints import last_sort_key, ripe_hint
+from ledger.settings import Settings
+from ledger.store.port import Store
+
+log = logging.getLogger(__name__)
+
+
+class Search:
+    """The search of one pass, in the home region; `book` keeps the hints that it came by."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        rules: Rules,
+        now: datetime,
+        metrics: CompactorMetrics,
+        stop: anyio.Event,
+    ) -> None:
+        self.book = Book(settings.shards_max)
+        self._store = store
+        self._settings = settings
+        self._compactor = settings.compactor
+        self._rules = rules
+        self._now = now
+        self._metrics = metrics
+        self._stop = stop
+
+    async def run(self, report: Report) -> list[str]:
+        """Return the collections to visit, those that wait longest first, and report on it.
+
+        A move of home visits everything, whatever hints say.
+
+        Raises:
+            StoreError: the home region cannot be searched.
+        """
+        is_moving = self._rules.move_to is not None
+        if not is_moving:
+            await self._read_hints(report)
+        due = self.book.partitions()
+        before = await load_cursor(self._store, self._compactor.name)
+        every = 0.0 if is_moving else self._compactor.scan_every
+        if is_search_due(before, every, now=self._now):
+            found = await self._scan(before, report)
+            known = set(due)
+            due += [partition for partition in found.due if partition not in known]
+            if every == 0 or await self._leave_hints(found.due):
+                await self._save(before, found.cursor)
+        report.due = len(due)
+        return due
+
+    async def drop_served(self) -> None:
+        """Delete the hints that have served; one that stays costs a visit more."""
+        served = self.book.take_served()
+        if not served:
+            return
+        try:
+            await delete_hints(self._store, served)
+        except StoreError as error:
+            self._failed("deleted", error)
+        else:
+            self._metrics.hinted("deleted", len(served))
+
+    async def _read_hints(self, report: Report) -> None:
+        last = last_sort_key(self._now, settle=self._rules.settle)
+        try:
+            hints, pages = await read_hints(self._store, last=last)
+        except StoreError as error:
+            self._failed("read", error)
+            return
+        for hint in hints:
+            self.book.add(hint)
+        report.hints, report.hint_pages = len(self.book), pages
+        self._metrics.hinted("read", len(hints))
+
+    async def _scan(self, before: Cursor | None, report: Report) -> Found:
+        finder = Finder(
+            self._store,
+            rules=self._rules,
+            now=self._now,
+            segments=self._compactor.scan_segments,
+            pages_max=self._compactor.scan_pages_max,
+            stop=self._stop,
+        )
+        try:
+            found = await finder.find(before)
+        except RequestRefused:
+            # A place in a damaged cursor can be a key that DynamoDB refuses: begin a new round.
+            if before is None:
+                raise
+            found = await finder.find(None)
+        report.searched = True
+        report.backlog = found.backlog_entries
+        report.pages, report.is_whole = found.pages, found.cursor.is_finished
+        self._metrics.scanned(found.pages)
+        return found
+
+    async def _save(self, before: Cursor | None, cursor: Cursor) -> None:
+        was_open = before is not None and not before.is_finished
+        if self._compactor.scan_every > 0 or was_open or not cursor.is_finished:
+            await save_cursor(self._store, self._compactor.name, cursor)
+
+    async def _leave_hints(self, partitions: Sequence[str]) -> bool:
+        """Leave a hint for what was found without one; tells whether the search may move on."""
+        found: dict[str, list[str]] = {}
+        for partition in partitions:
+            place = keys.counter_of(partition)
+            if place is not None and place[0] not in self.book:
+                found.setdefault(place[0], []).append(partition)
+        hints = [
+            hint
+            for counter in found
+            if (hint := ripe_hint(counter, self._now, settle=self._rules.settle)) is not None
+        ]
+        try:
+            is_done = await leave_hints(self._store, hints)
+        except StoreError as error:
+            self._failed("left", error)
+            return False
+        for hint in hints:
+            self.book.add(hint, found[hint.counter])
+        self._metrics.hinted("left", len(hints))
+        return is_done
+
+    def _failed(self, what: str, error: StoreError) -> None:
+        log.warning("hints cannot be %s: %s", what, error)
+        self._metrics.error(error)

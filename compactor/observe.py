@@ -1,0 +1,184 @@
+"""Observing a collection: the home region's net first, then the collection in every region.
+
+Of a long collection only as much is read as a visit can use: home is read, oldest entries first, up
+to the settled ones that a fold takes, the other regions as far, and then their nets. Whatever lies
+further on is none of this visit's business, as long as **every region is read up to the newest id
+that the net names**: an id that was not looked for would pass for gone, and count twice.
+"""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
+
+from compactor.plan import Observation, Plan, Rules
+from ledger.core import ids, keys
+from ledger.core.capacity import item_size
+from ledger.core.entry import Key, NetChange
+from ledger.core.errors import LeaseLost, StoreError
+from ledger.core.fold import Collection
+from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.store.port import Store
+from ledger.totals.collection import query_net, read_net
+
+Result = TypeVar("Result")
+
+
+class RegionUnreadable(StoreError):
+    """A region could not be read, so nothing is merged meanwhile; `region` names it."""
+
+    def __init__(self, region: str, cause: StoreError) -> None:
+        super().__init__(f"{region} cannot be read, so merging waits: {cause}")
+        self.region = region
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a visit looks: to `settled`, a sort key, or until it has seen `entries_max` of ours.
+
+    Neither ends it before the newest id that the net names.
+    """
+
+    settled: str
+    entries_max: int
+
+    @staticmethod
+    def of(rules: Rules, *, now: datetime) -> "Reach":
+        """Return how far a visit by these rules has to look."""
+        settled = now - timedelta(seconds=rules.settle)
+        return Reach(str(ids.entry_id(settled, 0)), rules.fold_max + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A collection as one region shows it, with the size of each item in bytes.
+
+    It holds every entry up to the sort key `upto`, and perhaps more; None if it holds them all.
+    """
+
+    collection: Collection
+    sizes: Mapping[str, int]
+    upto: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """An observation, when it was complete (monotonic), and the sizes of the home's items."""
+
+    observation: Observation
+    at: float
+    sizes: Mapping[str, int]
+
+    def sizes_for(self, plan: Plan) -> dict[str, int]:
+        """Return the sizes of the items that a plan deletes or replaces."""
+        net = self.observation.net
+        touched = [*plan.deletes, *([keys.net_sort_key(net.generation)] if net else [])]
+        return {key: self.sizes[key] for key in touched if key in self.sizes}
+
+
+async def observe(
+    stores: Mapping[str, Store],
+    partition: str,
+    *,
+    home: str,
+    clock: Clock,
+    reach: Reach | None = None,
+) -> Observed:
+    """Read the net in the home region, then the collection in every region, all consistent.
+
+    With a `reach` no further than that, else the whole of it.
+
+    Raises:
+        RegionUnreadable: one of them cannot be read.
+        DamagedItem: an item in one of them cannot be counted.
+    """
+    net = await _readable(home, read_net(stores[home], partition))
+    named = len(net.merged) if net else 0
+    own = await _read_view(
+        stores[home],
+        partition,
+        upto=_enough(net, reach.settled if reach else None),
+        least=_enough(net, ""),
+        entries_max=reach.entries_max + named if reach else None,
+    )
+    upto = own.upto if own.upto is not None else _enough(net, reach.settled if reach else None)
+    others = [region for region in stores if region != home]
+    reads = [partial(_read_view, stores[region], partition, upto=upto) for region in others]
+    views = dict(zip(others, await run_all(reads, at_once=len(stores)), strict=True))
+    collections = {
+        region: own.collection if region == home else views[region].collection for region in stores
+    }
+    return Observed(Observation(partition, net, collections), clock.monotonic(), own.sizes)
+
+
+def _enough(net: NetChange | None, upto: str | None) -> str | None:
+    """Return a sort key moved on to the newest id that the net names; None for everything."""
+    if upto is None or net is None or not net.merged:
+        return upto
+    return max(upto, str(net.merged[-1]))
+
+
+async def check_home(stores: Mapping[str, Store], lease_name: str, *, home: str) -> None:
+    """Read the lease in every region: all can be read, and none shows another home.
+
+    Two homes that merge at once could both write the first net of a collection, and one would be
+    lost: a home is changed by handing the lease over, never by changing the settings alone.
+
+    Raises:
+        RegionUnreadable: a region cannot be read.
+        LeaseLost: a region shows the lease as another home's.
+    """
+    reads = [partial(_read_lease, store, lease_name) for store in stores.values()]
+    for region, record in zip(stores, await run_all(reads, at_once=len(reads)), strict=True):
+        if record is not None and record.home != home:
+            raise LeaseLost(
+                f"{region} shows {record.home} as the home of lease {lease_name!r}, the settings"
+                f" say {home}: finish `compactor move-home`, or mend the settings"
+            )
+
+
+async def _read_lease(store: Store, name: str) -> LeaseRecord | None:
+    item = await _readable(store.region, store.get(lease_key(name)))
+    return None if item is None else record_of(item)
+
+
+async def _read_view(
+    store: Store,
+    partition: str,
+    *,
+    upto: str | None = None,
+    least: str | None = None,
+    entries_max: int | None = None,
+) -> View:
+    """Read page after page up to a sort key, or `entries_max` and `least`; and then the net."""
+    collection, sizes = Collection(), {}
+    after: Key | None = None
+    entries = 0
+    while True:
+        page = await _readable(store.region, store.query(partition, after=after))
+        collection.add(page.items)
+        sizes.update({item["sk"]["S"]: item_size(item) for item in page.items})
+        after = page.after
+        if after is None:
+            return View(collection, sizes)
+        last = after[1]
+        is_full = False
+        if entries_max is not None and least is not None:
+            entries += sum(ids.parse(item["sk"]["S"]) is not None for item in page.items)
+            is_full = entries >= entries_max and last >= least
+        is_far = upto is not None and last >= upto
+        if (is_full or is_far) and last < keys.NET_PREFIX:
+            page = await _readable(store.region, query_net(store, partition))
+            collection.add(page.items)
+            sizes.update({item["sk"]["S"]: item_size(item) for item in page.items})
+            return View(collection, sizes, last)
+
+
+async def _readable(region: str, read: Awaitable[Result]) -> Result:
+    try:
+        return await read
+    except StoreError as error:
+        raise RegionUnreadable(region, error) from error

@@ -1,0 +1,1 @@
+"""Creating, inspecting and describing the table, for `ledger table` and `ledger deploy`."""

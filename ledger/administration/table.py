@@ -1,0 +1,355 @@
+"""The global table: made, inspected and deleted through boto3, one observed step at a time.
+
+Each turn observes every region, asks `ledger.administration.table_plan` what is left, takes the
+first step if the tables rest, and waits otherwise. So a run can be repeated after any interruption,
+and a second operator at the same time does no harm.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ledger.administration.table_plan import (
+    KEYS,
+    STREAM_VIEW,
+    Kind,
+    Step,
+    TableView,
+    Views,
+    at_rest,
+    base_of,
+    check,
+    is_ready,
+    steps_to_create,
+    steps_to_delete,
+)
+from ledger.core.errors import StoreError, Throttled, Unreachable
+from ledger.core.keys import EXPIRES
+from ledger.runtime.clock import SystemClock, blocking_sleep
+from ledger.settings import Settings
+from ledger.store.dynamodb.connect import client_options, refuse_other_servers
+from ledger.store.dynamodb.errors import MISSING_CODES, error_code, from_botocore
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodb.type_defs import (
+        StreamSpecificationTypeDef,
+        TableDescriptionTypeDef,
+    )
+
+TIMEOUT_SECONDS = 600.0
+"""AWS makes an empty replica in minutes; a longer run can simply be repeated."""
+POLL_SECONDS = 2.0
+ATTEMPTS_MAX = 3
+"""Tries of one request by boto3 itself: each request here is harmless if repeated."""
+
+BUSY_CODES = frozenset({"ResourceInUseException", "ContinuousBackupsUnavailableException"})
+"""The table is still changing, or a step is already under way: observed again, not failed."""
+
+STREAM: "StreamSpecificationTypeDef" = {
+    "StreamEnabled": True,
+    "StreamViewType": STREAM_VIEW,
+}
+
+_MONOTONIC = SystemClock().monotonic
+
+Clients = Mapping[str, "DynamoDBClient"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What happens now: a step is taken, or waited for; `done` of `total` are behind it."""
+
+    step: Step
+    done: int
+    total: int
+    waiting: bool
+    elapsed_seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.step}{' (waiting)' if self.waiting else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """What every region showed at the end, and the steps that this run took to get there.
+
+    `expiry` tells whether the settings want time to live.
+    """
+
+    table: str
+    home: str
+    views: Views
+    taken: tuple[Step, ...] = ()
+    errors: Mapping[str, StoreError] = dataclasses.field(default_factory=dict)
+    expiry: bool = False
+
+    @property
+    def left(self) -> tuple[Step, ...]:
+        """The steps still missing; empty if all is there. Regions in `errors` count as missing."""
+        return steps_to_create(self.views, expiry=self.expiry)
+
+
+Report = Callable[[Progress], None]
+Connect = Callable[[Settings], Clients]
+
+
+def connect(settings: Settings) -> Clients:
+    """Give a boto3 client for each region, home first.
+
+    Raises:
+        AccessDenied: a profile does not exist.
+    """
+    # Slow to import: only commands that make or look at tables wait for it.
+    import boto3  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    config = Config(
+        retries={"total_max_attempts": ATTEMPTS_MAX, "mode": "standard"},
+        connect_timeout=settings.request_timeout,
+        read_timeout=settings.request_timeout,
+    )
+    names = sorted(settings.regions, key=lambda name: name != settings.home)
+    clients: dict[str, DynamoDBClient] = {}
+    for name in names:
+        region = settings.region(name)
+        try:
+            session = boto3.Session(profile_name=region.profile)
+            clients[name] = session.client(
+                "dynamodb", config=config, **client_options(name, region)
+            )
+            refuse_other_servers(clients[name])
+        except (BotoCoreError, ValueError) as error:
+            raise from_botocore(error, region=name, table=settings.table) from error
+    return clients
+
+
+def create_table(
+    settings: Settings,
+    *,
+    report: Report = lambda _progress: None,
+    timeout: float = TIMEOUT_SECONDS,
+    poll: float = POLL_SECONDS,
+    sleep: Callable[[float], None] = blocking_sleep,
+    monotonic: Callable[[], float] = _MONOTONIC,
+    connect: Connect = connect,
+) -> TableState:
+    """Make the global table, or finish what is missing of it; change nothing if all is there.
+
+    On-demand, encrypted with AWS's key for DynamoDB, a stream of both images, a replica in every
+    region, and in each of them point-in-time recovery and deletion protection. Time to live as
+    `settings.time_to_live` says.
+
+    Raises:
+        RequestRefused: a table of another shape has the name; nothing was changed.
+        SettingsError: the table has a replica in a region that the settings do not name.
+        Unreachable: a region does not answer, or the steps are not done within `timeout` seconds.
+        AccessDenied: the credentials are missing, wrong, or lack a permission.
+    """
+    work = _Work(settings, connect(settings), report, timeout, poll, sleep, monotonic)
+    return work.run(partial(steps_to_create, expiry=settings.time_to_live))
+
+
+def delete_table(
+    settings: Settings,
+    *,
+    report: Report = lambda _progress: None,
+    timeout: float = TIMEOUT_SECONDS,
+    poll: float = POLL_SECONDS,
+    sleep: Callable[[float], None] = blocking_sleep,
+    monotonic: Callable[[], float] = _MONOTONIC,
+    connect: Connect = connect,
+) -> TableState:
+    """Delete the global table in every region, deletion protection and all; asks nobody.
+
+    Raises:
+        RequestRefused, SettingsError, Unreachable, AccessDenied: as for `create_table`.
+    """
+    work = _Work(settings, connect(settings), report, timeout, poll, sleep, monotonic)
+    return work.run(steps_to_delete)
+
+
+def table_state(settings: Settings, *, connect: Connect = connect) -> TableState:
+    """Observe every region once; a region that cannot be read is in `errors`."""
+    views: dict[str, TableView | None] = {}
+    errors: dict[str, StoreError] = {}
+    for region, client in connect(settings).items():
+        views[region] = None
+        try:
+            views[region] = _observe(client, region, settings.table)
+        except StoreError as error:
+            errors[region] = error
+    expiry = settings.time_to_live
+    return TableState(settings.table, settings.home, views, errors=errors, expiry=expiry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    settings: Settings
+    clients: Clients
+    report: Report
+    timeout: float
+    poll: float
+    sleep: Callable[[float], None]
+    monotonic: Callable[[], float]
+
+    def run(self, steps_of: Callable[[Views], tuple[Step, ...]]) -> TableState:
+        """Take step after step until none is left and the tables rest, within the timeout."""
+        began, table = self.monotonic(), self.settings.table
+        taken: dict[Step, None] = {}
+        total = 0
+        while True:
+            views = self._observe_all()
+            check(table, views)
+            left = steps_of(views)
+            total = max(total, len(taken.keys() | set(left)))
+            if not left and (at_rest(views) or not taken):
+                home, expiry = self.settings.home, self.settings.time_to_live
+                return TableState(table, home, views, tuple(taken), expiry=expiry)
+            step = left[0] if left else list(taken)[-1]
+            elapsed = self.monotonic() - began
+            self._check_time(elapsed, left or (step,))
+            # A description can lag behind the step just taken, so no step is taken twice.
+            act = step not in taken and is_ready(step, views)
+            self.report(Progress(step, total - len(left), total, not act, elapsed))
+            if act and self._take(step, views):
+                taken[step] = None
+            else:
+                self.sleep(self.poll)
+
+    def _check_time(self, elapsed_seconds: float, left: tuple[Step, ...]) -> None:
+        if elapsed_seconds >= self.timeout:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            raise Unreachable(
+                f"table {self.settings.table}: not done within {self.timeout:g} s, "
+                f"still to do: {left[0]}{more}: run this again"
+            )
+
+    def _observe_all(self) -> Views:
+        table = self.settings.table
+        return {name: _observe(client, name, table) for name, client in self.clients.items()}
+
+    def _take(self, step: Step, views: Views) -> bool:
+        """Take a step; False if DynamoDB is not ready for it yet."""
+        base = base_of(views)
+        through = base.region if base else step.region
+        try:
+            _act(self.clients, step, through, self.settings.table)
+        except (ClientError, BotoCoreError) as error:
+            mapped = from_botocore(error, region=step.region, table=self.settings.table)
+            if error_code(error) in BUSY_CODES or isinstance(mapped, Throttled):
+                return False
+            raise mapped from error
+        return True
+
+
+def _act(clients: Clients, step: Step, through: str, table: str) -> None:
+    """Send the one request of a step, to its own region or to the one that keeps the replicas."""
+    own, base, region = clients[step.region], clients[through], step.region
+    match step.kind:
+        case Kind.CREATE:
+            _create(own, table)
+        case Kind.STREAM:
+            own.update_table(TableName=table, StreamSpecification=STREAM)
+        case Kind.REPLICA:
+            base.update_table(TableName=table, ReplicaUpdates=[{"Create": {"RegionName": region}}])
+        case Kind.REMOVE:
+            base.update_table(TableName=table, ReplicaUpdates=[{"Delete": {"RegionName": region}}])
+        case Kind.EXPIRY:
+            own.update_time_to_live(
+                TableName=table,
+                TimeToLiveSpecification={"Enabled": True, "AttributeName": EXPIRES},
+            )
+        case Kind.RECOVERY:
+            own.update_continuous_backups(
+                TableName=table,
+                PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+            )
+        case Kind.PROTECT:
+            own.update_table(TableName=table, DeletionProtectionEnabled=True)
+        case Kind.UNPROTECT:
+            own.update_table(TableName=table, DeletionProtectionEnabled=False)
+        case Kind.DELETE:
+            own.delete_table(TableName=table)
+
+
+def _create(client: "DynamoDBClient", table: str) -> None:
+    keys: Any = [{"AttributeName": name, "KeyType": role} for name, role, _ in KEYS]
+    kinds: Any = [{"AttributeName": name, "AttributeType": kind} for name, _, kind in KEYS]
+    client.create_table(
+        TableName=table,
+        KeySchema=keys,
+        AttributeDefinitions=kinds,
+        BillingMode="PAY_PER_REQUEST",
+        StreamSpecification=STREAM,
+        SSESpecification={"Enabled": True, "SSEType": "KMS"},
+    )
+
+
+def _observe(client: "DynamoDBClient", region: str, table: str) -> TableView | None:
+    """Describe one region's table, None if there is none."""
+    try:
+        description = client.describe_table(TableName=table)["Table"]
+        view = _view(region, description)
+        return dataclasses.replace(
+            view, recovery=_has_recovery(client, table), expires=_expires(client, table)
+        )
+    except (ClientError, BotoCoreError) as error:
+        if error_code(error) in MISSING_CODES:
+            return None
+        raise from_botocore(error, region=region, table=table) from error
+
+
+def _view(region: str, description: "TableDescriptionTypeDef") -> TableView:
+    kinds = {
+        each["AttributeName"]: each["AttributeType"]
+        for each in description.get("AttributeDefinitions", [])
+    }
+    stream = description.get("StreamSpecification", {})
+    return TableView(
+        region=region,
+        status=description.get("TableStatus", "UNKNOWN"),
+        keys=tuple(
+            (each["AttributeName"], each["KeyType"], kinds.get(each["AttributeName"], "?"))
+            for each in description.get("KeySchema", [])
+        ),
+        stream=stream.get("StreamViewType") if stream.get("StreamEnabled") else None,
+        replicas={
+            each.get("RegionName", "?"): each.get("ReplicaStatus", "UNKNOWN")
+            for each in description.get("Replicas", [])
+            if each.get("RegionName") != region
+        },
+        consistency=description.get("MultiRegionConsistency", "EVENTUAL"),
+        billing=description.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"),
+        protected=description.get("DeletionProtectionEnabled", False),
+    )
+
+
+def _expires(client: "DynamoDBClient", table: str) -> str | None:
+    """Give the attribute that time to live goes by, or is about to; None while there is none."""
+    try:
+        described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    except ClientError as error:
+        # As for backups: it may not be known of a table that is still being made.
+        if error_code(error) in MISSING_CODES:
+            return None
+        raise
+    if described.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}:
+        return described.get("AttributeName")
+    return None
+
+
+def _has_recovery(client: "DynamoDBClient", table: str) -> bool:
+    try:
+        backups = client.describe_continuous_backups(TableName=table)
+    except ClientError as error:
+        # DynamoDB does not know the backups of a table that is still being made.
+        if error_code(error) in MISSING_CODES:
+            return False
+        raise
+    recovery = backups["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+    return recovery.get("PointInTimeRecoveryStatus") == "ENABLED"

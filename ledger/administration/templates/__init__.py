@@ -1,0 +1,35 @@
+"""What is deployed, made from the settings: templates and policies as plain values.
+
+CloudFormation cannot loop over regions.yaml, so the templates are generated from it: pure functions
+from `Settings` to dictionaries, and `rendering` to text. `ledger deploy` is the command; copies
+for the shipped regions.yaml lie in deploy/, and a test compares them with what is generated now.
+
+Nothing here calls AWS.
+"""
+
+from ledger.administration.templates.permissions import (
+    ACCOUNT_EXAMPLE,
+    Grant,
+    Role,
+    grants,
+    iam_template,
+    policy,
+)
+from ledger.administration.templates.pipeline_function import pipeline_template
+from ledger.administration.templates.rendering import as_json, as_yaml
+from ledger.administration.templates.scheduled_job import compactor_template
+from ledger.administration.templates.table import table_template
+
+__all__ = [
+    "ACCOUNT_EXAMPLE",
+    "Grant",
+    "Role",
+    "as_json",
+    "as_yaml",
+    "compactor_template",
+    "grants",
+    "iam_template",
+    "pipeline_template",
+    "policy",
+    "table_template",
+]

@@ -1,0 +1,133 @@
+"""CloudWatch alarms of the scheduled compactor, and of the table as the home region sees it.
+
+An alarm watches metrics of its own region only, so `ReplicationLatency` is watched from home to
+each other region. The compactor measures every region's lag itself, by its lease:
+`compactor_replication_lag_seconds`.
+"""
+
+from typing import Any
+
+from ledger.administration.templates.alarm_parts import (
+    MINUTE_SECONDS,
+    SILENCE_PERIOD_SECONDS,
+    alarm,
+    function_alarm,
+    queue_alarm,
+)
+from ledger.administration.templates.rendering import ref
+from ledger.administration.templates.table import home_first
+from ledger.settings import Settings
+
+METRIC_NAMESPACE = "Ledger/Compactor"
+LEADING_METRIC = "LeadingPasses"
+"""Written by `compactor.aws_lambda` for each pass that led and ended well."""
+
+SILENCE_PERIODS = 3
+"""No leading pass for three times five minutes is an alarm."""
+REPLICATION_LATENCY_MAX_MILLISECONDS = 60_000
+"""Usually under a second; merging waits for the slowest region, reading never does."""
+TABLE_ERRORS_MAX = 5
+"""In five minutes; single ones are retried without harm."""
+OPERATIONS = ("PutItem", "BatchWriteItem", "TransactWriteItems", "GetItem", "Query", "Scan")
+"""DynamoDB counts SystemErrors per operation; an alarm may add up ten metrics at most."""
+
+
+def alarms(settings: Settings) -> dict[str, Any]:
+    """Give the alarms as resources of a template that has `Function`, `DeadLetters` and a topic."""
+    others = home_first(settings)[1:]
+    return {
+        "FailingAlarm": function_alarm("Errors", "The compactor fails"),
+        "ThrottledAlarm": function_alarm(
+            "Throttles", "The account's Lambda concurrency is used up: passes are dropped"
+        ),
+        "SilentAlarm": _silent(),
+        "DeadLettersAlarm": queue_alarm(
+            "DeadLetters", "Invocations were dropped or failed: the messages in the queue say why"
+        ),
+        "SystemErrorsAlarm": _system_errors(settings),
+        "TableThrottledAlarm": _table_throttled(settings),
+        **{_latency_name(region): _latency(settings, region) for region in others},
+    }
+
+
+def _silent() -> dict[str, Any]:
+    return alarm(
+        "No pass has led and ended well for 15 minutes: totals stay right, the backlog grows",
+        Namespace=METRIC_NAMESPACE,
+        MetricName=LEADING_METRIC,
+        Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
+        Statistic="Sum",
+        Period=SILENCE_PERIOD_SECONDS,
+        EvaluationPeriods=SILENCE_PERIODS,
+        Threshold=1,
+        ComparisonOperator="LessThanThreshold",
+        TreatMissingData="breaching",
+    )
+
+
+def _system_errors(settings: Settings) -> dict[str, Any]:
+    table = {"Name": "TableName", "Value": settings.table}
+    return _sum_alarm(
+        "DynamoDB answers with errors of its own in the home region",
+        "SystemErrors",
+        [[table, {"Name": "Operation", "Value": operation}] for operation in OPERATIONS],
+    )
+
+
+def _table_throttled(settings: Settings) -> dict[str, Any]:
+    table = {"Name": "TableName", "Value": settings.table}
+    return _sum_alarm(
+        "The table is throttled in the home region: a hot counter may need shards",
+        "ThrottledRequests",
+        [[table, {"Name": "Operation", "Value": operation}] for operation in OPERATIONS],
+    )
+
+
+def _sum_alarm(description: str, metric: str, dimensions: list[list[Any]]) -> dict[str, Any]:
+    parts = [
+        {
+            "Id": f"m{number}",
+            "ReturnData": False,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": "AWS/DynamoDB",
+                    "MetricName": metric,
+                    "Dimensions": each,
+                },
+                "Period": SILENCE_PERIOD_SECONDS,
+                "Stat": "Sum",
+            },
+        }
+        for number, each in enumerate(dimensions)
+    ]
+    total = {"Id": "total", "Expression": "SUM(METRICS())", "ReturnData": True}
+    return alarm(
+        description,
+        Metrics=[total, *parts],
+        EvaluationPeriods=1,
+        Threshold=TABLE_ERRORS_MAX,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+        TreatMissingData="notBreaching",
+    )
+
+
+def _latency_name(region: str) -> str:
+    return "Latency" + "".join(part.capitalize() for part in region.split("-")) + "Alarm"
+
+
+def _latency(settings: Settings, region: str) -> dict[str, Any]:
+    return alarm(
+        f"Replication from {settings.home} to {region} lags by more than a minute",
+        Namespace="AWS/DynamoDB",
+        MetricName="ReplicationLatency",
+        Dimensions=[
+            {"Name": "TableName", "Value": settings.table},
+            {"Name": "ReceivingRegion", "Value": region},
+        ],
+        Statistic="Average",
+        Period=MINUTE_SECONDS,
+        EvaluationPeriods=5,
+        Threshold=REPLICATION_LATENCY_MAX_MILLISECONDS,
+        ComparisonOperator="GreaterThanThreshold",
+        TreatMissingData="notBreaching",
+    )

@@ -1,0 +1,103 @@
+"""`ledger deploy`: writes the CloudFormation templates and the IAM policies of regions.yaml.
+
+Nothing is sent to AWS: the text goes to standard output, or to a file.
+"""
+
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ledger.administration.templates import (
+    ACCOUNT_EXAMPLE,
+    Role,
+    as_json,
+    as_yaml,
+    compactor_template,
+    iam_template,
+    pipeline_template,
+    policy,
+    table_template,
+)
+from ledger.administration.templates.permissions import IAM_COMMENT
+from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
+from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
+from ledger.administration.templates.table import TABLE_COMMENT
+from ledger.core.errors import InvalidInput
+from ledger.runtime.command_line import Config
+from ledger.settings import Settings
+
+app = typer.Typer(
+    name="deploy",
+    help="Write CloudFormation templates and IAM policies for the regions of regions.yaml.",
+    no_args_is_help=True,
+)
+
+
+class Template(StrEnum):
+    """A CloudFormation template that can be written."""
+
+    TABLE = "table"
+    COMPACTOR = "compactor"
+    PIPELINE = "pipeline"
+    IAM = "iam"
+
+
+_TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
+    Template.TABLE: (table_template, TABLE_COMMENT),
+    Template.COMPACTOR: (compactor_template, COMPACTOR_COMMENT),
+    Template.PIPELINE: (pipeline_template, PIPELINE_COMMENT),
+    Template.IAM: (iam_template, IAM_COMMENT),
+}
+
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", help="The file to write; otherwise standard output.")
+]
+
+
+@app.command("template")
+def write_template(
+    name: Annotated[Template, typer.Argument(help="What the template deploys.")],
+    *,
+    config: Config = None,
+    output: OutputOption = None,
+) -> None:
+    """Write a CloudFormation template: the table, the compactor, the pipeline, or the policies."""
+    make, comment = _TEMPLATES[name]
+    _write(as_yaml(make(Settings.load(config)), comment=comment), output)
+
+
+@app.command("policy")
+def write_policy(
+    role: Annotated[Role, typer.Argument(help="Whose policy.")],
+    *,
+    config: Config = None,
+    output: OutputOption = None,
+    account: Annotated[
+        str, typer.Option("--account", help="The AWS account that owns the table, 12 digits.")
+    ] = ACCOUNT_EXAMPLE,
+    region: Annotated[
+        str | None, typer.Option("--region", help="Only this region's replica; otherwise all.")
+    ] = None,
+) -> None:
+    """Write the least-privilege IAM policy of one role as JSON."""
+    settings = Settings.load(config)
+    if not (len(account) == len(ACCOUNT_EXAMPLE) and account.isascii() and account.isdigit()):
+        raise InvalidInput(f"--account {account!r}: an AWS account is 12 digits")
+    if region is not None and region not in settings.regions:
+        known = ", ".join(settings.regions)
+        raise InvalidInput(f"--region {region!r} is not a region of the settings ({known})")
+    _write(as_json(policy(settings, role, account=account, region=region)), output)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"--output {output}: {error.strerror}") from error

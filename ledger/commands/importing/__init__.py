@@ -1,0 +1,1 @@
+"""`ledger import`: the command and what it shows."""

@@ -1,0 +1,244 @@
+"""`ledger import`: changes from a CSV or JSONL file, or standard input, each exactly once."""
+
+import signal
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import anyio.abc
+import typer
+
+from ledger.commands.importing.display import (
+    bad_rows_text,
+    checking_bar,
+    counted,
+    summary,
+    writing_bar,
+)
+from ledger.core.errors import ImportRefused, LedgerError
+from ledger.importing.form import (
+    DEFAULT_ENCODING,
+    PLACE,
+    ColumnChoice,
+    Form,
+    Format,
+    format_of,
+)
+from ledger.importing.importer import Importer, ImportReport
+from ledger.importing.rejects import rejects_file
+from ledger.importing.source import STANDARD_INPUT, Source, open_source
+from ledger.importing.survey import StopSign, Survey, survey
+from ledger.importing.writing import BatchDone
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import Config
+from ledger.settings import Settings
+from ledger.store.dynamodb.store import open_store
+
+AGAIN = "run the same command again to finish: nothing is counted twice"
+_STOPPED_BY_SIGNAL = 128
+_TAB_NAMES = {"tab": "\t", "\\t": "\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class _BadRows:
+    """What to do about bad rows."""
+
+    skip: bool
+    rejects: Path | None
+
+
+def import_file(
+    file: Annotated[str, typer.Argument(help="A CSV or JSONL file; - for standard input.")],
+    *,
+    counter: Annotated[
+        str | None, typer.Option(help="Column of the counter; else counter.")
+    ] = None,
+    change: Annotated[str | None, typer.Option(help="Column of the amount; else change.")] = None,
+    note: Annotated[
+        str | None,
+        typer.Option(help="Column of the note, '' for none; else note, if it is there."),
+    ] = None,
+    effective: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the ISO date that a change is for; else effective, if it is there."
+        ),
+    ] = None,
+    counter_format: Annotated[
+        str, typer.Option(help="The counter id made of the value, such as account-{}.")
+    ] = PLACE,
+    format: Annotated[  # noqa: A002 (the option's name)
+        Format | None, typer.Option(help="Needed where the file's name does not tell it.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option(help="CSV: what separates fields, or tab.")] = ",",
+    encoding: Annotated[str, typer.Option(help="Of the file.")] = DEFAULT_ENCODING,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out rows that break a rule, import the rest.")
+    ] = False,
+    rejects: Annotated[
+        Path | None,
+        typer.Option(help="With --skip-bad: write the rows left out here, as they stand."),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Import changes from a file, each exactly once, however often it is interrupted and repeated.
+
+    The whole file is checked before anything is written. An import that was interrupted is
+    finished by the same command over the same bytes, also days later. A file that was changed is
+    another file: its rows are imported again.
+    """
+    if rejects is not None and not skip_bad:
+        raise typer.BadParameter("--rejects needs --skip-bad: otherwise no row is left out")
+    form = Form(
+        format=format or _format_of(file),
+        columns=ColumnChoice(counter=counter, change=change, note=note, effective=effective),
+        counter_format=counter_format,
+        delimiter=_TAB_NAMES.get(delimiter, delimiter),
+        encoding=encoding,
+    )
+    settings = Settings.load(config)
+    with open_source(file) as source:
+        status = anyio.run(_import, source, form, _BadRows(skip_bad, rejects), settings)
+    if status:
+        raise typer.Exit(status)
+
+
+def _format_of(file: str) -> Format:
+    if file == STANDARD_INPUT:
+        raise ImportRefused("standard input has no name that tells its format: give --format")
+    return format_of(file)
+
+
+async def _import(source: Source, form: Form, bad_rows: _BadRows, settings: Settings) -> int:
+    """Import, watching for signals; return the exit status."""
+    stop = StopSign()
+    end = _End()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(_watch, stop, end, tasks.cancel_scope)
+        try:
+            end.status = await _both_passes(source, form, bad_rows, settings, stop)
+        except LedgerError as error:
+            end.error = error  # raised outside, so that no group of errors wraps it
+        tasks.cancel_scope.cancel()
+    if end.error is not None:
+        raise end.error
+    return end.signalled if end.status is None else end.status
+
+
+async def _both_passes(
+    source: Source, form: Form, bad_rows: _BadRows, settings: Settings, stop: StopSign
+) -> int | None:
+    """Check, then write; return the exit status, None if stopped before the end."""
+    surveyed = await _checked(source, form, bad_rows, stop)
+    if surveyed is None:
+        typer.echo("stopped before anything was written", err=True)
+        return None
+    report = await _written(source, surveyed, settings, stop)
+    typer.echo(summary(report))
+    if report.finished:
+        return 0
+    typer.echo(AGAIN, err=True)
+    return None
+
+
+async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSign) -> Survey | None:
+    """Do the first pass and say which rows are bad.
+
+    Raises:
+        ImportRefused: there are bad rows, and they are not to be skipped.
+    """
+    with ExitStack() as stack:
+        bar = stack.enter_context(checking_bar(source.size_bytes()))
+        if bad_rows.rejects is None:
+            surveyed = await survey(source, form, stop=stop, on_bytes=bar.reach)
+        else:
+            kept = stack.enter_context(rejects_file(bad_rows.rejects, form))
+            surveyed = await survey(
+                source,
+                form,
+                stop=stop,
+                on_bytes=bar.reach,
+                on_header=kept.rejects.header,
+                on_bad=kept.rejects.add,
+            )
+            if surveyed is not None and surveyed.bad:
+                kept.keep()
+    if surveyed is not None and surveyed.bad:
+        typer.echo(bad_rows_text(surveyed), err=True)
+        if not bad_rows.skip:
+            raise refused(source, surveyed)
+    return surveyed
+
+
+def refused(source: Source, surveyed: Survey) -> ImportRefused:
+    """Return the error for a file with bad rows."""
+    rows = counted(surveyed.rows + surveyed.bad, "row")
+    return ImportRefused(
+        f"{source.name}: {surveyed.bad:,} of {rows} break a rule, the first on line"
+        f" {surveyed.shown[0].line}; nothing was written; mend them, or leave them out with"
+        " --skip-bad"
+    )
+
+
+async def _written(
+    source: Source, surveyed: Survey, settings: Settings, stop: StopSign
+) -> ImportReport:
+    """Do the second pass."""
+    clock, randomness = SystemClock(), system_random()
+    in_table = 0
+    with writing_bar(surveyed.rows) as bar:
+
+        def on_batch(done: BatchDone) -> None:
+            nonlocal in_table
+            in_table += done.rows
+            bar.advance(done.rows)
+
+        try:
+            async with open_store(
+                settings, settings.home, metrics=None, clock=clock, randomness=randomness
+            ) as store:
+                importer = Importer(
+                    store,
+                    settings,
+                    clock=clock,
+                    randomness=randomness,
+                    stop=stop,
+                    on_batch=on_batch,
+                )
+                return await importer.run(source, surveyed)
+        except LedgerError:
+            if in_table:
+                typer.echo(f"{counted(in_table, 'row')} are in the table; {AGAIN}", err=True)
+            raise
+
+
+@dataclass(slots=True)
+class _End:
+    """How the command ends: a status, an error, or the signal that stopped it."""
+
+    status: int | None = None
+    error: LedgerError | None = None
+    signalled: int = _STOPPED_BY_SIGNAL
+
+
+async def _watch(
+    stop: StopSign,
+    end: _End,
+    everything: anyio.CancelScope,
+    *,
+    task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Turn the first SIGINT or SIGTERM into a request to stop, the second into an end at once."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for number in signals:
+            end.signalled = _STOPPED_BY_SIGNAL + number
+            if stop.asked:
+                # Harmless at any moment: only the report is lost.
+                typer.echo(f"ended at once; {AGAIN}", err=True)
+                everything.cancel()
+                return
+            stop.ask()
+            typer.echo("stopping after the batches in flight", err=True)

@@ -1,0 +1,263 @@
+"""`ledger local`: run a global table on this machine, and spoil its replication while it runs."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import typer
+import yaml
+from pydantic import TypeAdapter, ValidationError
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ledger.core.errors import LocalTableError
+from ledger.local.options import ENGINES
+from ledger.local.world import LocalGlobalTable
+from ledger.settings import Settings
+from ledger.settings.groups import Seconds
+
+DEFAULT_REGIONS = "us-east-1,eu-west-1,ap-southeast-1"
+CREDENTIALS = "AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
+_WRITTEN_BY_US = "# Written by `ledger local up`: the endpoints are gone once it stops.\n"
+_SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
+
+app = typer.Typer(
+    help="Run a DynamoDB global table on this machine.", no_args_is_help=True, add_completion=False
+)
+
+
+def _seconds(text: str | float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = None
+    try:
+        return _SECONDS.validate_python(text if number is None else number)
+    except ValidationError as error:
+        raise typer.BadParameter(error.errors()[0]["msg"]) from None
+
+
+_Duration = typer.Option(parser=_seconds, metavar="DURATION")
+ControlUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="Control URL that `ledger local up` printed; else the last one started.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def up(
+    *,
+    regions: Annotated[
+        str, typer.Option(help="Regions, the first one home, with commas between.")
+    ] = DEFAULT_REGIONS,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Take regions and table from this file instead.", show_default=False),
+    ] = None,
+    lag: Annotated[Any, _Duration] = "50ms",
+    jitter: Annotated[Any, _Duration] = "200ms",
+    seed: Annotated[int, typer.Option(help="Seed of the delays.")] = 7,
+    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = "moto",
+    ports: Annotated[
+        str, typer.Option(help="Ports of the regions, with commas between; else free ones.")
+    ] = "",
+    control_port: Annotated[int, typer.Option(help="Port to control it by; 0: a free one.")] = 0,
+    table: Annotated[str, typer.Option(help="Name of the table.")] = "ledger",
+    no_table: Annotated[bool, typer.Option("--no-table", help="Make no table.")] = False,
+    write_config: Annotated[
+        Path | None,
+        typer.Option(help="Write a regions.yaml for these endpoints.", show_default=False),
+    ] = None,
+) -> None:
+    """Run a global table until Ctrl-C, and print how to reach it.
+
+    A change reaches the other regions LAG plus up to JITTER later.
+    """
+    names = _split(regions)
+    if config is not None:
+        settings = Settings.load(config)
+        names = [settings.home, *(name for name in settings.regions if name != settings.home)]
+        table = settings.table
+    options = {
+        "regions": names,
+        "lag": lag,
+        "jitter": jitter,
+        "seed": seed,
+        "engine": engine,
+        "ports": _ports(ports),
+        "control_port": control_port,
+        "table": table,
+        "create": not no_table,
+    }
+    if write_config is not None:
+        _check_ours(write_config)
+    anyio.run(_run, options, write_config)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _ports(text: str) -> list[int]:
+    try:
+        return [int(part) for part in _split(text)]
+    except ValueError:
+        raise LocalTableError(f"ports {text!r}: whole numbers with commas between") from None
+
+
+async def _run(options: dict[str, Any], write_config: Path | None) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with LocalGlobalTable.start(**options) as world:
+            if write_config is not None:
+                _write_config(write_config, world)
+            state = _remember(world)
+            _print_endpoints(world, write_config)
+            try:
+                async for _ in signals:
+                    break
+            finally:
+                _forget(state, world)
+    typer.echo("stopped", err=True)
+
+
+def _write_config(path: Path, world: LocalGlobalTable) -> None:
+    content = {
+        "table": world.table,
+        "home": world.regions[0],
+        "regions": {name: {"endpoint": url} for name, url in world.endpoints.items()},
+    }
+    text = _WRITTEN_BY_US + yaml.safe_dump(content, sort_keys=False)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LocalTableError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _check_ours(path: Path) -> None:
+    """Refuse to write over a file that somebody else wrote."""
+    if path.exists() and not path.read_text(encoding="utf-8").startswith(_WRITTEN_BY_US):
+        raise LocalTableError(f"{path} is there already: name another file, or remove it")
+
+
+def _print_endpoints(world: LocalGlobalTable, config: Path | None) -> None:
+    home = world.regions[0]
+    lines = [
+        *(
+            f"{name:<16} {url}{'  (home)' if name == home else ''}"
+            for name, url in world.endpoints.items()
+        ),
+        f"{'control':<16} {world.control_url}",
+        "",
+        f"export {CREDENTIALS}",
+        f"export AWS_DEFAULT_REGION={home} AWS_ENDPOINT_URL_DYNAMODB={world.endpoints[home]}",
+        f"aws dynamodb describe-table --table-name {world.table}",
+    ]
+    if config is not None:
+        lines.append(f"export LEDGER_CONFIG={config}")
+    typer.echo("\n".join([*lines, "", "Ctrl-C stops it."]))
+
+
+def _state_file() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local/state") / "ledger" / "local.json"
+
+
+def _remember(world: LocalGlobalTable) -> Path | None:
+    """Note the control URL for the other commands; without a place for it they need the option."""
+    path = _state_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"control_url": world.control_url}), encoding="utf-8")
+    except OSError as error:
+        typer.echo(f"use --control-url with the other commands: {error}", err=True)
+        return None
+    return path
+
+
+def _forget(path: Path | None, world: LocalGlobalTable) -> None:
+    # Another one may have been started since: its note stays.
+    if path is not None and path.exists() and world.control_url in path.read_text("utf-8"):
+        path.unlink()
+
+
+def _find(control_url: str | None) -> LocalGlobalTable:
+    if control_url is None:
+        try:
+            control_url = json.loads(_state_file().read_text(encoding="utf-8"))["control_url"]
+        except (OSError, ValueError, KeyError):
+            raise LocalTableError(
+                "no local global table is known to run: start one with `ledger local up`, or name "
+                "it with --control-url"
+            ) from None
+    return LocalGlobalTable.connect(str(control_url))
+
+
+@app.command()
+def status(control_url: ControlUrl = None) -> None:
+    """Show endpoints, delays, and what is on its way between the regions."""
+    _show(_find(control_url))
+
+
+@app.command()
+def pause(source: str, target: str, control_url: ControlUrl = None) -> None:
+    """Hold what goes from SOURCE to TARGET: one direction of a partition."""
+    world = _find(control_url)
+    world.pause(source, target)
+    _show(world)
+
+
+@app.command()
+def heal(
+    source: Annotated[str | None, typer.Argument(show_default=False)] = None,
+    target: Annotated[str | None, typer.Argument(show_default=False)] = None,
+    control_url: ControlUrl = None,
+) -> None:
+    """Let through what goes from SOURCE to TARGET, or everything if neither is given."""
+    if (source is None) != (target is None):
+        raise LocalTableError(f"heal {source}: name both SOURCE and TARGET, or neither")
+    world = _find(control_url)
+    if source is None or target is None:
+        world.heal_all()
+    else:
+        world.heal(source, target)
+    _show(world)
+
+
+@app.command()
+def lag(
+    seconds: Annotated[Any, typer.Argument(parser=_seconds, metavar="LAG")],
+    jitter: Annotated[Any, _Duration] = None,
+    control_url: ControlUrl = None,
+) -> None:
+    """Change the delay of everything that is written from now on."""
+    world = _find(control_url)
+    world.set_lag(seconds, jitter)
+    _show(world)
+
+
+def _show(world: LocalGlobalTable) -> None:
+    state = world.status()
+    shown = Table(box=box.SIMPLE)
+    for heading in ("from", "to", "state", "items on their way"):
+        shown.add_column(heading, justify="right" if heading.startswith("items") else "left")
+    for pair, queued in state["queued"].items():
+        source, target = pair.split(" ")
+        held = [source, target] in state["paused"]
+        shown.add_row(escape(source), escape(target), "paused" if held else "up", str(queued))
+    console = Console()
+    for name, url in world.endpoints.items():
+        console.print(f"{escape(name)}  {escape(url)}", highlight=False)
+    console.print(shown)
+    console.print(
+        f"engine {state['engine']}, lag {state['lag']:g} s, jitter {state['jitter']:g} s; "
+        f"{state['applied']} items applied, {state['dropped']} dropped for a later write",
+        highlight=False,
+    )

@@ -1,0 +1,249 @@
+"""`ledger pipeline`: bring records into the totals, replay dead letters, look at lanes, show it."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+from prometheus_client import CollectorRegistry
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ledger.commands.pipeline.display import line, panel, summary
+from ledger.commands.pipeline.page import serve_page
+from ledger.commands.pipeline.watching import publish_totals
+from ledger.core.errors import InvalidInput
+from ledger.lab.demos.pipeline.commands import demo
+from ledger.lab.harness.live import with_display
+from ledger.pipeline.core.items import lane_id
+from ledger.pipeline.progress import Progress
+from ledger.pipeline.running import Lane, Spool, bring_in
+from ledger.pipeline.sources.source import lane_of
+from ledger.pipeline.stages.lanes import Lanes
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.command_line import Config
+from ledger.runtime.gc import calm_collector
+from ledger.runtime.loops import run_on_loop
+from ledger.runtime.metrics import serve
+from ledger.runtime.signals import until_signalled
+from ledger.settings import Settings
+from ledger.store.dynamodb.store import open_store
+
+AGAIN = "the same command again goes on from here: nothing is counted twice"
+STANDARD_INPUT = "-"
+
+app = typer.Typer(
+    help="Bring a stream of corrected records into exact totals.", no_args_is_help=True
+)
+app.command("demo")(demo)
+
+Region = Annotated[
+    str | None,
+    typer.Option(help="Where the lane is kept; else the home region.", show_default=False),
+]
+LaneName = Annotated[
+    str | None,
+    typer.Option(
+        help="The lane's name; else the file's, and a hash of its first line.", show_default=False
+    ),
+]
+MetricsPort = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Serve Prometheus metrics on this port.")
+]
+
+
+@app.command("run")
+def run_file(
+    file: Annotated[str, typer.Argument(help="Records as JSON lines; - with --spool.")],
+    *,
+    region: Region = None,
+    lane: LaneName = None,
+    dead: Annotated[
+        Path | None,
+        typer.Option(help="Where dead letters go; else FILE.dead.", dir_okay=False),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for more at the end, until SIGTERM.")
+    ] = False,
+    spool: Annotated[
+        Path | None,
+        typer.Option(help="For -: the new file that keeps standard input.", dir_okay=False),
+    ] = None,
+    metrics_port: MetricsPort = None,
+    config: Config = None,
+) -> None:
+    """Bring a file of records into the totals, each trade's newest version once.
+
+    Fields, categories and homes are those of `pipeline` in the settings. Killed at any moment and
+    run again, it goes on where the totals are, and ends the same. The file may grow between runs,
+    by whole lines. Records that cannot be taken go to the dead letters, with the reason.
+
+    Standard input cannot be read again after a crash, and what a lane has begun must be ended by
+    the same lane: so - needs --spool, a new file that is filled and brought in meanwhile. If that
+    is killed, run the command again with the spooled file in place of -.
+    """
+    settings = Settings.load(config)
+    spooling = _spool(file, spool)
+    path = spooling.file if spooling else Path(file)
+    chosen = Lane(
+        lane or lane_of(path),
+        region or settings.home,
+        path,
+        dead or _beside(path),
+        follows=follow,
+    )
+    _bring_in(chosen, settings, spooling, metrics_port)
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A file of dead letters.", dir_okay=False)],
+    *,
+    region: Region = None,
+    lane: LaneName = None,
+    dead: Annotated[
+        Path | None,
+        typer.Option(help="Where letters go that die again; else FILE.dead.", dir_okay=False),
+    ] = None,
+    metrics_port: MetricsPort = None,
+    config: Config = None,
+) -> None:
+    """Bring the records of dead letters in, after what kept them out was mended.
+
+    The file is a lane of its own, with positions of its own: each letter is taken once, however
+    often this is run, killed, and run again, and letters that have come since go on from there. A
+    letter that dies again is kept in another file, with the new reason, this lane, and its
+    position in FILE, where the first lane and reason stand.
+    """
+    settings = Settings.load(config)
+    again = dead or _beside(file)
+    if again.resolve() == file.resolve():
+        raise InvalidInput(f"{file} cannot take the letters that die again while it is read")
+    chosen = Lane(lane or lane_of(file), region or settings.home, file, again, is_letters=True)
+    _bring_in(chosen, settings, None, metrics_port)
+
+
+@app.command()
+def status(
+    files: Annotated[
+        list[str], typer.Argument(help="Files of records, or names of lanes.", metavar="LANE...")
+    ],
+    *,
+    region: Region = None,
+    config: Config = None,
+) -> None:
+    """Show how far lanes have come, and how many of their map items wait to be reduced."""
+    settings = Settings.load(config)
+    place = region or settings.home
+    names = {name: lane_of(Path(name)) if Path(name).is_file() else name for name in files}
+    anyio.run(_show_status, settings, place, names)
+
+
+@app.command()
+def page(
+    counters: Annotated[list[str], typer.Argument(help="Ids of the counters to show.")],
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On this machine; 0: any.")] = 8080,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")] = 2.0,
+    config: Config = None,
+) -> None:
+    """Show totals of every region in a browser, with a chart, until Ctrl-C."""
+    anyio.run(_show_page, Settings.load(config), counters, port, every)
+
+
+def _spool(file: str, spool: Path | None) -> Spool | None:
+    """Begin to keep standard input, if that is what is to be read.
+
+    Raises:
+        InvalidInput: standard input without a file that keeps it, or such a file for another.
+    """
+    if file != STANDARD_INPUT:
+        if spool is not None:
+            raise InvalidInput("--spool is for standard input: FILE can be read again as it is")
+        return None
+    if spool is None:
+        raise InvalidInput(
+            "standard input cannot be read again after a crash, and what a lane has begun must be"
+            " ended by the same lane: name a new file that keeps it with --spool"
+        )
+    spooling = Spool(sys.stdin.buffer, spool)
+    spooling.begin()
+    return spooling
+
+
+def _beside(file: Path) -> Path:
+    return file.with_name(f"{file.name}.dead")
+
+
+def _bring_in(
+    lane: Lane, settings: Settings, spool: Spool | None, metrics_port: int | None
+) -> None:
+    """Bring a lane in under a display, and print its summary.
+
+    Raises:
+        Exit: a signal stopped it before the end.
+    """
+    progress = Progress(lane.file, CollectorRegistry())
+    console = Console(stderr=True, highlight=False)
+
+    def tell(text: str) -> None:
+        console.print(text, markup=False)
+
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            server = stack.enter_context(serve(metrics_port, progress.registry))
+            tell(f"metrics on http://{server.host}:{server.port}/metrics")
+        calm_collector()
+        came = run_on_loop(
+            with_display(
+                lambda: bring_in(lane, settings, progress, spool=spool, tell=tell),
+                console,
+                panel=lambda: panel(progress),
+                line=lambda: line(progress),
+            )
+        )
+    dead = progress.figures().dead
+    kept = f" (kept in {lane.dead})" if dead else ""
+    typer.echo(f"lane {lane.region}/{lane.name}: {summary(progress.figures())}{kept}")
+    if came.number and (came.is_cut_off or not lane.follows):
+        typer.echo(AGAIN, err=True)
+        raise typer.Exit(came.status)
+
+
+async def _show_page(
+    settings: Settings, counters: Sequence[str], port: int, every_seconds: float
+) -> None:
+    stop = anyio.Event()
+    with serve_page(port) as served:
+        typer.echo(f"totals on {served.url}")
+        work = partial(
+            publish_totals,
+            settings,
+            counters,
+            served.publish,
+            every_seconds=every_seconds,
+            stop=stop,
+        )
+        await until_signalled(work, stop=stop.set, tell=lambda _: None)
+
+
+async def _show_status(settings: Settings, region: str, names: Mapping[str, str]) -> None:
+    table = Table(box=box.SIMPLE)
+    table.add_column("lane", overflow="fold")
+    for heading in ("position", "of bytes", "map items waiting"):
+        table.add_column(heading, justify="right", overflow="fold")
+    async with open_store(settings, region) as store:
+        for given, name in names.items():
+            lanes = Lanes(lane_id(region, name), store, SystemClock())
+            waiting = len(await lanes.load())
+            size = f"{Path(given).stat().st_size:,}" if given != name else ""  # noqa: ASYNC240
+            table.add_row(
+                escape(lanes.lane), lanes.position.lstrip("0") or "-", size, f"{waiting:,}"
+            )
+    Console().print(table)

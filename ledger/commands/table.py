@@ -1,0 +1,171 @@
+"""`ledger table`: make, inspect and delete the global table."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as ProgressBar
+from rich.table import Table
+
+from ledger.administration.table import (
+    TIMEOUT_SECONDS,
+    Progress,
+    Report,
+    TableState,
+    create_table,
+    delete_table,
+    table_state,
+)
+from ledger.administration.table_plan import Step, TableView, base_of, check
+from ledger.core.errors import InvalidInput, TableMissing
+from ledger.settings import Settings
+
+app = typer.Typer(
+    help="Make, inspect and delete the global table.", no_args_is_help=True, add_completion=False
+)
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="Settings file; else LEDGER_CONFIG, else ./regions.yaml.", show_default=False
+    ),
+]
+Timeout = Annotated[float, typer.Option(min=0, help="Seconds after which to give up waiting.")]
+
+
+@app.command()
+def create(config: Config = None, timeout: Timeout = TIMEOUT_SECONDS) -> None:
+    """Make the table with a replica in every region, or finish what is missing of it.
+
+    Safe to run again at any time: it changes nothing when all is there.
+    """
+    settings = Settings.load(config)
+    with _bar() as bar:
+        state = create_table(settings, timeout=timeout, report=_shown(bar))
+    _say_taken(state)
+
+
+@app.command()
+def status(config: Config = None) -> None:
+    """Show the table in every region; exit with 1 if anything is missing."""
+    state = table_state(Settings.load(config))
+    Console().print(_as_table(state))
+    for error in state.errors.values():
+        typer.echo(f"error: {error}", err=True)
+    if state.errors:
+        raise typer.Exit(1)
+    if base_of(state.views) is None:
+        raise TableMissing(
+            f"table {state.table}: it is in none of the regions: `ledger table create` makes it"
+        )
+    check(state.table, state.views)
+    for step in state.left:
+        typer.echo(f"missing: {step}")
+    if state.left:
+        raise typer.Exit(1)
+
+
+@app.command()
+def delete(
+    config: Config = None,
+    confirm: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="The table's name, instead of typing it when asked."),
+    ] = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+) -> None:
+    """Delete the table and all its data in every region, deletion protection and all."""
+    settings = Settings.load(config)
+    _confirm(settings, confirm)
+    with _bar() as bar:
+        state = delete_table(settings, timeout=timeout, report=_shown(bar))
+    _say_taken(state)
+
+
+def _confirm(settings: Settings, confirm: str | None) -> None:
+    """Check that the table's name was given, or ask for it.
+
+    Raises:
+        InvalidInput: another name was given, or there is nobody to ask.
+    """
+    if confirm is None and sys.stdin.isatty():
+        regions = ", ".join(settings.regions)
+        typer.echo(f"This deletes table {settings.table} and all its data in {regions}.")
+        confirm = typer.prompt("Type the table's name to go on", default="", show_default=False)
+    if confirm is None:
+        raise InvalidInput(f"nothing was deleted: confirm with --confirm {settings.table}")
+    if confirm != settings.table:
+        raise InvalidInput(
+            f"nothing was deleted: {confirm!r} is not the table's name, {settings.table!r}"
+        )
+
+
+def _bar() -> ProgressBar:
+    console = Console(stderr=True)
+    return ProgressBar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _shown(bar: ProgressBar) -> Report:
+    task = bar.add_task("looking at every region", total=None)
+    said: set[Step] = set()
+
+    def report(progress: Progress) -> None:
+        bar.update(
+            task,
+            description=escape(str(progress)),
+            completed=progress.done,
+            total=progress.total,
+        )
+        # Where nobody watches a bar (a pipeline's log), each step is one line.
+        if not bar.console.is_terminal and progress.step not in said:
+            said.add(progress.step)
+            typer.echo(str(progress.step), err=True)
+
+    return report
+
+
+def _say_taken(state: TableState) -> None:
+    if not state.taken:
+        typer.echo(f"table {state.table}: nothing to do")
+    for step in state.taken:
+        typer.echo(f"done: {step}")
+
+
+def _as_table(state: TableState) -> Table:
+    shown = Table(title=f"table {state.table}", box=box.SIMPLE_HEAD)
+    for heading in ("region", "state", "stream", "recovery", "protection", "billing"):
+        shown.add_column(heading, no_wrap=True)
+    base = base_of(state.views)
+    for region, view in state.views.items():
+        name = f"{region} (home)" if region == state.home else region
+        if view is None:
+            shown.add_row(name, "unreadable" if region in state.errors else "missing")
+        else:
+            shown.add_row(name, *_cells(view, base))
+    return shown
+
+
+def _cells(view: TableView, base: TableView | None) -> tuple[str, ...]:
+    status = view.status
+    if base and view is not base and view.active:
+        status = base.replicas.get(view.region, "no replica")
+    return (
+        status,
+        "on" if view.stream else "off",
+        "on" if view.recovery else "off",
+        "on" if view.protected else "off",
+        "on-demand" if view.billing == "PAY_PER_REQUEST" else view.billing.lower(),
+    )

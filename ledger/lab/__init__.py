@@ -1,0 +1,1 @@
+"""What proves, measures or shows the ledger; the library imports none of it."""

@@ -1,0 +1,174 @@
+"""A stub endpoint in a process of its own: DynamoDB's answers, as fast as bytes can be sent.
+
+It keeps nothing but counts: requests by operation, items, and the sum of their `change`, so that
+what clients were told can be compared with what arrived. Queries show prepared collections
+(`stub_pages`). Each answer may be held back for a fixed service time. Chosen by measurement: a
+protocol with a parser of its own for the few bytes that matter, on uvloop where installed.
+
+    python -m ledger.lab.bench.stub [CORE]     # prints its address; ends when its input ends
+"""
+
+import asyncio
+import json
+import re
+import sys
+from collections import Counter
+from functools import cache
+from time import process_time
+from typing import Any, cast
+
+from ledger.lab.bench.processes import take_core
+from ledger.lab.bench.stub_pages import Pages, Query, answer, pages_of, read_query
+from ledger.runtime.loops import run_on_loop
+
+HOST = "127.0.0.1"
+BACKLOG_CONNECTIONS = 1024
+COLLECTIONS_MAX = 2_000
+"""Collections, and answers, that are kept prepared."""
+_HEAD_END = b"\r\n\r\n"
+_LENGTH = re.compile(rb"content-length: *(\d+)")
+_TARGET = re.compile(rb"x-amz-target: *\w+\.(\w+)")
+_CHANGE = re.compile(rb'"change": ?\{"N": ?"(-?\d+)"')
+
+_PUT = b'"PutRequest"'
+_PARTITION = re.compile(rb'"pk": ?\{"S": ?"([^"]*)"')
+
+_EMPTY = answer(b"{}")
+_BATCH_DONE = answer(b'{"UnprocessedItems":{}}')
+
+
+@cache
+def _batch_done(items: int) -> bytes:
+    """Answer a batch of so many items, each under a KB, to a client that asked for the units."""
+    units = json.dumps([{"TableName": "ledger", "CapacityUnits": float(items)}]).encode()
+    return answer(b'{"UnprocessedItems":{},"ConsumedCapacity":%s}' % units)
+
+
+class Endpoint:
+    """What all connections share: counts, collections, the service time."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+        self.items = 0
+        self.sum = 0
+        self.service_seconds = 0.0
+        self.counts_partitions = False
+        self.partitions: Counter[str] = Counter()
+        self._collections: dict[Query, Pages] = {}
+        self._known: dict[bytes, bytes] = {}
+
+    def respond(self, operation: bytes, body: bytes) -> bytes:
+        """Return the answer to one request, and count it; names as in lower-case headers."""
+        self.requests[operation.decode()] += 1
+        match operation:
+            case b"putitem" | b"batchwriteitem" | b"transactwriteitems":
+                changes = _CHANGE.findall(body)
+                self.items += len(changes)
+                self.sum += sum(map(int, changes))
+                if self.counts_partitions:
+                    self.partitions.update(part.decode() for part in _PARTITION.findall(body))
+                if operation != b"batchwriteitem":
+                    return _EMPTY
+                counts_units = b"ReturnConsumedCapacity" in body
+                return _batch_done(body.count(_PUT)) if counts_units else _BATCH_DONE
+            case b"query":
+                return self._page(body)
+            case b"reset":
+                return self._reset(json.loads(body))
+            case b"state":
+                return self._state()
+            case _:
+                return _EMPTY
+
+    def _page(self, body: bytes) -> bytes:
+        page = self._known.get(body)  # clients ask the same again and again
+        if page is None:
+            query, after = read_query(json.loads(body))
+            if query not in self._collections:
+                self._collections[query] = pages_of(query)
+            page = self._known[body] = self._collections[query].get(after, _EMPTY)
+            if len(self._known) > COLLECTIONS_MAX:
+                del self._known[next(iter(self._known))]
+            if len(self._collections) > COLLECTIONS_MAX:
+                del self._collections[next(iter(self._collections))]
+        return page
+
+    def _reset(self, wanted: dict[str, Any]) -> bytes:
+        """Begin anew, with this service time, and counting items by partition or not."""
+        self.requests.clear()
+        self.partitions.clear()
+        self.counts_partitions = bool(wanted.get("counts_partitions", False))
+        self.items = self.sum = 0
+        self.service_seconds = float(wanted.get("service_seconds", 0.0))
+        self._collections.clear()
+        self._known.clear()
+        return _EMPTY
+
+    def _state(self) -> bytes:
+        state = {
+            "requests": dict(self.requests),
+            "items": self.items,
+            "sum": self.sum,
+            "partitions": dict(self.partitions),
+            "cpu_seconds": process_time(),
+        }
+        return answer(json.dumps(state).encode())
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection: requests one after the other, as HTTP/1.1 keeps it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._buffer = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep where answers go."""
+        # uvloop's transports are none of asyncio's classes.
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer every request that is there in whole."""
+        buffer = self._buffer + data if self._buffer else data
+        while (end := buffer.find(_HEAD_END)) >= 0:
+            head = buffer[:end].lower()
+            length, target = _LENGTH.search(head), _TARGET.search(head)
+            total = end + len(_HEAD_END) + (int(length[1]) if length else 0)
+            if len(buffer) < total:
+                break
+            body = buffer[end + len(_HEAD_END) : total]
+            self._answer(self._endpoint.respond(target[1] if target else b"", body))
+            buffer = buffer[total:]
+        self._buffer = buffer
+
+    def _answer(self, response: bytes) -> None:
+        seconds = self._endpoint.service_seconds
+        if seconds:
+            asyncio.get_running_loop().call_later(seconds, self._write, response)
+        else:
+            self._write(response)
+
+    def _write(self, response: bytes) -> None:
+        # The client may have gone while its answer was held back.
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(response)
+
+
+async def serve() -> None:
+    """Answer until standard input ends; the first line of output is the address."""
+    loop = asyncio.get_running_loop()
+    endpoint = Endpoint()
+    server = await loop.create_server(
+        lambda: Connection(endpoint), HOST, 0, backlog=BACKLOG_CONNECTIONS
+    )
+    port = server.sockets[0].getsockname()[1]
+    sys.stdout.write(f"http://{HOST}:{port}\n")
+    sys.stdout.flush()
+    async with server:
+        await loop.run_in_executor(None, sys.stdin.buffer.read)
+
+
+if __name__ == "__main__":
+    take_core(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    run_on_loop(serve())

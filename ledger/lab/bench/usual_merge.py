@@ -1,0 +1,98 @@
+"""The merge as it is usually described: one transaction deletes the entries and puts their net.
+
+It is atomic in its own region. Everywhere else the deletes and the net arrive one by one, in any
+order, so that a reader there sees entries vanish before the net counts them, or counted twice. It
+stands here as a baseline: benchmarks and tests compare the compactor with it.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from decimal import Decimal
+from secrets import token_hex
+
+import anyio
+
+from ledger.core import amounts, ids, keys
+from ledger.core.capacity import item_size
+from ledger.core.entry import Item, Key, NetChange, key_of, net_item, net_of, number_of
+from ledger.core.errors import Throttled
+from ledger.runtime.clock import Clock, SystemClock
+from ledger.store.port import (
+    TRANSACTION_ACTIONS_MAX,
+    Absent,
+    Action,
+    Applied,
+    Delete,
+    Equals,
+    Put,
+    Store,
+)
+
+ENTRIES_MAX = TRANSACTION_ACTIONS_MAX - 1
+PAGES_MAX = 1000
+
+
+async def merge_once(
+    home: Store, partition: str, *, settle: float, most: int = ENTRIES_MAX, clock: Clock
+) -> int:
+    """Merge settled entries of one collection, all in one transaction; returns how many."""
+    items = await _read(home, partition)
+    net = next((net_of(one) for one in items if is_net(one)), None)
+    youngest = clock.now() - timedelta(seconds=settle)
+    settled = [one for one in items if not is_net(one) and _is_settled(one, youngest)][:most]
+    if not settled:
+        return 0
+    put = Put(
+        net_item(_merged(net, settled, home=home.region), partition),
+        condition=Equals("version", {"S": net.version}) if net else Absent(),
+    )
+    deletes: list[Action] = [Delete(key_of(one), size_bytes=item_size(one)) for one in settled]
+    outcome = await home.transact([*deletes, put])
+    return len(settled) if isinstance(outcome, Applied) else 0
+
+
+async def merge_every(
+    home: Store, partitions: Iterable[str], *, settle: float, pause_seconds: float
+) -> None:
+    """Merge these collections over and over until cancelled."""
+    clock = SystemClock()
+    while True:
+        for partition in partitions:
+            with suppress(Throttled):  # a conflict with another transaction: the next round
+                await merge_once(home, partition, settle=settle, clock=clock)
+        await anyio.sleep(pause_seconds)
+
+
+def is_net(item: Item) -> bool:
+    """Tell a net change from an entry."""
+    return str(item["sk"]["S"]).startswith(keys.NET_PREFIX)
+
+
+def _merged(net: NetChange | None, entries: list[Item], *, home: str) -> NetChange:
+    before = net.change if net else Decimal(0)
+    return NetChange(
+        change=amounts.total([before, *(number_of(one, "change") for one in entries)]),
+        count=(net.count if net else 0) + len(entries),
+        merged=(),  # nothing to remember: the entries go in the same transaction
+        version=token_hex(16),
+        until=key_of(entries[-1])[1],
+        home=home,
+    )
+
+
+def _is_settled(item: Item, youngest: datetime) -> bool:
+    parsed = ids.parse(key_of(item)[1])
+    return parsed is not None and parsed.at <= youngest
+
+
+async def _read(store: Store, partition: str) -> list[Item]:
+    items: list[Item] = []
+    after: Key | None = None
+    for _ in range(PAGES_MAX):
+        page = await store.query(partition, after=after)
+        items += page.items
+        after = page.after
+        if after is None:
+            return items
+    raise AssertionError(f"the query does not end after {PAGES_MAX} pages")

@@ -1,0 +1,276 @@
+"""Writers and readers of every region; what they call for and see is told to the judge."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Literal
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ledger.core.entry import Entry
+from ledger.core.errors import ReadTooSlow, StoreError
+from ledger.lab.chaos.calls import Answer, Call, Kind, places_of
+from ledger.lab.chaos.counters import Counters
+from ledger.lab.chaos.judge import Judge, Outcome, Place, Wrong
+from ledger.lab.chaos.processes import Writer
+from ledger.lab.chaos.state import Progress
+from ledger.ledger import Ledger
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+
+WRITERS_PER_REGION = 4
+WRITE_PAUSE_SECONDS = 0.5
+BACKLOG_ENTRIES_MAX = 1_000
+"""While the home region shows more entries nothing new is written: merging could not keep up."""
+CHANGES_AT_ONCE_MAX = 6
+KINDS: Mapping[Kind | Literal["burst"], int] = {
+    "record": 4,
+    "keyed": 6,
+    "many": 2,
+    "together": 2,
+    "burst": 1,
+}
+"""How often each kind of call is made; a burst is some `record` of one counter at once."""
+REPEATS_MAX = 3
+RETRIES_MAX = 3
+REPEATED_WITHIN_HORIZONS = 3.0
+"""A keyed call is made again up to this many retry horizons later: most often too late."""
+LATE_REPEATS_MAX = 20
+READ_PAUSE_SECONDS = 0.1
+FOLLOWED_SECONDS = (0.0, 0.5, 1.5, 3.0, 6.0)
+"""After a net change was first seen its counter is read again, in every region: it spreads now."""
+FOLLOWED_AT_ONCE_MAX = 12
+CACHED_SECONDS = 1.5
+EVENTUAL_SECONDS = 1.0
+"""How far an eventually consistent read may be behind; nobody promises more than "usually"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A way of reading: how old its totals may be, and how far behind what they rest on."""
+
+    kind: str
+    ledgers: Mapping[str, Ledger]
+    max_age: float
+    staleness: float
+
+
+class Workload:
+    """The calls and reads of one run; `is_reading` can be unset to leave the reading to others."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        progress: Progress,
+        *,
+        settings: Settings,
+        writers: Mapping[str, Writer],
+        readings: Sequence[Reading],
+        clock: Clock,
+        tasks: TaskGroup,
+        found: anyio.Event,
+    ) -> None:
+        self.found = found
+        self.is_reading = True
+        self._judge = judge
+        self._progress = progress
+        self._settings = settings
+        self._writers = writers
+        self._readings = readings
+        self._clock = clock
+        self._tasks = tasks
+        self._random = Random(f"chaos work {progress.options.seed}")  # noqa: S311 (repeatable)
+        self._counters = Counters(self._random)
+        self._numbers = itertools.count()
+        self._keyed: list[tuple[Place, datetime]] = []
+        self._versions: set[str] = set()
+        self._followed = 0
+        self._busy = 0
+        self._is_over = False
+
+    def start(self) -> None:
+        """Start to write and to read in every region."""
+        for region in self._writers:
+            for _ in range(WRITERS_PER_REGION):
+                self._tasks.start_soon(self._write_on, region)
+            for reading in self._readings:
+                self._tasks.start_soon(self._read_on, region, reading)
+
+    async def stop_writing(self) -> None:
+        """Begin no more calls, and wait until each that was begun has ended."""
+        self._is_over = True
+        while self._busy:
+            await self._clock.sleep(READ_PAUSE_SECONDS)
+
+    def wrong(self, wrong: Wrong | None) -> None:
+        """Note a promise that did not hold."""
+        if wrong is not None:
+            self._progress.wrong.append(wrong)
+            self.found.set()
+
+    # Writing.
+
+    async def _write_on(self, region: str) -> None:
+        while True:
+            await self._clock.sleep(self._random.expovariate(1 / WRITE_PAUSE_SECONDS))
+            if self._is_over:
+                return
+            if self._progress.entries > BACKLOG_ENTRIES_MAX:
+                continue
+            [kind] = self._random.choices(list(KINDS), list(KINDS.values()))
+            several = self._random.randint(1, CHANGES_AT_ONCE_MAX)
+            if kind == "burst":
+                async with anyio.create_task_group() as tasks:
+                    for change in self._counters.take_of_one(several):
+                        tasks.start_soon(self._write, region, "record", (change,))
+            else:
+                is_single = kind in {"record", "keyed"}
+                changes = self._counters.take(1 if is_single else several)
+                await self._write(region, kind, changes)
+
+    async def _write(self, region: str, kind: Kind, changes: tuple[Place, ...]) -> None:
+        if kind != "keyed":
+            await self._ask(region, kind, changes)
+            return
+        at = self._clock.now()
+        self._keyed.append((changes[0], at))
+        for _ in range(self._random.randrange(REPEATS_MAX + 1)):
+            delay = self._random.random() * self._settings.retry_horizon * REPEATED_WITHIN_HORIZONS
+            where = self._random.choice(list(self._writers))
+            self._busy += 1
+            self._tasks.start_soon(self._repeat_later, delay, where, changes, at)
+        await self._ask(region, kind, changes, at=at)
+
+    async def _repeat_later(
+        self, delay: float, region: str, changes: tuple[Place, ...], at: datetime
+    ) -> None:
+        await self._clock.sleep(delay)
+        await self._repeat(region, changes, at)
+        self._busy -= 1
+
+    async def _repeat(self, region: str, changes: tuple[Place, ...], at: datetime) -> None:
+        """Make a keyed call again, and judge whether it may be answered so."""
+        age = self._age(at)
+        outcome = await self._ask(region, "keyed", changes, at=at)
+        self._judge_repeat(region, changes[0], outcome, age)
+
+    async def repeat_late(self) -> None:
+        """Make some keyed calls again, in every region, now that it is too late for all."""
+        some = self._random.sample(self._keyed, min(LATE_REPEATS_MAX, len(self._keyed)))
+        for change, at in some:
+            for region in self._writers:
+                await self._repeat(region, (change,), at)
+
+    async def _ask(
+        self,
+        region: str,
+        kind: Kind,
+        changes: tuple[Place, ...],
+        *,
+        at: datetime | None = None,
+        entries: tuple[Entry, ...] = (),
+        together: bool = False,
+    ) -> Outcome | None:
+        """Make a call in a region and tell the judge what came of it; None if its process died."""
+        key = None if at is None else f"key {changes[0][0]} {changes[0][1]}"
+        number = next(self._numbers)
+        call = Call(number, kind, changes, key, at, entries, together)
+        self._busy += 1
+        self._progress.calls[kind] += 1
+        self._judge.called(changes)
+        answer = await self._writers[region].call(call)
+        self._take(region, call, answer)
+        self._busy -= 1
+        return answer.outcome if answer else None
+
+    def _take(self, region: str, call: Call, answer: Answer | None) -> None:
+        at = self._progress.seconds
+        if answer is None:
+            self._progress.calls["without answer"] += 1
+            self._judge.ended(region, call.changes, "unknown", at=at)
+            return
+        if answer.broken:
+            text = f"{call.kind} of {call.changes} in {region}: {answer.broken}"
+            counter = call.changes[0][0]
+            self.wrong(Wrong("errors", text, counter, self._judge.knows(counter)))
+        left = set(places_of(answer.entries))
+        if not left:
+            self._judge.ended(region, call.changes, answer.outcome, at=at)
+            return
+        unknown = [change for change in call.changes if change in left]
+        self._judge.ended(region, unknown, answer.outcome, at=at)
+        durable = [change for change in call.changes if change not in left]
+        self._judge.ended(region, durable, "acknowledged", at=at)
+        if call.kind != "retry":
+            self._busy += 1
+            self._tasks.start_soon(self._retry, region, answer)
+
+    async def _retry(self, region: str, answer: Answer) -> None:
+        """Write the entries of an unknown outcome again, in this region or in others."""
+        changes = places_of(answer.entries)
+        for _ in range(self._random.randrange(RETRIES_MAX + 1)):
+            await self._clock.sleep(self._random.random() * self._settings.retry_horizon)
+            where = self._random.choice((region, *self._writers))
+            oldest = min(answer.entries, key=lambda entry: entry.id)
+            age = self._age(oldest.at)
+            outcome = await self._ask(
+                where, "retry", changes, entries=answer.entries, together=answer.together
+            )
+            self._judge_repeat(where, places_of([oldest])[0], outcome, age)
+        self._busy -= 1
+
+    def _judge_repeat(
+        self, region: str, change: Place, outcome: Outcome | None, age: float
+    ) -> None:
+        if outcome is not None:
+            self._progress.repeats[outcome] += 1
+            horizon = self._settings.retry_horizon
+            self.wrong(self._judge.repeated(region, change, outcome, age=age, horizon=horizon))
+
+    def _age(self, at: datetime | None) -> float:
+        return (self._clock.now() - at).total_seconds() if at else 0.0
+
+    # Reading.
+
+    async def _read_on(self, region: str, reading: Reading) -> None:
+        while True:  # until cancelled
+            await self._clock.sleep(self._random.expovariate(1 / READ_PAUSE_SECONDS))
+            if self.is_reading:
+                await self.read(region, reading, self._counters.to_read())
+
+    async def read(self, region: str, reading: Reading, counter: str) -> None:
+        """Read a counter and have it judged, if it can be read."""
+        asked = self._judge.asked(
+            reading.kind,
+            region,
+            counter,
+            at=self._progress.seconds,
+            staleness=reading.staleness,
+        )
+        try:
+            total = await reading.ledgers[region].total(counter, max_age=reading.max_age)
+        except (StoreError, ReadTooSlow):
+            self._progress.unread += 1
+            return
+        except Exception as error:  # noqa: BLE001 (a total that cannot be given is a finding)
+            text = f"{reading.kind} read of {counter} in {region}: {error!r}"
+            self.wrong(Wrong("errors", text, counter, self._judge.knows(counter)))
+            return
+        self.wrong(self._judge.answered(asked, total.value, at=self._progress.seconds))
+        if not self._versions.issuperset(total.versions):
+            self._versions.update(total.versions)
+            self._tasks.start_soon(self._follow, counter)
+
+    async def _follow(self, counter: str) -> None:
+        """Read a counter some more times in every region, unless enough others are followed."""
+        if self._followed >= FOLLOWED_AT_ONCE_MAX:
+            return
+        self._followed += 1
+        for pause in FOLLOWED_SECONDS:
+            await self._clock.sleep(self._random.uniform(0.0, pause))
+            for region in self._writers if self.is_reading else ():
+                await self.read(region, self._readings[0], counter)
+        self._followed -= 1

@@ -1,0 +1,224 @@
+"""The model: a global table on virtual time, whose every figure replays from the seed.
+
+It runs the production methods over the simulator's regions, on a loop in which nobody waits. What
+it takes from DynamoDB's documentation: a partition takes 1,000 write units a second, beyond which
+it throttles; a write at an item that is in somebody's transaction is in conflict; the store repeats
+both, as the real one does. What is assumed: a request travels 1 to 4 ms each way, now and then
+30 ms; a transaction holds its items for 6 ms; no burst of unused capacity is left; partitions are
+not split. Shapes and ratios are what to read, not milliseconds.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import permutations
+from random import Random
+
+import anyio
+from prometheus_client import CollectorRegistry
+
+from ledger.core.capacity import item_size, write_units
+from ledger.core.entry import Key
+from ledger.core.errors import Throttled
+from ledger.core.keys import EXPIRES
+from ledger.lab.compare.ground import REGIONS, Ground
+from ledger.lab.compare.report import Options
+from ledger.lab.simulator.clocks import START
+from ledger.lab.simulator.scene import stream
+from ledger.lab.simulator.world import Lag, Replica, World
+from ledger.runtime.metrics import Metrics
+from ledger.store.port import (
+    Action,
+    Outcome,
+    Put,
+    Unknown,
+    Write,
+    signed_by,
+)
+from ledger.store.retry import Backoff
+from ledger.store.wrappers.forwarding import Answer, ForwardingStore
+from ledger.store.wrappers.metered import MeteredStore
+
+TRIP_SECONDS = (0.001, 0.004)
+SLOW_SHARE, SLOW_SECONDS = 0.01, 0.03
+TRANSACTION_SECONDS = 0.006
+PARTITION_UNITS_PER_SECOND = 1000.0
+PARTITION_UNITS_AT_ONCE = 20.0
+LAG = Lag(usual_seconds=0.25, late_share=0.0)
+POLLS_MAX = 1000
+TOO_LATE = "signed too late, so it was not sent"
+
+
+class VirtualClock:
+    """The clock of everybody in the model."""
+
+    def now(self) -> datetime:
+        """Return the time of day."""
+        return START + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """Return seconds of virtual time."""
+        return anyio.current_time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let this much time pass."""
+        await anyio.sleep(seconds)
+
+
+@dataclass(slots=True)
+class Service:
+    """What DynamoDB does before it carries a write out: throttle it, or find it in conflict.
+
+    `conflicts` of the writes meet a transaction of somebody outside of the comparison.
+    """
+
+    randomness: Random
+    conflicts: float
+    _left: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _held_until: dict[Key, float] = field(default_factory=dict)
+
+    def admit(self, costs: Sequence[tuple[Key, int]], now: float, held_seconds: float) -> str:
+        """Return why a write of these items cannot be carried out now, nothing if it can.
+
+        Its items are then held for so long.
+        """
+        chance = self.randomness.random()
+        if chance < self.conflicts or any(self._held_until.get(key, 0) > now for key, _ in costs):
+            return "conflict"
+        for key, units in costs:
+            if self._units_left(key[0], now) < units:
+                return "throttled"
+        for key, units in costs:
+            self._left[key[0]] = self._units_left(key[0], now) - units, now
+            if held_seconds:
+                self._held_until[key] = now + held_seconds
+        return ""
+
+    def _units_left(self, partition: str, now: float) -> float:
+        left, since = self._left.get(partition, (PARTITION_UNITS_AT_ONCE, now))
+        return min(PARTITION_UNITS_AT_ONCE, left + (now - since) * PARTITION_UNITS_PER_SECOND)
+
+
+class ModelStore(ForwardingStore):
+    """A `Store` over one region of the model."""
+
+    def __init__(
+        self, replica: Replica, service: Service, *, metrics: Metrics, randomness: Random
+    ) -> None:
+        super().__init__(replica)
+        self._replica = replica
+        self._service = service
+        self._metrics = metrics
+        self._random = randomness
+        self._clock = VirtualClock()
+        self._backoff = Backoff()
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+        return await self._send([write], lambda: self._replica.write(write))
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction, which holds its items for a while."""
+        serve = lambda: self._replica.transact(actions, token=token)  # noqa: E731 (one line)
+        return await self._send(actions, serve, held_seconds=TRANSACTION_SECONDS)
+
+    async def _send(
+        self,
+        actions: Sequence[Action],
+        serve: Callable[[], Awaitable[Outcome]],
+        *,
+        held_seconds: float = 0.0,
+    ) -> Outcome:
+        """Send a write, again as long as it is throttled or in conflict, within the bound."""
+        latest, operation = signed_by(actions), "transaction" if held_seconds else "write"
+        for tries in range(1, self._backoff.tries_max + 1):
+            if latest is not None and self._clock.now() > latest:
+                return Unknown(TOO_LATE)
+            await self._trip()
+            costs = [(action.key, self._units(action, held_seconds > 0)) for action in actions]
+            cause = self._service.admit(costs, self._clock.monotonic(), held_seconds)
+            if not cause:
+                await self._clock.sleep(held_seconds)
+                return await self._answer(serve())
+            await self._trip()
+            if tries < self._backoff.tries_max:
+                self._metrics.retry(self.region, operation, cause)
+                await self._clock.sleep(self._backoff.wait_seconds(tries, self._random))
+        raise Throttled(f"{self.region}: still {cause} after {self._backoff.tries_max} tries")
+
+    def _units(self, action: Action, is_transaction: bool) -> int:  # noqa: FBT001 (a fact)
+        there = self._replica.table.get(action.key) or {}
+        size = max(item_size(there), item_size(action.item) if isinstance(action, Put) else 0)
+        return write_units(size, transactional=is_transaction)
+
+    async def _carry(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Carry a request there and its answer back."""
+        await self._trip()
+        return await self._answer(send())
+
+    async def _answer(self, serving: Awaitable[Answer]) -> Answer:
+        """Carry a request out and bring its answer back."""
+        answer = await serving
+        await self._trip()
+        return answer
+
+    async def _trip(self) -> None:
+        draw = self._random
+        most = SLOW_SECONDS if draw.random() < SLOW_SHARE else TRIP_SECONDS[1]
+        await self._clock.sleep(draw.uniform(TRIP_SECONDS[0], most))
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Ground):
+    """A ground on virtual time; `expire` does what TTL does: it deletes what has expired."""
+
+    expire: Callable[[], None]
+
+
+@asynccontextmanager
+async def open_model(options: Options) -> AsyncIterator[Model]:
+    """Make a model from the options' seed; it needs the virtual loop to run on."""
+    regions, registry, clock = REGIONS[: options.regions], CollectorRegistry(), VirtualClock()
+    metrics = Metrics.of(registry)
+    world = World(
+        regions,
+        loop=asyncio.get_running_loop(),
+        randomness=stream(options.seed, "world"),
+        lag=LAG,
+        clock=clock,
+    )
+
+    def store(region: str) -> MeteredStore:
+        service = Service(stream(options.seed, f"service {region}"), options.conflicts)
+        draws = stream(options.seed, f"trips {region}")
+        inner = ModelStore(world.replicas[region], service, metrics=metrics, randomness=draws)
+        return MeteredStore(inner, metrics=metrics, clock=clock)
+
+    def cut() -> None:
+        for source, target in permutations(regions, 2):
+            world.pause(source, target)
+
+    async def heal() -> None:
+        for source, target in permutations(regions, 2):
+            world.heal(source, target)
+        for _ in range(POLLS_MAX):
+            if not world.under_way:
+                return
+            await clock.sleep(LAG.usual_seconds)
+        raise AssertionError("something is under way without end")
+
+    def expire() -> None:
+        now = clock.now().timestamp()
+        for replica in world.replicas.values():
+            _expire(replica, now)
+
+    stores = {region: store(region) for region in regions}
+    yield Model(stores, clock, registry, cut, heal, expire)
+
+
+def _expire(replica: Replica, now: float) -> None:
+    for item in list(replica.table.items()):
+        if EXPIRES in item and float(item[EXPIRES]["N"]) < now:
+            replica.table.set((item["pk"]["S"], item["sk"]["S"]), None)

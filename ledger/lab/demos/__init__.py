@@ -1,0 +1,1 @@
+"""Demonstrations on the embedded local global table."""

@@ -1,0 +1,51 @@
+"""Work under a live display: a panel on a terminal, a plain line now and then elsewhere."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from ledger.runtime.tasks import first_error
+
+REFRESHES_PER_SECOND = 4
+PLAIN_LINE_SECONDS = 5.0
+
+Result = TypeVar("Result")
+
+
+async def with_display(
+    work: Callable[[], Awaitable[Result]],
+    console: Console,
+    *,
+    panel: Callable[[], RenderableType],
+    line: Callable[[], str] | None = None,
+) -> Result:
+    """Run the work to its end while its state is shown; its error is raised alone, in no group."""
+    results: list[Result] = []
+    failures: list[Exception] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_show_on, console, panel, line)
+        try:
+            results.append(await work())
+        except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
+            failures.append(error)
+        tasks.cancel_scope.cancel()
+    if failures:
+        raise first_error(failures[0])
+    return results[0]
+
+
+async def _show_on(
+    console: Console, panel: Callable[[], RenderableType], line: Callable[[], str] | None
+) -> None:
+    if not console.is_terminal:
+        while line is not None:
+            await anyio.sleep(PLAIN_LINE_SECONDS)
+            console.print(line(), markup=False, highlight=False, soft_wrap=True)
+        return
+    with Live(console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True) as live:
+        while True:  # until cancelled
+            live.update(panel())
+            await anyio.sleep(1 / REFRESHES_PER_SECOND)

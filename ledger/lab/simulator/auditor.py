@@ -1,0 +1,204 @@
+"""The auditor: knows every change and where it has arrived, and what must hold of every total.
+
+It is told by the world of every item that is written or arrives anywhere, reads tables by its own
+understanding of the items' form (not by the production fold), and generates nothing. Change number
+n of a counter adds 10 to the power of n, so digit n of a total tells how often it is counted.
+
+- P1 after every step: each collection, as the region shows it, counts exactly what has reached
+  the region, each change once. Every read of the production reader counts all that had reached the
+  region when it began (less its staleness) and nothing that had not when it ended.
+- P2, P4 at rest: all regions show the true sum, as one item per collection.
+- P3: what was acknowledged is there when it is, and so, by P1 and P2, ever after.
+- P5: no retry counts twice (P1), and past the horizon it is refused.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ledger.core import keys
+from ledger.core.entry import Item, Key
+from ledger.lab.harness.tagged import CHANGES_MAX, digits, told
+from ledger.lab.simulator.world import World
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ID_CHARACTERS = 44
+_NUMBERS = {10**number: number for number in range(CHANGES_MAX)}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that did not hold: which, where and how."""
+
+    rule: str
+    text: str
+    at: float
+
+    def __str__(self) -> str:
+        return f"{self.rule} broken at {self.at:.3f} s: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A read that has begun: what it must count at least."""
+
+    region: str
+    counter: str
+    least: frozenset[int]
+
+
+class Auditor:
+    """Watches one world; `violation` is the first that was found, `found` is called at it."""
+
+    def __init__(self, world: World, *, found: Callable[[], None]) -> None:
+        self.violation: Violation | None = None
+        self.checks = 0
+        self.reads = 0
+        self.acknowledged = 0
+        self._world = world
+        self._found = found
+        self._reached: dict[str, dict[str, dict[int, float]]] = {
+            region: {} for region in world.replicas
+        }
+        self._expected: dict[tuple[str, str], int] = {}
+        self._refused: list[tuple[str, int]] = []
+        self._packed: dict[str, bytes | None] = {}
+        world.observers.append(self)
+
+    def arrived(self, region: str, key: Key, item: Item | None) -> None:
+        """Take in what reached a region."""
+        place = keys.counter_of(key[0])
+        if place is not None and item is not None and "merged" not in item:
+            self._reach(region, place[0], key[0], int(item["change"]["N"]))
+
+    def changed(self, region: str, partition: str) -> None:
+        """Check a collection that changed."""
+        if self.violation is None and keys.counter_of(partition) is not None:
+            self._check(region, partition)
+
+    def asked(self, region: str, counter: str, *, staleness: float) -> Asked:
+        """Note that a read begins, which may be this many seconds behind."""
+        latest = self._world.loop.time() - staleness
+        reached = self._reached[region].get(counter, {})
+        return Asked(
+            region, counter, frozenset(number for number, at in reached.items() if at <= latest)
+        )
+
+    def answered(self, asked: Asked, value: int, reader: str) -> None:
+        """Check the answer of a read."""
+        self.reads += 1
+        counted = digits(value)
+        who = f"{reader} reads {asked.counter} in {asked.region} as {value}"
+        often = {number: times for number, times in counted.items() if times != 1}
+        if often:
+            self.fail("P1", f"{who}: {told(often)}")
+            return
+        missing = asked.least - counted.keys()
+        if missing:
+            self.fail("P1", f"{who}: change {min(missing)} had reached it and is not counted")
+        early = counted.keys() - self._reached[asked.region].get(asked.counter, {}).keys()
+        if early:
+            self.fail("P1", f"{who}: change {min(early)} has not reached it yet")
+
+    def confirmed(self, region: str, counter: str, number: int) -> None:
+        """Check that a change is durable in the region that acknowledges it."""
+        self.acknowledged += 1
+        if number not in self._reached[region].get(counter, {}):
+            self.fail("P3", f"{region} acknowledges change {number} of {counter}: it is not there")
+
+    def refused(self, changes: Sequence[tuple[str, int]]) -> None:
+        """Note that a call said of these changes that none was written; judged at rest."""
+        self._refused.extend(changes)
+
+    def fail(self, rule: str, text: str) -> None:
+        """Note a violation; only the first counts."""
+        if self.violation is None:
+            self.violation = Violation(rule, text, self._world.loop.time())
+            self._world.note(lambda: f"*** {self.violation}")
+            self._world.end_trace()
+            self._found()
+
+    def check_rest(self) -> None:
+        """Check what must hold once everything has arrived and been merged: P2 and P4."""
+        counters = {counter for reached in self._reached.values() for counter in reached}
+        for counter in sorted(counters):
+            numbers = [set(reached.get(counter, {})) for reached in self._reached.values()]
+            everywhere = set.union(*numbers)
+            for region, here in zip(self._reached, numbers, strict=True):
+                if here != everywhere:
+                    absent = min(everywhere - here)
+                    self.fail("P2", f"change {absent} of {counter} never came to {region}")
+        for counter, number in self._refused:
+            if any(number in here.get(counter, {}) for here in self._reached.values()):
+                self.fail("P3", f"change {number} of {counter} was refused, and written")
+        for (region, partition), expected in self._expected.items():
+            self._check(region, partition)
+            self._check_small(region, partition, expected)
+
+    def is_small(self) -> bool:
+        """Tell whether no region shows an entry that could be merged any more."""
+        return not any(self._entries(region, partition) for region, partition in self._expected)
+
+    def _check_small(self, region: str, partition: str, expected: int) -> None:
+        left = self._entries(region, partition)
+        if left:
+            self.fail("P4", f"{region} {partition}: {len(left)} entries left, as {left[0]}")
+        items = self._items(region, partition)
+        nets = sum("merged" in item for item in items.values())
+        foreign = len(items) - nets - len(left)
+        if nets != 1 and foreign < len(digits(expected)):
+            self.fail("P4", f"{region} {partition}: {nets} net changes")
+
+    def _entries(self, region: str, partition: str) -> list[str]:
+        return [
+            sort_key
+            for sort_key, item in self._items(region, partition).items()
+            if "merged" not in item and self._pack(sort_key) is not None
+        ]
+
+    def _items(self, region: str, partition: str) -> Mapping[str, Item]:
+        return self._world.replicas[region].table.partitions.get(partition, {})
+
+    def _reach(self, region: str, counter: str, partition: str, change: int) -> None:
+        reached = self._reached[region].setdefault(counter, {})
+        number = _NUMBERS.get(change)
+        for one in digits(change) if number is None else (number,):
+            if one not in reached:
+                reached[one] = self._world.loop.time()
+                place = (region, partition)
+                self._expected[place] = self._expected.get(place, 0) + 10**one
+
+    def _check(self, region: str, partition: str) -> None:
+        """Compare what a region shows with what has reached it."""
+        self.checks += 1
+        total, merged = 0, frozenset[bytes]()
+        items = self._items(region, partition)
+        # There is one generation only: moves of a lost home are an operator's business.
+        for item in items.values():
+            if "merged" in item:
+                packed = item["merged"]["B"]
+                merged = frozenset(packed[at : at + 16] for at in range(0, len(packed), 16))
+                total = int(item["change"]["N"])
+        for sort_key, item in items.items():
+            if "merged" not in item and self._pack(sort_key) not in merged:
+                total += int(item["change"]["N"])
+        expected = self._expected.get((region, partition), 0)
+        if total != expected:
+            shown, right = digits(total), digits(expected)
+            wrong = {
+                number: shown.get(number, 0)
+                for number in range(CHANGES_MAX + 1)
+                if shown.get(number, 0) != right.get(number, 0)
+            }
+            self.fail("P1", f"{region} shows {partition} as {total}: {told(wrong)}")
+
+    def _pack(self, sort_key: str) -> bytes | None:
+        """Return the 16 bytes that stand for a sort key in `merged`; None for a foreign one."""
+        if sort_key not in self._packed:
+            packed = None
+            if len(sort_key) == _ID_CHARACTERS and sort_key[26:28] == "Z#":
+                at = datetime.fromisoformat(f"{sort_key[:26]}+00:00")
+                microseconds = (at - _EPOCH) // timedelta(microseconds=1)
+                packed = microseconds.to_bytes(8, "big") + bytes.fromhex(sort_key[28:])
+            self._packed[sort_key] = packed
+        return self._packed[sort_key]

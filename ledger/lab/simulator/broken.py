@@ -1,0 +1,246 @@
+"""Broken rules: what each negative twin puts in place of production code (see `twins`)."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from compactor import apply as applying
+from compactor import observe, passes, plan
+from compactor.apply import Done
+from compactor.observe import Observed
+from compactor.plan import Observation, Plan, Rules
+from ledger.core import amounts, ids, keys
+from ledger.core.entry import Entry, NetChange, entry_item, net_item
+from ledger.core.fold import Collection
+from ledger.core.ids import EntryId
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.settings import Settings
+from ledger.store.port import Absent, Action, Applied, Check, Delete, Put, Store, Unknown, Update
+from ledger.totals import collection
+from ledger.totals.collection import CollectionRead, Progress, read_net
+from ledger.writing.plan import Change, Planned, replan
+from ledger.writing.plan import plan as plan_change
+from ledger.writing.writer import Writer
+
+_decide, _apply, _observe, _rules_of = plan.decide, applying.apply, observe.observe, passes.rules_of
+_candidates, _read_once = plan._candidates, collection._read_once  # noqa: SLF001
+_SINGLE_TRIES_MAX = 8
+
+
+def one_transaction_decide(
+    observation: Observation, rules: Rules, *, now: datetime, version: str
+) -> Plan:
+    """Plan the merge as usually described: settled entries of the home region, no ids."""
+    home, net = observation.views[rules.home], observation.net
+    if net is not None and net.home != rules.home:
+        return Plan(waits="another home")
+    found = [one for key in home.entries if (one := ids.parse(key)) is not None]
+    old = sorted(one for one in found if plan.is_older(one, rules.settle, now=now))
+    settled = tuple(str(one) for one in old[: rules.fold_max])
+    if len(settled) < rules.fold_min:
+        return Plan(waits="too few entries")
+    before = net.change if net else Decimal(0)
+    fold = NetChange(
+        change=amounts.total([before, *(home.entries[key] for key in settled)]),
+        count=(net.count if net else 0) + len(settled),
+        merged=(),
+        version=version,
+        until=settled[-1],
+        home=rules.home,
+    )
+    return Plan(deletes=settled, fold=fold, folded=len(settled))
+
+
+async def one_transaction_apply(
+    store: Store,
+    partition: str,
+    net: NetChange | None,
+    plan: Plan,
+    *,
+    fence: Check,
+    sizes: Mapping[str, int],
+) -> Done:
+    """Delete the entries and put their net, all or nothing in the home region."""
+    del sizes
+    if plan.fold is None:
+        return Done()
+    put = Put(net_item(plan.fold, partition), condition=applying._still(net))  # noqa: SLF001
+    deletes: list[Action] = [Delete((partition, key)) for key in plan.deletes]
+    outcome = await store.transact([fence, put, *deletes])
+    return Done(len(deletes) if isinstance(outcome, Applied) else 0, outcome)
+
+
+def no_ids_decide(observation: Observation, rules: Rules, *, now: datetime, version: str) -> Plan:
+    """Put a net that does not name the entries that it counts, and delete them by its plan."""
+    made = _decide(observation, rules, now=now, version=version)
+    if made.fold is None:
+        return made
+    return replace(made, fold=replace(made.fold, merged=()))
+
+
+def home_candidates_decide(
+    observation: Observation, rules: Rules, *, now: datetime, version: str
+) -> Plan:
+    """Take entries that home shows as if every region showed them."""
+    home = observation.views[rules.home].entries
+    shown = {
+        region: Collection({**view.entries, **home}, view.net)
+        for region, view in observation.views.items()
+    }
+    return _decide(replace(observation, views=shown), rules, now=now, version=version)
+
+
+def early_deletes_decide(
+    observation: Observation, rules: Rules, *, now: datetime, version: str
+) -> Plan:
+    """Delete merged entries although the net is not committed."""
+    made = _decide(observation, rules, now=now, version=version)
+    if made.waits != "not committed" or observation.net is None:
+        return made
+    home = observation.views[rules.home].entries
+    return Plan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
+
+
+def home_gone_decide(
+    observation: Observation, rules: Rules, *, now: datetime, version: str
+) -> Plan:
+    """Drop ids of entries that home no longer shows, whatever other regions show."""
+    net, home = observation.net, observation.views[rules.home].entries
+    dropped = {key for key in map(str, net.merged if net else ()) if key not in home}
+    shown = {
+        region: Collection(
+            {key: change for key, change in view.entries.items() if key not in dropped}, view.net
+        )
+        for region, view in observation.views.items()
+    }
+    return _decide(replace(observation, views=shown), rules, now=now, version=version)
+
+
+async def unseen_region(
+    stores: Mapping[str, Store], partition: str, *, home: str, clock: Clock, **reach: Any
+) -> Observed:
+    """Observe every region but the last."""
+    seen = {region: store for region, store in stores.items() if region != [*stores][-1]}
+    if home not in seen:
+        seen[home] = stores[home]
+    return await _observe(seen, partition, home=home, clock=clock, **reach)
+
+
+async def net_last(
+    stores: Mapping[str, Store], partition: str, *, home: str, clock: Clock, **_reach: Any
+) -> Observed:
+    """Read the net after the entries."""
+    reads = [partial(observe._read_view, store, partition) for store in stores.values()]  # noqa: SLF001
+    seen = dict(zip(stores, await run_all(reads, at_once=len(reads)), strict=True))
+    net = await observe._readable(home, read_net(stores[home], partition))  # noqa: SLF001
+    shown = {region: view.collection for region, view in seen.items()}
+    return Observed(Observation(partition, net, shown), clock.monotonic(), seen[home].sizes)
+
+
+async def unconditional_apply(
+    store: Store,
+    partition: str,
+    net: NetChange | None,
+    plan: Plan,
+    *,
+    fence: Check,
+    sizes: Mapping[str, int],
+) -> Done:
+    """Put the net whatever version is there by now."""
+    done = await _apply(store, partition, net, replace(plan, fold=None), fence=fence, sizes=sizes)
+    if plan.fold is None:
+        return done
+    outcome = await store.transact([fence, Put(net_item(plan.fold, partition))])
+    return Done(done.deleted, outcome)
+
+
+def short_view(net: NetChange | None, upto: str | None) -> str | None:
+    """Let a visit of a collection end before it has come to the ids that the net names."""
+    return upto and "" if net is not None and net.merged else upto
+
+
+def no_hold(init: Callable[..., None]) -> Callable[..., None]:
+    """Let a pass act at once; the settings themselves refuse to be set so."""
+
+    def without(self: passes.Pass, *args: Any, **options: Any) -> None:
+        settings = options["settings"].model_copy(update={"hold": 0.0})
+        init(self, *args, **{**options, "settings": settings})
+
+    return without
+
+
+def unsettled_rules(*args: Any, **options: Any) -> Rules:
+    """Let entries be merged at once."""
+    return replace(_rules_of(*args, **options), settle=0.0)
+
+
+async def add_to_one_item(self: Writer, planned: Planned) -> Entry:
+    """Count in a single item per counter, as is usual without regions."""
+    entry = planned.entry
+    update = Update((entry.counter, "sum"), add={"change": {"N": amounts.to_text(entry.change)}})
+    for _ in range(_SINGLE_TRIES_MAX):
+        if not isinstance(await self._store.write(update), Unknown):
+            break
+    return entry
+
+
+async def add_each(self: Writer, planned: list[Planned]) -> None:
+    """Count each in the single item of its counter."""
+    for one in planned:
+        await add_to_one_item(self, one)
+
+
+def any_region_candidates(
+    observation: Observation, rules: Rules, *, now: datetime, room: int
+) -> tuple[EntryId, ...]:
+    """Take entries that any region shows: one broken line in the plan."""
+    everything: dict[str, Decimal] = {}
+    for view in observation.views.values():
+        everything |= view.entries
+    shown = {region: Collection(everything, view.net) for region, view in observation.views.items()}
+    observation.views[rules.home].entries.update(everything)
+    return _candidates(replace(observation, views=shown), rules, now=now, room=room)
+
+
+async def read_on(
+    store: Store, progress: Progress, clock: Clock, read_max: float, *, consistent: bool
+) -> CollectionRead | None:
+    """Read every page, however long it takes."""
+    del read_max
+    return await _read_once(store, progress, clock, math.inf, consistent=consistent)
+
+
+def no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
+    """Repeat an id however old it is."""
+
+
+def put_any_time(planned: Planned) -> Put:
+    """Let a writer that was frozen sign its request whenever it wakes up."""
+    return Put(planned.item, condition=Absent())
+
+
+def plan_by_today(change: Change, **facts: Any) -> Planned:
+    """Plan a change for the shard that an entry made now would lie in."""
+    return _in_todays_shard(plan_change(change, **facts), facts["settings"], facts["now"])
+
+
+def replan_by_today(entry: Entry, **facts: Any) -> Planned:
+    """Plan to write an entry again, in the shard that one made now would lie in."""
+    return _in_todays_shard(replan(entry, **facts), facts["settings"], facts["now"])
+
+
+def _in_todays_shard(planned: Planned, settings: Settings, now: datetime) -> Planned:
+    counter, id_ = planned.entry.counter, planned.entry.id
+    shard = keys.shard_of(ids.suffix_in(id_), settings.shards_at(counter, now))
+    return planned._replace(item=entry_item(planned.entry, shard=shard))
+
+
+def never(planned: Sequence[Planned]) -> datetime:
+    """Return when it is too late to repeat these."""
+    del planned
+    return datetime.max.replace(tzinfo=UTC)

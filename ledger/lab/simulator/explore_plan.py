@@ -1,0 +1,295 @@
+"""The production rules, asked about small cases: `compactor.plan.decide` and `Collection.total`.
+
+The explorer keeps states as small integers. Here they become real entries, net changes and
+observations, are handed to the code that runs in production, and its answer becomes integers again.
+Both functions are pure, so each question is asked once and its answer kept.
+
+Entry number i has the amount 8**i: the digits of a total in base 8 tell how often it counts each
+entry, and no two faults cancel out. Every entry is old enough to be merged as soon as it is
+written; see `ledger.lab.simulator.explore` for why a retry needs no step of its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from compactor.plan import Observation, Plan, Rules, decide, is_committed, is_moved
+from ledger.core import ids
+from ledger.core.entry import NetChange
+from ledger.core.fold import Collection
+from ledger.core.ids import EntryId
+
+REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
+PARTITION = "counter"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+NOWHERE = -1
+
+_DIGIT_BITS = 3
+_COUNT_MAX = 3
+"""What two bits hold: a net that counts an entry more often is past being right anyway."""
+_COUNT_MASK = 0b11
+_IDS_BIT = 0b100
+NET_BITS = 3
+"""Of each entry a net knows how often it counts it, and whether it names it."""
+_NET_MASK = (1 << NET_BITS) - 1
+
+Deciding = Callable[[Observation, Rules, str], Plan]
+
+
+def decide_now(observation: Observation, rules: Rules, version: str) -> Plan:
+    """Decide as the compactor does."""
+    return decide(observation, rules, now=NOW, version=version)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A plan in integers.
+
+    `bits` has of each entry: 1 to delete it, then what the new net knows of it. `fold_home` is the
+    home that the new net names, NOWHERE without a fold; `moved` whether the move has been done.
+    """
+
+    bits: tuple[int, ...]
+    fold_home: int
+    moved: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.fold_home == NOWHERE and not any(self.bits)
+
+
+class Judge:
+    """Asks the production code, and remembers its answers."""
+
+    def __init__(
+        self, *, entries: int, regions: int, fold_max: int, deciding: Deciding = decide_now
+    ) -> None:
+        self.regions = REGIONS[:regions]
+        self._ids = [EntryId(number + 1, number + 1) for number in range(entries)]
+        self._keys = [str(one) for one in self._ids]
+        self._amounts = [1 << (_DIGIT_BITS * number) for number in range(entries)]
+        self._fold_max = fold_max
+        self._deciding = deciding
+        self._counts: dict[object, tuple[int, ...]] = {}
+        self._decisions: dict[object, Decision] = {}
+
+    def counts(self, shown: tuple[int, ...], *, has_net: bool) -> tuple[int, ...]:
+        """Return how often a region's total counts each entry.
+
+        `shown` has of each entry what the region's net knows of it, and above that whether the
+        entry is visible.
+        """
+        question = (shown, has_net)
+        answer = self._counts.get(question)
+        if answer is None:
+            net = self._net([one & _NET_MASK for one in shown], "", 0) if has_net else None
+            visible = [number for number, one in enumerate(shown) if one >> NET_BITS]
+            total = int(self._collection(visible, net).total())
+            answer = self._counts[question] = self._digits(total)
+        return answer
+
+    def decision(
+        self,
+        *,
+        home: int,
+        move_to: int,
+        base: int,
+        views: tuple[int, ...],
+        seen: tuple[int, ...],
+        nets: tuple[int, ...],
+        homes: tuple[int, ...],
+    ) -> Decision:
+        """Return what is decided on an observation.
+
+        `base` is the number of the net that was read first, `views` has that of each region's, 0
+        for none; `seen` has of each entry the regions (bits) that showed it, `nets` what each net
+        knows of it; `homes` has the home of each net.
+        """
+        question = (home, move_to, base, views, seen, nets, homes)
+        answer = self._decisions.get(question)
+        if answer is None:
+            answer = self._decisions[question] = self._decide(*question)
+        return answer
+
+    def _decide(
+        self,
+        home: int,
+        move_to: int,
+        base: int,
+        views: Sequence[int],
+        seen: Sequence[int],
+        nets: Sequence[int],
+        homes: Sequence[int],
+    ) -> Decision:
+        known: dict[int, NetChange | None] = {0: None}
+        for slot, net_home in enumerate(homes, start=1):
+            triples = [(one >> (NET_BITS * (slot - 1))) & _NET_MASK for one in nets]
+            known[slot] = self._net(triples, f"v{slot}", net_home)
+        observation = Observation(
+            PARTITION, known[base], self._views(views, seen=seen, known=known)
+        )
+        target = None if move_to == NOWHERE else self.regions[move_to]
+        plan = self._deciding(observation, self._rules(home, target), "new")
+        moved = target is not None and is_moved(observation, target)
+        return self._in_bits(plan, moved=moved)
+
+    def _views(
+        self, views: Sequence[int], *, seen: Sequence[int], known: Mapping[int, NetChange | None]
+    ) -> dict[str, Collection]:
+        return {
+            name: self._collection(
+                [number for number, where in enumerate(seen) if where >> place & 1],
+                known[views[place]],
+            )
+            for place, name in enumerate(self.regions)
+        }
+
+    def _rules(self, home: int, target: str | None) -> Rules:
+        return Rules(
+            home=self.regions[home],
+            settle=1.0,
+            fold_max=self._fold_max,
+            fold_min=1,
+            fold_age=0.0,
+            clean_min=1,
+            move_to=target,
+        )
+
+    def _in_bits(self, plan: Plan, *, moved: bool) -> Decision:
+        bits = [int(key in plan.deletes) for key in self._keys]
+        if plan.fold is None:
+            return Decision(tuple(bits), NOWHERE, moved)
+        counts, merged = self._digits(int(plan.fold.change)), set(plan.fold.merged)
+        for number, count in enumerate(counts):
+            named = _IDS_BIT if self._ids[number] in merged else 0
+            bits[number] |= (count | named) << 1
+        return Decision(tuple(bits), self.regions.index(plan.fold.home), moved)
+
+    def _collection(self, visible: Sequence[int], net: NetChange | None) -> Collection:
+        shown = {self._keys[number]: Decimal(self._amounts[number]) for number in visible}
+        return Collection(shown, net)
+
+    def _net(self, triples: Sequence[int], version: str, home: int) -> NetChange:
+        counts = [one & _COUNT_MASK for one in triples]
+        change = sum(map(int.__mul__, counts, self._amounts))
+        merged = tuple(
+            one for one, triple in zip(self._ids, triples, strict=True) if triple & _IDS_BIT
+        )
+        name = self.regions[home]
+        return NetChange(Decimal(change), sum(counts), merged, version, "", name)
+
+    def _digits(self, total: int) -> tuple[int, ...]:
+        digits = tuple(
+            total >> (_DIGIT_BITS * number) & ((1 << _DIGIT_BITS) - 1)
+            for number in range(len(self._ids))
+        )
+        if total < 0 or total >> (_DIGIT_BITS * len(digits)) or max(digits) > _COUNT_MAX + 1:
+            raise OverflowError(f"a total of {total:o} (octal) counts more than the model holds")
+        return digits
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The merge with one rule broken; `what` says which, in words.
+
+    `net_first`: the net is read before the entries. `conditional`: a fold stands only if the net
+    is still the one observed. `holds`: a leader waits until no reader is left that began before it
+    had observed. `in_one`: the fold and the deletes are one transaction. `needs_pages`: it shows
+    only to a leader that reads views page by page; `needs_reader`: only to a reader whose pages
+    lie apart. `entries` and `leaders` are the least that show it.
+    """
+
+    what: str
+    deciding: Deciding = decide_now
+    net_first: bool = True
+    conditional: bool = True
+    holds: bool = True
+    in_one: bool = False
+    needs_pages: bool = False
+    needs_reader: bool = False
+    entries: int = 1
+    leaders: int = 1
+
+
+NO_TWIN = Twin("no rule is broken")
+
+
+def _home_candidates(observation: Observation, rules: Rules, version: str) -> Plan:
+    home = observation.views[rules.home].entries
+    shown = {
+        region: Collection({**home, **view.entries}, view.net)
+        for region, view in observation.views.items()
+    }
+    return decide_now(replace(observation, views=shown), rules, version)
+
+
+def _home_gone(observation: Observation, rules: Rules, version: str) -> Plan:
+    merged = set(map(str, observation.net.merged)) if observation.net else set()
+    dropped = merged - observation.views[rules.home].entries.keys()
+    shown = {
+        region: Collection(
+            {key: change for key, change in view.entries.items() if key not in dropped}, view.net
+        )
+        for region, view in observation.views.items()
+    }
+    return decide_now(replace(observation, views=shown), rules, version)
+
+
+def _early_deletes(observation: Observation, rules: Rules, version: str) -> Plan:
+    if observation.net is None or is_committed(observation):
+        return decide_now(observation, rules, version)
+    home = observation.views[rules.home].entries
+    return Plan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
+
+
+def _no_ids(observation: Observation, rules: Rules, version: str) -> Plan:
+    plan = decide_now(observation, rules, version)
+    return replace(plan, fold=replace(plan.fold, merged=()) if plan.fold else None)
+
+
+def _one_transaction(observation: Observation, rules: Rules, version: str) -> Plan:
+    home, net = observation.views[rules.home].entries, observation.net
+    settled = sorted(key for key in home if ids.parse(key))[: rules.fold_max]
+    if not settled:
+        return Plan(waits="too few entries")
+    change = sum((home[key] for key in settled), net.change if net else Decimal(0))
+    count = (net.count if net else 0) + len(settled)
+    fold = NetChange(change, count, (), version, "", rules.home)
+    return Plan(tuple(settled), fold, len(settled))
+
+
+TWINS: Mapping[str, Twin] = {
+    "one-transaction": Twin(
+        "the merge as usually described: one transaction deletes the entries and puts their net",
+        deciding=_one_transaction,
+        in_one=True,
+    ),
+    "no-ids": Twin("the net does not name the entries that it counts", deciding=_no_ids),
+    "home-candidates": Twin(
+        "entries that home shows are merged, though another region has not got them",
+        deciding=_home_candidates,
+    ),
+    "home-gone": Twin(
+        "ids are dropped when home does not show the entry, though another region still does",
+        deciding=_home_gone,
+    ),
+    "early-deletes": Twin(
+        "merged entries are deleted before every region shows the net", deciding=_early_deletes
+    ),
+    "net-last": Twin(
+        "the net is read after the entries", net_first=False, needs_pages=True, leaders=2
+    ),
+    "no-condition": Twin(
+        "the net is put whatever version is there by then",
+        conditional=False,
+        entries=2,
+        leaders=2,
+    ),
+    "no-hold": Twin(
+        "observations are acted on at once, while a reader is between two pages",
+        holds=False,
+        needs_reader=True,
+    ),
+}

@@ -1,0 +1,140 @@
+"""A process in the world: it can crash, and it can stall between any two of its steps.
+
+Every call of a store or a clock is a step. A stalled process is at a later moment than the world:
+its clocks show that moment at once, and nothing of it runs, or reaches a store, before the world
+has got there. A crashed one never goes on; what it had sent before may still land.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import anyio
+
+from ledger.core.errors import Unreachable
+from ledger.lab.simulator.clocks import ProcessClock
+from ledger.lab.simulator.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a process fares: steps between two strikes on average, and what a strike is.
+
+    `crash_share` of the strikes are crashes, the others stalls, each of up to one of
+    `stall_seconds_max`.
+    """
+
+    steps_per_strike: float
+    crash_share: float = 0.3
+    stall_seconds_max: tuple[float, ...] = (30.0, 300.0, 1800.0)
+
+
+NEVER_ILL = Health(steps_per_strike=float("inf"))
+
+
+class Process:
+    """One process of one region, with clocks of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        world: World,
+        randomness: Random,
+        health: Health,
+        skew_seconds: float,
+        span: float,
+    ) -> None:
+        self.name = name
+        self.world = world
+        self.random = randomness
+        self.is_dead = False
+        self.on_crash: Callable[[], None] = lambda: None
+        self.clock = ProcessClock(self, randomness=randomness, skew_seconds=skew_seconds, span=span)
+        self._loop = world.loop
+        self._health = health
+        self._awake_at = 0.0
+        self._steps_left = self._draw_steps()
+
+    @property
+    def local(self) -> float:
+        """The moment at which the process is: later than the world's while it is stalled."""
+        return max(self._loop.time(), self._awake_at)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the world has ended."""
+        return self.world.is_over
+
+    def step(self, weight: int = 1) -> None:
+        """Note one step; now and then it is the last one, or the last for a while."""
+        self._steps_left -= weight
+        if self._steps_left <= 0:
+            self._strike()
+
+    def crash(self) -> None:
+        """End here: nothing of this process goes on."""
+        if not self.is_dead:
+            self.is_dead = True
+            self.world.note(lambda: f"{self.name} crashes")
+            self._loop.call_soon(self.on_crash)
+
+    async def begin(self, weight: int = 1) -> None:
+        """Begin a call of a store: returns only while the process lives and is awake.
+
+        A process that was stalled goes on to send its request, whatever timer has run out
+        meanwhile: the loop of a frozen process turns only after that.
+
+        Raises:
+            Unreachable: the world is over; everything unwinds.
+        """
+        if self.is_over:
+            raise Unreachable("the world is over")
+        self.step(weight)
+        if self.is_dead or self._awake_at > self._loop.time():
+            with anyio.CancelScope(shield=True):
+                await self.until(self._awake_at)
+        if self.is_over:
+            raise Unreachable("the world is over")
+
+    async def until(self, moment: float) -> None:
+        """Wait until this moment of the world."""
+        future = self._loop.create_future()
+        self.wake_at(moment, future, None)
+        await future
+
+    def wake_at(self, moment: float, future: "asyncio.Future[Any]", result: object) -> None:
+        """Let a waiting task of this process go on at a moment, with a result or an error."""
+        self._loop.call_at(moment, self._wake, future, result)
+
+    def _wake(self, future: "asyncio.Future[Any]", result: object) -> None:
+        if future.done():
+            return
+        if not self.is_over:
+            if self.is_dead:
+                self.world.at_end.append(lambda: self._wake(future, result))
+                return
+            if self._awake_at > self._loop.time():
+                self.wake_at(self._awake_at, future, result)
+                return
+        if isinstance(result, BaseException):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+    def _strike(self) -> None:
+        self._steps_left = self._draw_steps()
+        if self.world.is_calm or self.is_dead:
+            return
+        if self.random.random() < self._health.crash_share:
+            self.crash()
+            return
+        seconds = self.random.choice(self._health.stall_seconds_max) * self.random.random()
+        self._awake_at = self.local + seconds
+        self.world.note(lambda: f"{self.name} stalls for {seconds:.1f} s")
+
+    def _draw_steps(self) -> float:
+        mean = self._health.steps_per_strike
+        return mean if mean == float("inf") else 1 + self.random.expovariate(1 / mean)

@@ -1,0 +1,1 @@
+"""The pipeline in AWS Lambda, on Kinesis Data Streams and DynamoDB Streams."""

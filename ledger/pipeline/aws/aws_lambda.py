@@ -1,0 +1,133 @@
+"""The pipeline as an AWS Lambda function: batches of Kinesis and DynamoDB Streams, one per event.
+
+The event source mapping must have `ReportBatchItemFailures`, and a parallelization factor of 1:
+more of it hands records of one shard to several invocations at once, so that one commits a position
+past records that another has not brought in yet. `ledger deploy template pipeline` sets it so.
+
+The settings are those of LEDGER_CONFIG and `LEDGER_*`, read once; `pipeline.dead_letter_queue` must
+be set. Connections, and what is known of lanes, are kept between invocations. An invocation can be
+cut off anywhere: the next one with the same records, however they are divided, goes on.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from functools import cache
+from typing import Any, Protocol
+
+from ledger.administration.templates.pipeline_function import METRIC_NAMESPACE
+from ledger.core.errors import SettingsError
+from ledger.pipeline.aws.dead_letter_queue import open_queue
+from ledger.pipeline.aws.invocations import Answer, Invocations, values_of
+from ledger.pipeline.metrics import PipelineMetrics
+from ledger.pipeline.sources.dead_letters import DeadLetters
+from ledger.runtime import cloudwatch
+from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.settings import Settings
+from ledger.store.dynamodb.store import open_store
+from ledger.store.port import Store
+
+STOP_MARGIN_SECONDS = 10.0
+"""How long before Lambda's limit a batch is cut off, so that what is committed can be told."""
+
+
+class Context(Protocol):
+    """What is used of the context that Lambda hands in."""
+
+    function_name: str
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Give the milliseconds left before Lambda ends the invocation."""
+
+
+def handler(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """Bring in an event's records; returns the first that must come again, if any.
+
+    Raises:
+        LedgerError: all must come again: nothing of them was committed, or the settings are wrong.
+    """
+    return environment().handle(event, context)
+
+
+@cache
+def environment() -> "Environment":
+    """Return what this process keeps between invocations."""
+    return Environment(Settings.load())
+
+
+class Environment:
+    """An event loop with its connections, and the lanes that it knows."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._clock = SystemClock()
+        self._metrics = PipelineMetrics()
+        self._kept = KeptConnections(settings, self._clock)
+        self._invocations = Invocations(
+            settings,
+            self._kept,
+            clock=self._clock,
+            randomness=system_random(),
+            metrics=self._metrics,
+        )
+        self._runner = asyncio.Runner()
+
+    def handle(self, event: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        """Answer one event, and write what was done as metrics to the log."""
+        seconds = context.get_remaining_time_in_millis() / 1000 - STOP_MARGIN_SECONDS
+        before = values_of(self._metrics)
+        answer = self._runner.run(self._invocations.answer(event, seconds=max(0.0, seconds)))
+        after = values_of(self._metrics)
+        more = {name: value - before[name] for name, value in after.items()}
+        sys.stdout.write(self._line(answer, more, context.function_name) + "\n")
+        return answer.response
+
+    def close(self) -> None:
+        """Give back the connections; Lambda itself just ends the process."""
+        self._runner.run(self._kept.close())
+        self._runner.close()
+
+    def _line(self, answer: Answer, more: Mapping[str, float], function_name: str) -> str:
+        now = self._clock.now()
+        values = {"Records": float(len(answer.records)), "Again": float(answer.again), **more}
+        if answer.records and not answer.again and (at := answer.records[-1].at) is not None:
+            values["LagSeconds"] = max(0.0, (now - at).total_seconds())
+        return cloudwatch.metric_line(
+            values, namespace=METRIC_NAMESPACE, function_name=function_name, now=now
+        )
+
+
+class KeptConnections:
+    """Stores and queues, opened when a lane first needs them."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._stack = AsyncExitStack()
+        self._stores: dict[str, Store] = {}
+        self._queues: dict[str, DeadLetters] = {}
+
+    async def store(self, region: str) -> Store:
+        """Return the store of a region."""
+        if region not in self._stores:
+            opening = open_store(self._settings, region, clock=self._clock)
+            self._stores[region] = await self._stack.enter_async_context(opening)
+        return self._stores[region]
+
+    async def dead_letters(self, region: str) -> DeadLetters:
+        """Return the queue that the settings name, as it is reached from a region."""
+        url = self._settings.pipeline.dead_letter_queue
+        if url is None:
+            raise SettingsError(
+                "pipeline.dead_letter_queue is missing: name the SQS queue for records that cannot"
+                " be taken (LEDGER_PIPELINE__DEAD_LETTER_QUEUE)"
+            )
+        if region not in self._queues:
+            timeout = self._settings.request_timeout
+            opening = open_queue(url, region=region, request_timeout=timeout)
+            self._queues[region] = await self._stack.enter_async_context(opening)
+        return self._queues[region]
+
+    async def close(self) -> None:
+        """Close them all."""
+        await self._stack.aclose()

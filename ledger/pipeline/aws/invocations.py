@@ -1,0 +1,190 @@
+"""From an event to its answer: brings a batch of one lane in, and says what must come again.
+
+An event is answered well only once the totals show its records. So what is committed and not added
+up yet comes again too, and is added up then, even if the shard never has another record.
+
+::
+
+    event (11..40)     committed to 30, then time is up      -> again from 31
+    event (31..40)     map items of 11..30 are added up first
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol
+
+import anyio
+from prometheus_client import Counter
+from prometheus_client.samples import Sample
+
+from ledger.core.errors import LedgerError
+from ledger.pipeline.aws.begun import begin
+from ledger.pipeline.aws.stream_events import Batch, Event, read_event, response
+from ledger.pipeline.core.items import lane_id
+from ledger.pipeline.core.records import Delivery, Form
+from ledger.pipeline.metrics import PipelineMetrics
+from ledger.pipeline.sources.dead_letters import DeadLetters
+from ledger.pipeline.sources.source import ListSource
+from ledger.pipeline.stages.worker import Pipeline
+from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
+from ledger.settings import Settings
+from ledger.store.port import Store
+
+LANES_MAX = 4
+"""Lanes whose trades' states are remembered; an environment gets events of any."""
+
+SHOWN = {"doubled": "Doubled", "outdated": "Outdated", "dead": "DeadLetters"}
+"""Why a record was left out, and CloudWatch's metric of it."""
+
+log = logging.getLogger(__name__)
+
+
+class Connections(Protocol):
+    """Opens what is needed of each region, once, and keeps it."""
+
+    async def store(self, region: str) -> Store:
+        """Return the store of a region.
+
+        Raises:
+            SettingsError: it is not one of the settings.
+        """
+
+    async def dead_letters(self, region: str) -> DeadLetters:
+        """Return where dead letters of a region's lanes go.
+
+        Raises:
+            SettingsError: the settings name no place.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What Lambda is told, and what was done for it: the records, how many of them come again."""
+
+    response: dict[str, Any]
+    records: Sequence[Delivery] = ()
+    again: int = 0
+
+
+@dataclass(slots=True)
+class _Lane:
+    """A lane's worker, kept between events, and the records that it reads now."""
+
+    store: Store
+    name: str
+    pipeline: Pipeline = field(init=False)
+    deliveries: Sequence[Delivery] = ()
+
+    def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
+        """Yield the event's records after a position."""
+        return ListSource(self.deliveries).batches(after, most=most)
+
+    async def bring_in(self, deliveries: Sequence[Delivery]) -> None:
+        """Bring records in, until the totals show them."""
+        await begin(self.store, self.name, [one.position for one in deliveries])
+        self.deliveries = deliveries
+        await self.pipeline.run()
+
+
+class Invocations:
+    """Answers one event after the other, as Lambda hands them to one environment."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connections: Connections,
+        *,
+        clock: Clock,
+        randomness: Random,
+        metrics: PipelineMetrics | None = None,
+    ) -> None:
+        self._settings = settings
+        self._connections = connections
+        self._clock = clock
+        self._random = randomness
+        self._metrics = metrics or PipelineMetrics()
+        self._ledger_metrics = Metrics()
+        self._homes = Form(settings).homes
+        self._lanes: OrderedDict[str, _Lane] = OrderedDict()
+
+    async def answer(self, event: Event, *, seconds: float) -> Answer:
+        """Bring in an event's records, for so long, and say which of them must come again.
+
+        Raises:
+            LedgerError: all of them, since nothing was committed; or the event cannot be read.
+        """
+        chosen = self._settings.pipeline
+        batch = read_event(event, deletes=chosen.deletes, table=self._settings.table)
+        if batch is None or not batch.deliveries:
+            return Answer(response(event))
+        lane = await self._lane(batch)
+        error = await _within(seconds, lane, batch.deliveries)
+        if error is None:
+            return Answer(response(event), batch.deliveries)
+        del self._lanes[lane.name]  # begun anew, whatever state it was left in
+        place = batch.first_after(lane.pipeline.position)
+        if place is None:
+            place = len(batch.deliveries) - 1
+        if place == 0:
+            raise error
+        failed = batch.identifiers[place]
+        log.warning("lane %s: again from %s, since %s", lane.name, failed, error)
+        again = len(batch.deliveries) - place
+        return Answer(response(event, [failed]), batch.deliveries, again)
+
+    async def _lane(self, batch: Batch) -> _Lane:
+        name = lane_id(batch.region, batch.lane)
+        if name not in self._lanes:
+            self._lanes[name] = await self._begin(batch, name)
+        self._lanes.move_to_end(name)
+        if len(self._lanes) > LANES_MAX:
+            self._lanes.popitem(last=False)
+        return self._lanes[name]
+
+    async def _begin(self, batch: Batch, name: str) -> _Lane:
+        regions = {batch.region, *self._homes}
+        stores = {region: await self._connections.store(region) for region in sorted(regions)}
+        lane = _Lane(stores[batch.region], name)
+        lane.pipeline = Pipeline(
+            batch.lane,
+            lane,
+            region=batch.region,
+            stores=stores,
+            settings=self._settings,
+            dead_letters=await self._connections.dead_letters(batch.region),
+            clock=self._clock,
+            randomness=self._random,
+            metrics=self._metrics,
+            ledger_metrics=self._ledger_metrics,
+        )
+        return lane
+
+
+async def _within(seconds: float, lane: _Lane, deliveries: Sequence[Delivery]) -> Exception | None:
+    """Bring records in; returns why that was not done, or not in time."""
+    try:
+        with anyio.move_on_after(seconds):
+            await lane.bring_in(deliveries)
+            return None
+    except Exception as error:  # noqa: BLE001 (raised by the caller, or the records come again)
+        return error
+    return LedgerError(f"lane {lane.name}: not brought in within {seconds:g} s")
+
+
+def values_of(metrics: PipelineMetrics) -> Mapping[str, float]:
+    """Return what was counted so far, by the names of CloudWatch's metrics."""
+    values = dict.fromkeys((*SHOWN.values(), "Retried"), 0.0)
+    for one in _samples(metrics.left_out):
+        if one.labels["stage"] == "state":
+            values[SHOWN[one.labels["reason"]]] += one.value
+    values["Retried"] = sum(one.value for one in _samples(metrics.retried))
+    return values
+
+
+def _samples(counter: Counter) -> list[Sample]:
+    found = (one for family in counter.collect() for one in family.samples)
+    return [one for one in found if one.name.endswith("_total")]

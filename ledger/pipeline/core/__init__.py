@@ -1,0 +1,1 @@
+"""The rules of the pipeline, pure: records, transitions, sums, and the items they become."""

@@ -1,0 +1,169 @@
+"""The pipeline's items in the table and their codec: states, lanes' positions, map items: pure.
+
+- state: pk `~state~` + trade, sk `state`: `version` N, `value` N, `categories` SS, `home` S (the
+  only region that may write it), `open` M (lane, position, category, change);
+- lane: pk `~pipeline~` + lane, sk `position`: `position` S, up to which all is in map items;
+- map item: pk `~pipeline~` + lane, sk `map#`, SHA-256, `#`, part: `sums` M (category, change).
+
+A lane is called by its region, `/` and its name: the same name in another region is another lane,
+which no stale replica of this one's position can mislead.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ledger.core import amounts
+from ledger.core.capacity import item_size
+from ledger.core.entry import AttributeValue, Item, Key, damaged, key_of, number_of
+from ledger.core.errors import InvalidAmount, InvalidInput
+from ledger.core.keys import RESERVED
+from ledger.pipeline.core.sums import Changes, Image
+from ledger.pipeline.core.transitions import Open, State
+from ledger.primitives.versions.state import version_of
+
+STATE_PREFIX = f"{RESERVED}state~"
+PIPELINE_PREFIX = f"{RESERVED}pipeline~"
+STATE_SORT_KEY = "state"
+POSITION_SORT_KEY = "position"
+MAP_PREFIX = "map#"
+MAP_LAST = "map$"
+"""Sorts after every map item of a lane."""
+LANE_BYTES_MAX = 512
+PART_DIGITS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MapItem:
+    """A part of what one batch changes, to be added to the totals once and then deleted."""
+
+    key: Key
+    changes: Changes
+    size_bytes: int = field(default=0, compare=False)
+
+
+def lane_id(region: str, name: str) -> str:
+    """Return what a lane is called in the table.
+
+    Raises:
+        InvalidInput: the name is empty or too long.
+    """
+    lane = f"{region}/{name}"
+    if not name or len(lane.encode()) > LANE_BYTES_MAX:
+        raise InvalidInput(f"lane {name[:40]!r}: a name has up to {LANE_BYTES_MAX} bytes")
+    return lane
+
+
+def state_key(trade: str) -> Key:
+    """Return the key of a trade's state."""
+    return f"{STATE_PREFIX}{trade}", STATE_SORT_KEY
+
+
+def position_key(lane: str) -> Key:
+    """Return the key of a lane's committed position."""
+    return f"{PIPELINE_PREFIX}{lane}", POSITION_SORT_KEY
+
+
+def state_item(trade: str, state: State) -> Item:
+    """Return the item of a trade's state."""
+    partition, sort_key = state_key(trade)
+    item: dict[str, AttributeValue] = {
+        "pk": {"S": partition},
+        "sk": {"S": sort_key},
+        "version": {"N": str(state.version)},
+        "value": {"N": amounts.to_text(state.image.value)},
+        "categories": {"SS": list(state.image.categories)},
+        "home": {"S": state.home},
+    }
+    if state.open:
+        item["open"] = {"M": {lane: _transitions(open_) for lane, open_ in state.open.items()}}
+    return item
+
+
+def state_of(item: Item) -> State:
+    """Read a trade's state.
+
+    Raises:
+        DamagedItem: an attribute is missing or of another kind.
+    """
+    version = version_of(item)
+    categories = item.get("categories", {}).get("SS")
+    home = item.get("home", {}).get("S")
+    if version is None or not categories or not isinstance(home, str):
+        raise damaged(item, "a state needs version, categories and home")
+    image = Image(number_of(item, "value"), tuple(sorted(categories)))
+    return State(version, image, home, _open_of(item))
+
+
+def lane_item(lane: str, position: str) -> Item:
+    """Return the item of a lane's committed position."""
+    partition, sort_key = position_key(lane)
+    return {"pk": {"S": partition}, "sk": {"S": sort_key}, "position": {"S": position}}
+
+
+def position_of(item: Item | None) -> str:
+    """Read a lane's committed position; empty, which is before every other, for no item.
+
+    Raises:
+        DamagedItem: it has none.
+    """
+    if item is None:
+        return ""
+    position = item.get("position", {}).get("S")
+    if not isinstance(position, str) or not position:
+        raise damaged(item, "a lane needs a position")
+    return position
+
+
+def map_item(lane: str, digest: str, part: int, changes: Changes) -> Item:
+    """Return the item of one part of a batch."""
+    return {
+        "pk": {"S": f"{PIPELINE_PREFIX}{lane}"},
+        "sk": {"S": f"{MAP_PREFIX}{digest}#{part:0{PART_DIGITS}d}"},
+        "sums": {"M": _numbers(changes)},
+    }
+
+
+def map_item_of(item: Item) -> MapItem:
+    """Read a part of a batch.
+
+    Raises:
+        DamagedItem: its sums cannot be read.
+    """
+    return MapItem(key_of(item), _changes_of(item, item.get("sums", {})), item_size(item))
+
+
+def _transitions(by_position: Mapping[str, Changes]) -> AttributeValue:
+    return {"M": {at: {"M": _numbers(changes)} for at, changes in by_position.items()}}
+
+
+def _numbers(changes: Changes) -> dict[str, AttributeValue]:
+    return {category: {"N": amounts.to_text(change)} for category, change in changes.items()}
+
+
+def _open_of(item: Item) -> Open:
+    lanes = item.get("open", {"M": {}}).get("M")
+    if not isinstance(lanes, dict):
+        raise damaged(item, "open is no map (M)")
+    return {
+        lane: {at: _changes_of(item, one) for at, one in _content(item, by_position).items()}
+        for lane, by_position in lanes.items()
+    }
+
+
+def _content(item: Item, value: AttributeValue) -> Mapping[str, Any]:
+    content = value.get("M")
+    if not isinstance(content, dict):
+        raise damaged(item, "something in it is no map (M)")
+    return content
+
+
+def _changes_of(item: Item, value: AttributeValue) -> dict[str, Decimal]:
+    try:
+        return {
+            category: amounts.parse(number["N"])
+            for category, number in _content(item, value).items()
+        }
+    except (InvalidAmount, KeyError, TypeError, ValueError) as error:
+        raise damaged(item, f"a change in it is no number: {error}") from None

@@ -1,0 +1,132 @@
+"""What map and reduce write: pure.
+
+A map commit puts a batch's map items and moves the lane's position, on condition that it is where
+the batch begins. Reduce puts one ledger entry per category and deletes the map items that they add
+up, on condition that those are there::
+
+    reduce 1   [entries, delete m1, m2] ------ no answer ------> lands: m1 and m2 are gone, rejected
+    reduce 2         [other entries, delete m1, m2] applied
+
+So it does not matter how often a map item is reduced, by whom, with which others, or how late a
+request arrives: one of them counts. Which is why an entry can take the time of its own attempt, as
+all entries must: none is signed later than the retry horizon of its id.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ledger.core import ids
+from ledger.core.capacity import item_size
+from ledger.core.entry import Entry, Item, Key
+from ledger.core.tokens import request_token
+from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of
+from ledger.pipeline.core.sums import Changes, digest, divided, place_of, total
+from ledger.settings import Settings
+from ledger.store.port import (
+    TRANSACTION_ACTIONS_MAX,
+    Absent,
+    Action,
+    Condition,
+    Delete,
+    Equals,
+    Has,
+    Put,
+)
+from ledger.writing.plan import Change, plan
+
+MAP_BYTES_MAX = 2 * 1024 * 1024
+"""Of the map items of one batch: half of what a transaction may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlan:
+    """The transaction that commits a batch."""
+
+    upto: str
+    items: tuple[MapItem, ...]
+    actions: tuple[Put, ...]
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReducePlan:
+    """The transaction that adds map items to the totals; the deletes follow the entries."""
+
+    entries: tuple[Entry, ...]
+    items: tuple[MapItem, ...]
+    actions: tuple[Action, ...]
+    token: str
+
+    def left(self, found: Mapping[int, Item | None]) -> list[MapItem]:
+        """Return the map items that were still there when a condition failed."""
+        first = len(self.entries)
+        return [item for place, item in enumerate(self.items, first) if place not in found]
+
+
+def plan_map(lane: str, after: str, upto: str, changes: Changes) -> MapPlan | None:
+    """Plan the commit of what a lane's positions in (after, upto] change; None if it is too much.
+
+    The same positions give the same plan, since what they change is settled by then.
+    """
+    parts = divided(changes)
+    if parts is None:
+        return None
+    name = digest(lane, after, upto, changes)
+    made = [map_item(lane, name, number, part) for number, part in enumerate(parts)]
+    if sum(map(item_size, made)) > MAP_BYTES_MAX:
+        return None
+    moved = Put(lane_item(lane, upto), still_at(after))
+    puts = (Put(item, Absent()) for item in made)
+    return MapPlan(upto, tuple(map(map_item_of, made)), (moved, *puts), request_token(name))
+
+
+def still_at(position: str) -> Condition:
+    """Return the condition that a lane's committed position is this one."""
+    return Equals("position", {"S": position}) if position else Absent()
+
+
+def grouped(items: Iterable[MapItem]) -> list[list[MapItem]]:
+    """Group map items so that the reduce of each group fits in one transaction.
+
+    Those that begin with the same categories come together: they have most of them in common.
+    """
+    groups: list[list[MapItem]] = []
+    known: set[str] = set()
+    for item in sorted(items, key=_first_place):
+        known |= item.changes.keys()
+        if not groups or len(known) + len(groups[-1]) + 1 > TRANSACTION_ACTIONS_MAX:
+            groups.append([])
+            known = set(item.changes)
+        groups[-1].append(item)
+    return groups
+
+
+def plan_reduce(
+    items: Sequence[MapItem], *, region: str, settings: Settings, now: datetime
+) -> ReducePlan:
+    """Plan to add map items of one group to the totals, with entries of this moment."""
+    keys = sorted(item.key for item in items)
+    name = request_token(*(part for key in keys for part in key))
+    changes = total(item.changes for item in items)
+    planned = [
+        plan(
+            Change(category, change),
+            region=region,
+            settings=settings,
+            now=now,
+            suffix=ids.suffix_of(category, name),
+        )
+        for category, change in changes.items()
+    ]
+    deletes = (Delete(item.key, Has("sums"), item.size_bytes) for item in items)
+    return ReducePlan(
+        tuple(one.entry for one in planned),
+        tuple(items),
+        (*(one.put for one in planned), *deletes),
+        request_token(name, now.isoformat()),
+    )
+
+
+def _first_place(item: MapItem) -> tuple[int, Key]:
+    return min(map(place_of, item.changes), default=0), item.key

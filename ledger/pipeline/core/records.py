@@ -1,0 +1,219 @@
+"""From the bytes of a record to what the pipeline needs of it, or why it cannot be taken: pure.
+
+Numbers are read as decimals, never as floats: the digits in the record are the digits counted. A
+value has up to 15 digits before the point and 15 after it, so that a counter's total has room for
+a hundred million of the largest ones within DynamoDB's 38.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, NamedTuple, NoReturn
+
+from ledger.core import amounts, keys
+from ledger.core.errors import InvalidInput, SettingsError
+from ledger.primitives.versions.state import checked_version
+from ledger.settings import Settings
+from ledger.settings.templates import Path, look_up, path_of, template_of
+
+WHOLE_DIGITS_MAX = 15
+DECIMALS_MAX = 15
+TRADE_BYTES_MAX = 1024
+REMEMBERED_MAX = 10_000
+"""Combinations of field values whose categories, or home region, are remembered."""
+_SHOWN_CHARACTERS = 60
+_REASON_CHARACTERS_MAX = 300
+
+
+class Delivery(NamedTuple):
+    """One record as a source gives it.
+
+    `position` tells its place in the lane: texts of one width whose order is the lane's. `at` is
+    when it came to the source, if that is known. `problem` is why it cannot be taken, where the
+    source knows that already.
+    """
+
+    position: str
+    raw: bytes
+    at: datetime | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A version of a trade: its value counts in each of its categories, once."""
+
+    trade: str
+    version: int
+    value: Decimal
+    categories: tuple[str, ...]
+    home: str
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """A record that cannot be taken, and why."""
+
+    reason: str
+
+
+class _Bad(ValueError):
+    """Why a record cannot be taken."""
+
+
+class Form:
+    """How the bytes of a record are read: the `pipeline` group of the settings, ready for use.
+
+    Raises:
+        SettingsError: no category is configured.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        chosen = settings.pipeline
+        if not chosen.categories:
+            raise SettingsError(
+                "pipeline.categories is empty: name the counters that a record adds to, such as"
+                " risk/{Hierarchy.RiskType}"
+            )
+        self._bytes_max = chosen.record_bytes_max
+        self._trade = path_of(chosen.fields.id)
+        self._version = path_of(chosen.fields.version)
+        self._value = path_of(chosen.fields.value)
+        self._templates = tuple(template_of(text) for text in chosen.categories)
+        paths = [path for template in self._templates for path in template.paths]
+        self._paths = tuple(dict.fromkeys(paths))
+        self._decode: Callable[[str], Any] = json.JSONDecoder(
+            parse_float=Decimal, parse_constant=_no_constant
+        ).decode
+        self._categories = lru_cache(REMEMBERED_MAX)(self._render)
+        self._homes = dict(chosen.home.regions)
+        self._home_path = path_of(chosen.home.field or chosen.fields.id)
+        self._home = lru_cache(REMEMBERED_MAX)(self._match)
+        self._fixed_home = "" if self._homes else settings.home
+
+    @property
+    def homes(self) -> frozenset[str]:
+        """Every region that is home to some trade."""
+        return frozenset(self._homes.values() or [self._fixed_home])
+
+    def take(self, delivery: Delivery) -> Record | Poison:
+        """Read the record of a delivery, unless its source knows why it cannot be taken."""
+        return Poison(delivery.problem) if delivery.problem else self.read(delivery.raw)
+
+    def read(self, raw: bytes) -> Record | Poison:
+        """Read a record; what breaks a rule is told in one line."""
+        try:
+            return self._record(self._object(raw))
+        except (_Bad, InvalidInput) as error:
+            return Poison(str(error)[:_REASON_CHARACTERS_MAX])
+
+    def _object(self, raw: bytes) -> Mapping[str, Any]:
+        if len(raw) > self._bytes_max:
+            raise _Bad(f"the record has {len(raw):,} bytes: up to {self._bytes_max:,} are read")
+        try:
+            found = self._decode(raw.decode())
+        except UnicodeDecodeError:
+            raise _Bad("the record is not UTF-8") from None
+        except json.JSONDecodeError as error:
+            raise _Bad(f"the record is not JSON: {error.msg} at character {error.pos}") from None
+        except RecursionError:
+            raise _Bad("the record is nested too deeply") from None
+        except (ValueError, ArithmeticError) as error:  # NaN, thousands of digits
+            raise _Bad(f"the record holds a number that cannot be read: {error}") from None
+        if not isinstance(found, dict):
+            raise _Bad("the record is no JSON object")
+        return found
+
+    def _record(self, found: Mapping[str, Any]) -> Record:
+        texts = tuple([_label(found, path) for path in self._paths])
+        return Record(
+            trade=_trade(found, self._trade),
+            version=_version(found, self._version),
+            value=_value(found, self._value),
+            categories=self._categories(texts),
+            home=self._fixed_home or self._home(_label(found, self._home_path)),
+        )
+
+    def _render(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        values = dict(zip(self._paths, texts, strict=True))
+        made = (keys.checked_counter(template.render(values)) for template in self._templates)
+        return tuple(sorted(set(made)))
+
+    def _match(self, text: str) -> str:
+        for pattern, region in self._homes.items():
+            if fnmatchcase(text, pattern):
+                return region
+        name = ".".join(self._home_path)
+        raise _Bad(f"{name} {_shown(text)} matches none of pipeline.home.regions")
+
+
+def _at(found: Mapping[str, Any], path: Path) -> Any:
+    try:
+        return look_up(found, path)
+    except KeyError:
+        raise _Bad(f"the record has no field {'.'.join(path)}") from None
+
+
+def _label(found: Mapping[str, Any], path: Path) -> str:
+    """Return a field that names something: a text, or a whole number as text."""
+    value = _at(found, path)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise _Bad(f"{'.'.join(path)} is {_shown(value)}: a text or a whole number is needed")
+    return value
+
+
+def _trade(found: Mapping[str, Any], path: Path) -> str:
+    trade = _label(found, path)
+    try:
+        size = len(trade) if trade.isascii() else len(trade.encode())
+    except UnicodeEncodeError:
+        raise _Bad(f"{'.'.join(path)} {_shown(trade)} cannot be written in UTF-8") from None
+    if size > TRADE_BYTES_MAX:
+        raise _Bad(f"{'.'.join(path)} {_shown(trade)} is over {TRADE_BYTES_MAX:,} bytes")
+    return trade
+
+
+def _version(found: Mapping[str, Any], path: Path) -> int:
+    value = _at(found, path)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _Bad(f"{'.'.join(path)} is {_shown(value)}: a version is a whole number")
+    return checked_version(value)
+
+
+def _value(found: Mapping[str, Any], path: Path) -> Decimal:
+    value = _at(found, path)
+    try:
+        number = amounts.parse(value) if isinstance(value, str) else amounts.exact(value)
+    except InvalidInput as error:
+        raise _Bad(f"{'.'.join(path)}: {error}") from None
+    if not number:
+        return Decimal(0)
+    if number.adjusted() >= WHOLE_DIGITS_MAX or _decimals(number) > DECIMALS_MAX:
+        raise _Bad(
+            f"{'.'.join(path)} {_shown(value)} is out of bounds: up to {WHOLE_DIGITS_MAX} digits"
+            f" before the point and {DECIMALS_MAX} after it are counted"
+        )
+    return number
+
+
+def _decimals(number: Decimal) -> int:
+    """Return how many digits after the point matter."""
+    places = -int(number.as_tuple().exponent)
+    if places <= DECIMALS_MAX:
+        return places
+    return -int(Decimal(amounts.to_text(number)).as_tuple().exponent)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _Bad(f"{name} is not a number")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

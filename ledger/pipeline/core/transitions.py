@@ -1,0 +1,81 @@
+"""What a newer version of a trade does to its state: pure. The rule on which exactness rests.
+
+The state of a trade holds its newest version, and, for each lane, the *open transitions*: what that
+lane's records changed, each under the position of its record, for as long as the lane's committed
+position does not cover it::
+
+    state   version 3, value 7      open: lane A: {position 12: +5}, lane B: {position 40: -1}
+                                                      |                        |
+    map     lane A commits (10, 20]: takes +5, once --+    lane B commits ... -+
+
+- A version is written once, on condition that the version it was judged by is still there, and
+  changes the state to exactly that version: the transitions add up to the newest value, whichever
+  lanes they came through.
+- A transition never changes once it is written, and is never joined with another. A worker that
+  is taken for dead may commit what it saw earlier; were a later change joined with what it saw, the
+  next commit would count that again.
+- No transition appears below a version that is there: once a trade shows the newest version
+  of a batch, the transitions of that batch's positions are all that there will ever be.
+- One is dropped only once a position that its lane has committed, read at any time, covers it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ledger.pipeline.core.records import Record
+from ledger.pipeline.core.sums import Changes, Image, difference
+
+Open = Mapping[str, Mapping[str, Changes]]
+"""Lane, position, changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A trade as its home region knows it."""
+
+    version: int
+    image: Image
+    home: str
+    open: Open
+
+
+def is_newer(record: Record, state: State | None) -> bool:
+    """Tell whether a record is a newer version than the state's."""
+    return state is None or record.version > state.version
+
+
+def advanced(
+    state: State | None,
+    record: Record,
+    *,
+    lane: str,
+    position: str,
+    committed: Mapping[str, str],
+) -> State:
+    """Return the state after a newer version, which came through a lane at this position.
+
+    `committed` has positions that lanes are known to have committed; what they cover is dropped.
+    """
+    image = Image(record.value, record.categories)
+    still_open = dict(_uncovered(state.open if state else {}, committed))
+    changes = difference(state.image if state else None, image)
+    if changes:
+        still_open[lane] = {**still_open.get(lane, {}), position: changes}
+    return State(record.version, image, record.home, still_open)
+
+
+def between(state: State, lane: str, after: str, upto: str) -> Iterator[tuple[str, Changes]]:
+    """Yield a lane's open transitions with a position in (after, upto]."""
+    for position, changes in state.open.get(lane, {}).items():
+        if after < position <= upto:
+            yield position, changes
+
+
+def _uncovered(
+    transitions: Open, committed: Mapping[str, str]
+) -> Iterator[tuple[str, Mapping[str, Changes]]]:
+    for lane, by_position in transitions.items():
+        covered = committed.get(lane, "")
+        left = {position: one for position, one in by_position.items() if position > covered}
+        if left:
+            yield lane, left

@@ -1,0 +1,1 @@
+"""Where records come from, and where those go that cannot be taken."""

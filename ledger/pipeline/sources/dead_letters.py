@@ -1,0 +1,131 @@
+"""Where records go that cannot be taken: durable before the lane's position passes them.
+
+At least once: after a crash the same letter can come again, under the same lane and position.
+"""
+
+import json
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import anyio.to_thread
+
+from ledger.core.errors import LedgerError
+from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record as it came, where it lay, and why it was not taken."""
+
+    lane: str
+    position: str
+    reason: str
+    raw: bytes
+
+
+class DeadLetters(Protocol):
+    """Keeps dead letters."""
+
+    async def add(self, letters: Sequence[DeadLetter]) -> None:
+        """Keep some; they are durable when it returns.
+
+        Raises:
+            LedgerError: they could not be kept, so the lane must not go on.
+        """
+
+
+class DeadLetterList:
+    """Dead letters in memory, for tests."""
+
+    def __init__(self) -> None:
+        self.letters: list[DeadLetter] = []
+
+    async def add(self, letters: Sequence[DeadLetter]) -> None:
+        """Keep some."""
+        self.letters += letters
+
+
+class DeadLetterFile:
+    """A file of JSON lines: lane, position, reason, and the record as text.
+
+    Bytes that are not UTF-8 stand in the text as lone surrogates, so that nothing is lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def add(self, letters: Sequence[DeadLetter]) -> None:
+        """Append some, and wait until they are on the disk.
+
+        Raises:
+            LedgerError: the file cannot be written.
+        """
+        content = "".join(map(line_of, letters)).encode("ascii")
+        try:
+            await anyio.to_thread.run_sync(_append, self._path, content)
+        except OSError as error:
+            raise LedgerError(f"{self._path}: cannot be written: {error.strerror}") from error
+
+
+class LetterSource:
+    """The records in a file of dead letters, at the positions of its own lines.
+
+    A line that is no letter, as one cut short by a crash, is handed on as it stands: it dies again.
+    """
+
+    def __init__(self, lines: Source) -> None:
+        self._lines = lines
+
+    async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
+        """Yield the records after a position."""
+        async with aclosing(self._lines.batches(after, most=most)) as batches:
+            async for batch in batches:
+                yield [one._replace(raw=_record_in(one.raw)) for one in batch]
+
+
+def _record_in(line: bytes) -> bytes:
+    try:
+        return letter_of(line.decode()).raw
+    except ValueError:
+        return line
+
+
+def line_of(letter: DeadLetter) -> str:
+    """Return the line that stands for a dead letter."""
+    told = {
+        "lane": letter.lane,
+        "position": letter.position,
+        "reason": letter.reason,
+        "record": letter.raw.decode(errors="surrogateescape"),
+    }
+    return f"{json.dumps(told, ensure_ascii=True)}\n"
+
+
+def letter_of(line: str) -> DeadLetter:
+    """Read a dead letter from its line.
+
+    Raises:
+        ValueError: it is no such line.
+    """
+    told = json.loads(line)
+    try:
+        raw = told["record"].encode(errors="surrogateescape")
+        return DeadLetter(told["lane"], told["position"], told["reason"], raw)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"no dead letter: {error}") from None
+
+
+def _append(path: Path, content: bytes) -> None:
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # whoever wrote it was killed: this letter comes again
+                file.write(b"\n")
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

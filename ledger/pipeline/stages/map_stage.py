@@ -1,0 +1,76 @@
+"""The second stage: commits what a batch changes, and with it the lane's position.
+
+::
+
+    worker 1  at 10   batch (10, 20] ---- commit: still at 10? ---------- no: LaneOvertaken
+    worker 2  at 10   batch (10, 35] ----------- commit: still at 10? yes --> at 35
+
+Positions decide what has been committed, never how it was cut: whoever comes second begins again
+at the position that is there.
+"""
+
+from collections.abc import Sequence
+
+from ledger.core.errors import LaneOvertaken, LedgerError
+from ledger.pipeline.core.items import MapItem
+from ledger.pipeline.core.plans import MapPlan, plan_map
+from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.core.sums import total
+from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.stages.state_stage import Prepared
+from ledger.pipeline.stages.trying import Trying
+from ledger.store.port import Applied, Outcome, Store
+
+
+class MapStage:
+    """Commits the batches of one lane in its own region, one after the other."""
+
+    def __init__(self, lanes: Lanes, store: Store, *, trying: Trying) -> None:
+        self._lanes = lanes
+        self._store = store
+        self._trying = trying
+
+    async def commit(self, batch: Prepared) -> list[MapItem]:
+        """Commit a batch, in parts if it changes more than fits; returns the map items made.
+
+        Raises:
+            LaneOvertaken: the lane is not, or may not be, where the batch begins.
+            StoreError: nothing of the rest was written, nor will be.
+        """
+        made: list[MapItem] = []
+        after, left = batch.after, batch.deliveries
+        while left:
+            count, plan = self._fitting(batch, after, left)
+            await self._send(after, plan)
+            self._lanes.position = after = plan.upto
+            made += plan.items
+            left = left[count:]
+        self._trying.metrics.batch(taken=len(batch.transitions), given=len(made))
+        return made
+
+    def _fitting(
+        self, batch: Prepared, after: str, left: Sequence[Delivery]
+    ) -> tuple[int, MapPlan]:
+        """Plan the commit of as many of these records as fit in one transaction, all if they do."""
+        count = len(left)
+        while count:
+            upto = left[count - 1].position
+            taken = (one for position, one in batch.transitions if after < position <= upto)
+            plan = plan_map(self._lanes.lane, after, upto, total(taken))
+            if plan is not None:
+                return count, plan
+            count //= 2
+        raise LedgerError(f"the record at {left[0].position} changes more than a transaction holds")
+
+    async def _send(self, after: str, plan: MapPlan) -> None:
+        async def send() -> Outcome:
+            if len(plan.actions) == 1:  # nothing but the position: half the price alone
+                return await self._store.write(plan.actions[0])
+            return await self._store.transact(plan.actions, token=plan.token)
+
+        outcome = await self._trying.until_answered(send)
+        if not isinstance(outcome, Applied):
+            raise LaneOvertaken(
+                f"lane {self._lanes.lane}: {type(outcome).__name__.lower()} when it was to go on"
+                f" from {after or 'its beginning'}"
+            )

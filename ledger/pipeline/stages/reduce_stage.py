@@ -1,0 +1,70 @@
+"""The third stage: adds map items to the totals, as ledger entries, and deletes them.
+
+Entries and deletes stand in one transaction, on condition that the map items are there: see
+`ledger.pipeline.core.plans` for why no repeat can harm, however late.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from ledger.core.entry import Entry
+from ledger.pipeline.core.items import MapItem
+from ledger.pipeline.core.plans import ReducePlan, grouped, plan_reduce
+from ledger.pipeline.stages.trying import Trying, given_up
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.settings import Settings
+from ledger.store.port import Applied, Outcome, Rejected, Store
+
+AT_ONCE = 4
+"""Transactions of one reducer in flight."""
+TRIES_MAX = 20
+"""Plans for one group of map items, each tried until it is answered."""
+
+
+class ReduceStage:
+    """Adds map items to the totals, in the region where they lie."""
+
+    def __init__(self, store: Store, *, settings: Settings, clock: Clock, trying: Trying) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._trying = trying
+
+    async def reduce(self, items: Sequence[MapItem]) -> list[Entry]:
+        """Add map items to the totals, each once; returns the entries made.
+
+        What another reducer was faster with is left out.
+
+        Raises:
+            StoreError: some are not reduced yet; they can be handed in again.
+        """
+        jobs = [partial(self._reduce, group) for group in grouped(items)]
+        made = [one for entries in await run_all(jobs, at_once=AT_ONCE) for one in entries]
+        if items:
+            self._trying.metrics.batch(taken=len(items), given=len(made))
+        return made
+
+    async def _reduce(self, items: Sequence[MapItem]) -> Sequence[Entry]:
+        """Reduce one group of map items."""
+        for tries in range(1, TRIES_MAX + 1):
+            plan = plan_reduce(
+                items,
+                region=self._store.region,
+                settings=self._settings,
+                now=self._clock.now(),
+            )
+            outcome = await self._trying.until_answered(partial(self._send, plan))
+            if isinstance(outcome, Applied):
+                return plan.entries
+            if isinstance(outcome, Rejected):
+                left = plan.left(outcome.found)
+                self._trying.metrics.leave_out("doubled", len(items) - len(left))
+                items = left
+            if not items:
+                return ()
+            await self._trying.wait(tries)
+        raise given_up(f"{len(items)} map items", TRIES_MAX)
+
+    async def _send(self, plan: ReducePlan) -> Outcome:
+        return await self._store.transact(plan.actions, token=plan.token)

@@ -1,0 +1,237 @@
+"""The first stage: brings each trade of a batch to its newest version, and notes what that changes.
+
+::
+
+    batch   newest version of each trade --> known state newer? -- yes --> nothing written
+                                                 | no
+            put, if the version judged by is still there --+-- applied
+                     ^                                     |-- rejected: the item that is there --+
+                     |                                     `-- unknown: read it ------------------+
+                     +----------------------------------------------------------------------------+
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ledger.core.errors import LedgerError
+from ledger.pipeline.core.items import state_item, state_key, state_of
+from ledger.pipeline.core.records import Delivery, Form, Poison, Record
+from ledger.pipeline.core.sums import Changes
+from ledger.pipeline.core.transitions import State, advanced, between, is_newer
+from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetters
+from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.stages.trying import PASSING, Trying, given_up
+from ledger.runtime.tasks import run_all
+from ledger.settings import Settings
+from ledger.store.port import Absent, Applied, Equals, Put, Rejected, Store
+
+TRIES_MAX = 50
+"""Of one trade: each rejection means that another lane brought it to a newer version."""
+QUICK_TRIES_MAX = 3
+"""Tries without a wait: the first finds what a trade's state is, where it was not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A batch that the states have taken in: its records, and what their positions changed."""
+
+    after: str
+    deliveries: Sequence[Delivery]
+    transitions: Sequence[tuple[str, Changes]]
+
+
+class StateStage:
+    """Brings trades to their newest versions, each through its home region's store."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        form: Form,
+        stores: Mapping[str, Store],
+        *,
+        settings: Settings,
+        dead_letters: DeadLetters,
+        trying: Trying,
+    ) -> None:
+        self._lanes = lanes
+        self._form = form
+        self._stores = stores
+        self._in_flight = settings.pipeline.in_flight
+        self._dead_letters = dead_letters
+        self._trying = trying
+        self._states = _States(settings.pipeline.cache_max)
+
+    async def apply(self, after: str, deliveries: Sequence[Delivery]) -> Prepared:
+        """Take in a batch, whose records follow the position `after`.
+
+        All of it is durable when this returns: states and dead letters.
+
+        Raises:
+            LedgerError: positions are not in order; a dead letter or a state could not be kept.
+        """
+        check_order(after, deliveries)
+        batch = _Batch(self._lanes.lane)
+        for delivery in deliveries:
+            batch.add(delivery, self._form.take(delivery))
+        await self._settle(batch)
+        if batch.letters:
+            await self._dead_letters.add(batch.letters)
+        upto = deliveries[-1].position
+        transitions = [
+            one for state in batch.states for one in between(state, self._lanes.lane, after, upto)
+        ]
+        self._count(batch, taken=len(deliveries), given=len(transitions))
+        return Prepared(after, deliveries, transitions)
+
+    async def _settle(self, batch: "_Batch") -> None:
+        """Bring every trade of a batch to the version that it has there, or find a newer one."""
+        jobs = []
+        for record, delivery in batch.newest.values():
+            state = self._states.get(record.trade)
+            if state is None or is_newer(record, state):
+                jobs.append(partial(self._advance, batch, record, delivery, state))
+            else:
+                batch.found(record, delivery, state)
+        if jobs:
+            await run_all(jobs, at_once=self._in_flight)
+
+    async def _advance(
+        self, batch: "_Batch", record: Record, delivery: Delivery, state: State | None
+    ) -> None:
+        """Write a trade's version unless it has a newer one by now."""
+        store = self._stores[record.home]
+        for tries in range(1, TRIES_MAX + 1):
+            if state is not None and (state.home != record.home or not is_newer(record, state)):
+                break
+            try:
+                state, is_done = await self._put(store, record, delivery.position, state)
+            except PASSING:
+                if tries == TRIES_MAX:
+                    raise
+                await self._trying.wait(tries)
+                continue
+            if is_done:
+                break
+            if tries > QUICK_TRIES_MAX:
+                await self._trying.wait(tries)
+        else:
+            raise given_up(f"trade {record.trade[:40]!r}", TRIES_MAX)
+        if state is None:
+            raise AssertionError("unreachable: what was written, or was newer, is a state")
+        self._states.keep(record.trade, state)
+        batch.found(record, delivery, state)
+
+    async def _put(
+        self, store: Store, record: Record, position: str, state: State | None
+    ) -> tuple[State | None, bool]:
+        """Try to write a version once; returns the state that is there, and whether it is written.
+
+        That a trade not remembered is there already is how its state is learned: no retry.
+
+        Raises:
+            StoreError: nothing was written, or its outcome could not be read.
+        """
+        lanes = state.open if state else ()
+        committed = await self._lanes.committed(lanes)
+        lane = self._lanes.lane
+        new = advanced(state, record, lane=lane, position=position, committed=committed)
+        expected = Equals("version", {"N": str(state.version)}) if state else Absent()
+        outcome = await store.write(Put(state_item(record.trade, new), expected))
+        if isinstance(outcome, Applied):
+            return new, True
+        # Not every engine hands back the item that was in the way.
+        found = outcome.found[0] if isinstance(outcome, Rejected) else None
+        if state is not None or not isinstance(outcome, Rejected):
+            self._trying.metrics.retry()
+        found = found or await store.get(state_key(record.trade))
+        return (state_of(found) if found else None), False
+
+    def _count(self, batch: "_Batch", *, taken: int, given: int) -> None:
+        metrics = self._trying.metrics
+        metrics.batch(taken=taken, given=given)
+        metrics.leave_out("doubled", batch.doubled)
+        metrics.leave_out("outdated", batch.outdated)
+        metrics.leave_out("dead", len(batch.letters))
+
+
+class _Batch:
+    """The records of one batch: the newest version of each trade, and what became of the rest.
+
+    A version that names another home than the others is judged apart: it may be a dead letter.
+    """
+
+    def __init__(self, lane: str) -> None:
+        self.newest: dict[tuple[str, str], tuple[Record, Delivery]] = {}
+        self.states: list[State] = []
+        self.letters: list[DeadLetter] = []
+        self.doubled = 0
+        self.outdated = 0
+        self._lane = lane
+
+    def add(self, delivery: Delivery, record: Record | Poison) -> None:
+        """Take in one record as it was read."""
+        if isinstance(record, Poison):
+            self._bury(delivery, record.reason)
+            return
+        place = record.trade, record.home
+        known = self.newest.get(place)
+        if known is None or record.version > known[0].version:
+            self.outdated += known is not None
+            self.newest[place] = record, delivery
+        elif record.version == known[0].version:
+            self.doubled += 1
+        else:
+            self.outdated += 1
+
+    def found(self, record: Record, delivery: Delivery, state: State) -> None:
+        """Take in the state that a trade has come to, or had before."""
+        if state.home != record.home:
+            self._bury(
+                delivery,
+                f"trade {record.trade[:40]!r} is kept in {state.home}, not in {record.home}:"
+                " what decides a trade's home must never change",
+            )
+            return
+        self.states.append(state)
+        if state.version > record.version:
+            self.outdated += 1
+        elif delivery.position not in state.open.get(self._lane, ()):
+            self.doubled += 1
+
+    def _bury(self, delivery: Delivery, reason: str) -> None:
+        self.letters.append(DeadLetter(self._lane, delivery.position, reason, delivery.raw))
+
+
+class _States:
+    """States that were seen last, up to a number; one that is behind costs a rejected write."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._states: OrderedDict[str, State] = OrderedDict()
+
+    def get(self, trade: str) -> State | None:
+        return self._states.get(trade)
+
+    def keep(self, trade: str, state: State) -> None:
+        self._states[trade] = state
+        self._states.move_to_end(trade)
+        if len(self._states) > self._most:
+            self._states.popitem(last=False)
+
+
+def check_order(after: str, deliveries: Iterable[Delivery]) -> None:
+    """Refuse positions that do not rise: a record could be left out or counted twice in silence.
+
+    Raises:
+        LedgerError: one is no longer, shorter or lower than the one before.
+    """
+    last = after
+    for delivery in deliveries:
+        position = delivery.position
+        if position <= last or (last and len(position) != len(last)):
+            raise LedgerError(
+                f"position {position!r} after {last!r}: positions are texts of one width, rising"
+            )
+        last = position

@@ -1,0 +1,257 @@
+"""One lane's worker: reads batches, and takes each through state, map and reduce.
+
+The stages work side by side, each on another batch; what waits between them is bounded::
+
+    source --> state --(AHEAD_MAX batches)--> map --(MAPPED_MAX batches)--> reduce
+
+The only order that matters is that of the map commits. A worker can be killed at any moment,
+and begun again by anyone, anywhere: it goes on from the lane's committed position, and reduces
+what was left. Two workers of one lane do no harm, but neither any good.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from functools import partial
+from random import Random
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from ledger.core.errors import LaneOvertaken, SettingsError
+from ledger.pipeline.core.items import MapItem, lane_id
+from ledger.pipeline.core.records import Delivery, Form
+from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
+from ledger.pipeline.sources.dead_letters import DeadLetters
+from ledger.pipeline.sources.source import Source
+from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.stages.map_stage import MapStage
+from ledger.pipeline.stages.reduce_stage import ReduceStage
+from ledger.pipeline.stages.state_stage import Prepared, StateStage
+from ledger.pipeline.stages.trying import PASSING, Trying
+from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
+from ledger.settings import Settings
+from ledger.store.port import Store
+from ledger.store.retry import Backoff
+from ledger.writing.hints import Hints
+
+AHEAD_MAX = 1
+"""Batches whose states are written while the batch before is committed."""
+MAPPED_MAX = 64
+"""Batches committed that wait to be reduced."""
+RESTARTS = Backoff(first_seconds=0.2, longest_seconds=10.0, tries_max=20)
+"""Between two beginnings of a lane that did not get on, and how often."""
+
+OnCounted = Callable[[str], None]
+Mapped = tuple[Sequence[Delivery], list[MapItem]]
+
+
+def _ignored(_position: str) -> None:
+    """Nobody asked."""
+
+
+class Pipeline:
+    """Brings the records of one lane into the totals, each trade's newest version once.
+
+    `stores` has the lane's own region and every region that is home to a trade. `on_counted` is
+    told of positions up to which the totals show everything, after each batch or more of them.
+
+    Raises:
+        SettingsError: no category is configured, or the store of a region is missing.
+        InvalidInput: the lane's name is empty or too long.
+    """
+
+    def __init__(
+        self,
+        lane: str,
+        source: Source,
+        *,
+        region: str,
+        stores: Mapping[str, Store],
+        settings: Settings,
+        dead_letters: DeadLetters,
+        clock: Clock,
+        randomness: Random,
+        metrics: PipelineMetrics | None = None,
+        ledger_metrics: Metrics | None = None,
+        on_counted: OnCounted = _ignored,
+    ) -> None:
+        form = Form(settings)
+        missing = {region, *form.homes} - stores.keys()
+        if missing:
+            raise SettingsError(f"the pipeline needs a store of {', '.join(sorted(missing))}")
+        store = stores[region]
+        self._source = source
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._random = randomness
+        self._metrics = metrics or PipelineMetrics()
+        self._ledger_metrics = ledger_metrics or Metrics()
+        self._on_counted = on_counted
+        self._lanes = Lanes(lane_id(region, lane), store, clock)
+        self._state = StateStage(
+            self._lanes,
+            form,
+            stores,
+            settings=settings,
+            dead_letters=dead_letters,
+            trying=self._trying("state"),
+        )
+        self._map = MapStage(self._lanes, store, trying=self._trying("map"))
+        self._reduce = ReduceStage(
+            store, settings=settings, clock=clock, trying=self._trying("reduce")
+        )
+        self._waiting: anyio.CancelScope | None = None
+        self._is_stopping = False
+
+    def _trying(self, stage: str) -> Trying:
+        metrics = StageMetrics(self._metrics, self._store.region, stage)
+        return Trying(clock=self._clock, randomness=self._random, metrics=metrics)
+
+    @property
+    def position(self) -> str:
+        """The position that is known to be committed; empty before the lane was first read."""
+        return self._lanes.position
+
+    def stop(self) -> None:
+        """Read nothing more; `run` returns once what was read is in the totals."""
+        self._is_stopping = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def run(self) -> None:
+        """Bring in the lane's records until its source ends.
+
+        Goes on after failures that pass, and after another worker of the lane, from the position
+        that is committed.
+
+        Raises:
+            LedgerError: the lane did not get on in `RESTARTS.tries_max` beginnings, a record breaks
+                the order of positions, a dead letter could not be kept, or the table refuses.
+        """
+        failures = 0
+        while True:
+            before = self._lanes.position
+            try:
+                await self._run_once()
+                reached = self._lanes.position
+                if await self._lanes.read() == reached:
+                    return
+            except (LaneOvertaken, *PASSING) as error:
+                failures = 1 if self._lanes.position > before else failures + 1
+                if failures > RESTARTS.tries_max:
+                    raise
+                self._restarted(type(error).__name__)
+            else:
+                self._restarted(LaneOvertaken.__name__)
+            await self._clock.sleep(RESTARTS.wait_seconds(max(1, failures), self._random))
+
+    def _restarted(self, cause: str) -> None:
+        self._metrics.restarts.labels(self._store.region, self._lanes.lane, cause).inc()
+
+    async def _run_once(self) -> None:
+        """Begin at the committed position, with what was left to reduce, and run to the end."""
+        left = await self._lanes.load()
+        failures: list[Exception] = []
+        async with anyio.create_task_group() as background:
+            hints = Hints(
+                self._store,
+                settings=self._settings,
+                clock=self._clock,
+                metrics=self._ledger_metrics,
+                tasks=background,
+            )
+            await self._run_stages(left, hints, failures)
+            await hints.close()
+            background.cancel_scope.cancel()
+        if failures:
+            raise failures[0]
+
+    async def _run_stages(
+        self, left: list[MapItem], hints: Hints, failures: list[Exception]
+    ) -> None:
+        """Run the stages side by side; the first failure ends them all, and is noted."""
+        to_map, prepared = anyio.create_memory_object_stream[Prepared](AHEAD_MAX)
+        to_reduce, mapped = anyio.create_memory_object_stream[Mapped](MAPPED_MAX)
+        works = (
+            partial(self._read, self._lanes.position, to_map),
+            partial(self._commit, prepared, to_reduce),
+            partial(self._add_up, self._lanes.position, left, mapped, hints),
+        )
+        with to_map, prepared, to_reduce, mapped:
+            async with anyio.create_task_group() as tasks:
+                for work in works:
+                    tasks.start_soon(_guarded, work, failures, tasks)
+
+    async def _read(self, after: str, to_map: MemoryObjectSendStream[Prepared]) -> None:
+        """Take in batch after batch of what follows a position."""
+        most = self._settings.pipeline.batch_max
+        async with aclosing(self._source.batches(after, most=most)) as batches:
+            while not self._is_stopping:
+                found: Sequence[Delivery] | None = None
+                with anyio.CancelScope() as self._waiting:
+                    found = await anext(batches, None)
+                if not found:
+                    break
+                await to_map.send(await self._state.apply(after, found))
+                after = found[-1].position
+        to_map.close()
+
+    async def _commit(
+        self,
+        prepared: MemoryObjectReceiveStream[Prepared],
+        to_reduce: MemoryObjectSendStream[Mapped],
+    ) -> None:
+        with to_reduce:
+            async for batch in prepared:
+                await to_reduce.send((batch.deliveries, await self._map.commit(batch)))
+
+    async def _add_up(
+        self,
+        after: str,
+        left: list[MapItem],
+        mapped: MemoryObjectReceiveStream[Mapped],
+        hints: Hints,
+    ) -> None:
+        """Reduce what was left up to a position, then what is committed meanwhile, and so on."""
+        hints.wrote_all(await self._reduce.reduce(left))
+        if after:
+            self._on_counted(after)
+        async for first in mapped:
+            await self._clock.sleep(self._settings.pipeline.reduce_every)
+            batches = [first, *_ready(mapped)]
+            items = [item for _, made in batches for item in made]
+            hints.wrote_all(await self._reduce.reduce(items))
+            last = batches[-1][0][-1]
+            self._on_counted(last.position)
+            self._note_lag(last.at)
+
+    def _note_lag(self, at: datetime | None) -> None:
+        if at is not None:
+            seconds = (self._clock.now() - at).total_seconds()
+            self._metrics.lag.labels(self._store.region, self._lanes.lane).set(max(0.0, seconds))
+
+
+def _ready(mapped: MemoryObjectReceiveStream[Mapped]) -> list[Mapped]:
+    """Return what waits already."""
+    found: list[Mapped] = []
+    while len(found) < MAPPED_MAX:
+        try:
+            found.append(mapped.receive_nowait())
+        except (anyio.WouldBlock, anyio.EndOfStream):
+            break
+    return found
+
+
+async def _guarded(
+    work: Callable[[], Awaitable[None]], failures: list[Exception], tasks: TaskGroup
+) -> None:
+    """Do some work; what it raises is noted, and ends the others."""
+    try:
+        await work()
+    except Exception as error:  # noqa: BLE001 (raised again in the caller's task)
+        failures.append(error)
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,1 @@
+"""The other methods of the field: counters, sequences, record versions, leases."""

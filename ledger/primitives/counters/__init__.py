@@ -1,0 +1,44 @@
+"""Ways to count on DynamoDB, each with what it promises; see README.md beside this file."""
+
+from ledger.primitives.counters.atomic import AtomicCounter, AtomicOnceCounter
+from ledger.primitives.counters.client_token import ClientTokenCounter
+from ledger.primitives.counters.collection import CollectionCounter
+from ledger.primitives.counters.counter import (
+    AddOutcome,
+    Applied,
+    Counter,
+    Guarantees,
+    Reason,
+    Rejected,
+    Unknown,
+)
+from ledger.primitives.counters.history import HistoryCounter
+from ledger.primitives.counters.marker import MarkerCounter
+from ledger.primitives.counters.optimistic import OptimisticCounter
+from ledger.primitives.counters.registry import METHODS, Make, Method
+from ledger.primitives.counters.sharding import ShardedCounter
+from ledger.primitives.counters.slots import SlotsCounter
+from ledger.primitives.counters.tokens import new_token
+
+__all__ = [
+    "METHODS",
+    "AddOutcome",
+    "Applied",
+    "AtomicCounter",
+    "AtomicOnceCounter",
+    "ClientTokenCounter",
+    "CollectionCounter",
+    "Counter",
+    "Guarantees",
+    "HistoryCounter",
+    "Make",
+    "MarkerCounter",
+    "Method",
+    "OptimisticCounter",
+    "Reason",
+    "Rejected",
+    "ShardedCounter",
+    "SlotsCounter",
+    "Unknown",
+    "new_token",
+]

@@ -1,0 +1,48 @@
+"""Changing values by `ADD`: the action, and what the answers of such writes mean. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.core.entry import Item, Key, number_of
+from ledger.primitives.counters.counter import AddOutcome, Applied, Rejected, Unknown
+from ledger.primitives.counters.items import Part
+from ledger.primitives.counters.limits import VALUE
+from ledger.store import port
+from ledger.store.repeating import Settled
+
+
+def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> port.Update:
+    """Return the update that makes one part of a change."""
+    return port.Update(
+        key,
+        add={VALUE: {"N": amounts.to_text(part.change)}},
+        condition=part.limits.condition(part.change),
+        not_after=not_after,
+    )
+
+
+def outcome_of(settled: Settled, parts: Sequence[Part], *, token: str | None = None) -> AddOutcome:
+    """Read how a change by `ADD` ended; `token` repeats it without harm.
+
+    A threshold that rejects a repeat says nothing about the try before it, which may have been
+    applied, and may still land: that is no rejection.
+    """
+    match settled.outcome:
+        case port.Applied(item):
+            return Applied(_value(item))
+        case port.Rejected() if settled.doubt is None:
+            return Rejected("threshold", ", ".join(str(part.limits) for part in parts))
+        case port.Rejected():
+            return Unknown(
+                f"{settled.doubt}; its repeat was stopped by the threshold, but it may have been"
+                " applied, or land later",
+                token,
+            )
+        case port.Unknown(cause):
+            return Unknown(cause, token)
+
+
+def _value(item: Item | None) -> Decimal | None:
+    return number_of(item, VALUE) if item is not None else None

@@ -1,0 +1,66 @@
+"""The atomic counter: `ADD`, with nothing that tells two tries of one change apart."""
+
+from collections.abc import Sequence
+
+from ledger.primitives.counters.adding import addition, outcome_of
+from ledger.primitives.counters.counter import (
+    EXACT_LIMITS,
+    SINGLE_ITEM_REGIONS,
+    AddOutcome,
+    Guarantees,
+)
+from ledger.primitives.counters.items import ItemCounter, Part
+from ledger.store.port import Outcome
+from ledger.store.retry import Backoff
+
+_ONCE = Backoff(tries_max=1)
+_TOKENS = "Ignored: nothing about a change is kept, so the same token counts again."
+_COST = "The least there is: one write of a small item."
+
+
+class AtomicCounter(ItemCounter):
+    """A value changed by `ADD`; a try without an answer is repeated, so it may count twice.
+
+    The other policy is `AtomicOnceCounter`.
+    """
+
+    kind = "sum"
+    splits = True
+    guarantees = Guarantees(
+        unknown="May count too often: a try without an answer is repeated, whatever became of it.",
+        tokens=_TOKENS,
+        thresholds=EXACT_LIMITS,
+        regions=SINGLE_ITEM_REGIONS,
+        cost=_COST,
+        write_units=1,
+        read_units=0,
+        value_units=1,
+    )
+
+    async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+        del token  # nothing would recognize it
+        actions = [addition(self.key(part.shard), part) for part in parts]
+
+        async def attempt() -> Outcome:
+            if len(actions) == 1:
+                return await self.store.write(actions[0])
+            return await self.store.transact(actions)
+
+        settled = await self.repeating.until_answered(attempt)
+        return outcome_of(settled, parts)
+
+
+class AtomicOnceCounter(AtomicCounter):
+    """A value changed by `ADD`, each change tried once: one that was not applied is missing."""
+
+    backoff = _ONCE
+    guarantees = Guarantees(
+        unknown="May count too seldom: a try without an answer is not repeated, and is Unknown.",
+        tokens=_TOKENS,
+        thresholds=EXACT_LIMITS,
+        regions=SINGLE_ITEM_REGIONS,
+        cost=_COST,
+        write_units=1,
+        read_units=0,
+        value_units=1,
+    )

@@ -1,0 +1,162 @@
+"""The set of slots: an item holds the tokens of those who take part, each once.
+
+The value is the size of the set. A change is +1, which takes a slot for its token, or -1, which
+gives the token's slot back.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from random import Random
+
+from ledger.core.capacity import item_size
+from ledger.core.entry import ITEM_BYTES_MAX, Item
+from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
+from ledger.primitives.counters.counter import (
+    SINGLE_ITEM_REGIONS,
+    AddOutcome,
+    Applied,
+    Guarantees,
+    Rejected,
+    Unknown,
+)
+from ledger.primitives.counters.items import ItemCounter, Part
+from ledger.primitives.counters.tokens import nonce
+from ledger.runtime.clock import Clock
+from ledger.store import port
+from ledger.store.port import Store
+from ledger.store.repeating import Settled
+
+SLOTS = "slots"
+
+
+class SlotsCounter(ItemCounter):
+    """How many tokens are in a set that holds up to `maximum`.
+
+    Raises:
+        InvalidInput: a minimum other than 0, below which no set can go anyway.
+    """
+
+    kind = "slots"
+    known_in = "item"
+    guarantees = Guarantees(
+        unknown="Exact: a try without an answer is repeated; a token is in the set once.",
+        tokens="Recognized for as long as it holds its slot, that is without end.",
+        thresholds="maximum holds exactly, by the size of the set; minimum is always 0.",
+        regions=SINGLE_ITEM_REGIONS,
+        cost="A write unit per KB of all tokens held: 400 KB, DynamoDB's limit of an item, is the"
+        " most, and 400 units a change. Giving back reads the item first.",
+        write_units=1,
+        read_units=0,
+        value_units=1,
+        changes="+1 takes a slot for the token; -1 gives the token's slot back",
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        clock: Clock,
+        randomness: Random,
+        minimum: int | Decimal | None = None,
+        maximum: int | Decimal | None = None,
+    ) -> None:
+        super().__init__(
+            store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
+        )
+        if self.limits.minimum:
+            raise InvalidInput(f"counter {name!r}: a set of slots has no minimum but 0")
+
+    def value_in(self, item: Item | None) -> Decimal:
+        """Return the size of the set."""
+        return Decimal(len(_tokens(item)))
+
+    async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+        (part,) = parts
+        if part.change == 1:
+            return await self._take(part, token or nonce(self.randomness))
+        if part.change != -1:
+            raise InvalidAmount(f"change {part.change} of slots: one is taken by 1 or given by -1")
+        if token is None:
+            raise InvalidEntry("a slot is given back under the token that took it: name it")
+        return await self._give_back(part, token)
+
+    async def _take(self, part: Part, token: str) -> AddOutcome:
+        maximum = part.limits.maximum
+        if maximum is not None and maximum < 1:
+            return Rejected("threshold", str(part.limits))
+        try:
+            settled = await self._settled(_taking(self.key(part.shard), token, maximum))
+        except RequestRefused:
+            outcome = await self._without_room(part, token)
+            if outcome is None:
+                raise
+            return outcome
+        match settled.outcome:
+            case port.Applied(item):
+                return Applied(self.value_in(item))
+            case port.Unknown(cause):
+                return Unknown(cause, token)
+        held = token in _tokens(await self._found(part, settled.outcome))
+        return self._refused(part, token, held=held, doubt=settled.doubt)
+
+    @staticmethod
+    def _refused(part: Part, token: str, *, held: bool, doubt: str | None) -> AddOutcome:
+        """Tell why no slot was taken: the token holds one, or there is none."""
+        if doubt is None:
+            return Rejected("applied before") if held else Rejected("threshold", str(part.limits))
+        if held:
+            return Applied()
+        return Unknown(f"{doubt}; all slots are taken now, but it may land later", token)
+
+    async def _give_back(self, part: Part, token: str) -> AddOutcome:
+        # Without the look before, a repeat could not tell a slot given back from one never held.
+        if token not in _tokens(await self.store.get(self.key(part.shard))):
+            return Rejected("no such slot")
+        slot = {"S": token}
+        update = port.Update(
+            self.key(part.shard),
+            discard={SLOTS: {"SS": [token]}},
+            condition=port.Contains(SLOTS, slot),
+        )
+        settled = await self._settled(update)
+        match settled.outcome:
+            case port.Applied(item):
+                return Applied(self.value_in(item))
+            case port.Unknown(cause):
+                return Unknown(cause, token)
+        return Rejected("no such slot") if settled.doubt is None else Applied()
+
+    async def _settled(self, update: port.Update) -> Settled:
+        return await self.repeating.until_answered(lambda: self.store.write(update))
+
+    async def _found(self, part: Part, rejected: port.Rejected) -> Item | None:
+        # Not every engine hands back the item that was in the way.
+        return rejected.found[0] or await self.store.get(self.key(part.shard))
+
+    async def _without_room(self, part: Part, token: str) -> Rejected | None:
+        """Say so if a refused request was over DynamoDB's limit of an item, None if it was not."""
+        item = await self.store.get(self.key(part.shard))
+        size = item_size(item or {}) + len(token.encode())
+        if size <= ITEM_BYTES_MAX:
+            return None
+        return Rejected(
+            "size",
+            f"{len(_tokens(item))} slots are taken, and with this token the item would have"
+            f" {size:,} bytes: DynamoDB's items hold up to {ITEM_BYTES_MAX:,} (400 KB); use shorter"
+            " tokens, or shards",
+        )
+
+
+def _taking(key: tuple[str, str], token: str, maximum: Decimal | None) -> port.Update:
+    """Return the update that takes a slot, if there is one and the token holds none yet."""
+    condition: port.Condition = port.Not(port.Contains(SLOTS, {"S": token}))
+    if maximum is not None:
+        free = port.AnyOf((port.Not(port.Has(SLOTS)), port.Shorter(SLOTS, int(maximum))))
+        condition = port.AllOf((free, condition))
+    return port.Update(key, add={SLOTS: {"SS": [token]}}, condition=condition)
+
+
+def _tokens(item: Item | None) -> Sequence[str]:
+    found: Sequence[str] = (item or {}).get(SLOTS, {}).get("SS", ())
+    return found

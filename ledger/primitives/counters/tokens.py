@@ -1,0 +1,43 @@
+"""Tokens: names of changes, given by callers so that a repeat can be recognized. Pure."""
+
+from datetime import datetime
+from random import Random
+
+from ledger.core import ids
+from ledger.core.tokens import request_token
+from ledger.writing.plan import checked_key
+
+NONCE_BITS = 128
+TAG_BITS = 64
+
+
+def new_token(now: datetime, randomness: Random) -> str:
+    """Return a token that no other change has, and that tells when it was made.
+
+    Every method takes it; the item collection takes no other, since its entries need a time.
+    """
+    return ids.sort_key(now, randomness.getrandbits(ids.SUFFIX_BITS))
+
+
+def checked_token(token: str | None) -> str | None:
+    """Return a caller's token if it is one.
+
+    Raises:
+        InvalidEntry: not a str of 1 to 1,024 bytes of UTF-8.
+    """
+    return None if token is None else checked_key(token, what="token")
+
+
+def nonce(randomness: Random) -> str:
+    """Return a text that nobody else has."""
+    return f"{randomness.getrandbits(NONCE_BITS):0{NONCE_BITS // 4}x}"
+
+
+def tag_nonce(randomness: Random) -> str:
+    """Return a shorter one, for the few writers that are compared with each other."""
+    return f"{randomness.getrandbits(TAG_BITS):0{TAG_BITS // 4}x}"
+
+
+def draw(token: str, below: int) -> int:
+    """Return a number from 0 to `below` - 1 that only the token decides."""
+    return int(request_token(token), 16) % below

@@ -1,0 +1,132 @@
+"""The item of a lease, read and written: every write conditional, every lost answer read again.
+
+A write that got no answer is neither given up nor guessed: the item is read again, strongly
+consistent, and what it shows counts. The request may still be in flight and land later; so every
+record version number (rvn) sent is remembered with the time before it was sent, and a later write
+that is rejected because of it recognizes it.
+"""
+
+import random
+from dataclasses import dataclass, replace
+
+from ledger.core.entry import AttributeValue, Item, Key
+from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
+from ledger.runtime.clock import Clock
+from ledger.store.port import (
+    Absent,
+    Applied,
+    Condition,
+    Equals,
+    Outcome,
+    Put,
+    Rejected,
+    Store,
+    Update,
+)
+
+SENT_MAX = 64
+_RVN_BITS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a write: the record that we wanted, and the one that the table shows."""
+
+    wanted: LeaseRecord
+    shown: LeaseRecord | None
+
+    @property
+    def applied(self) -> bool:
+        """Whether the table is known to show what we wanted: no two writes have the same rvn."""
+        return self.shown is not None and self.shown.rvn == self.wanted.rvn
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A write of ours: when it was sent, and for an acquisition the data that it found."""
+
+    at: float
+    found: Item | None = None
+
+
+class LeaseItem:
+    """The item of one lease, as one contender reads and writes it."""
+
+    def __init__(self, store: Store, key: Key, *, clock: Clock, randomness: random.Random) -> None:
+        self.key = key
+        self.region = store.region
+        self._store = store
+        self._clock = clock
+        self._randomness = randomness
+        self._sent: dict[str, _Sent] = {}
+
+    def sent(self, rvn: str) -> float | None:
+        """Return the monotonic time before we sent this rvn; None if we did not, or long ago."""
+        sent = self._sent.get(rvn)
+        return None if sent is None else sent.at
+
+    def left_in(self, seen: LeaseRecord | None) -> Item:
+        """Return the data that the holder before us left in a record.
+
+        Our own acquisition, landed without our knowing, is no holder: what it replaced counts.
+        """
+        if seen is None:
+            return {}
+        sent = self._sent.get(seen.rvn)
+        return seen.data if sent is None or sent.found is None else sent.found
+
+    async def read(self) -> LeaseRecord | None:
+        """Return what the table shows, None for no item.
+
+        Raises:
+            DamagedItem: the item is not a lease.
+            StoreError: the table could not be read.
+        """
+        item = await self._store.get(self.key, consistent=True)
+        return None if item is None else record_of(item)
+
+    async def take(self, seen: LeaseRecord | None, wanted: LeaseRecord) -> Written:
+        """Put a record in place of the one seen, if it is still the same; its rvn is made new.
+
+        Raises:
+            DamagedItem, StoreError: as `read`; with a StoreError of the write nothing was written.
+        """
+        wanted = replace(wanted, rvn=self._new_rvn(found=self.left_in(seen)))
+        outcome = await self._store.write(Put(record_item(wanted), _unchanged(seen)))
+        return Written(wanted, await self._shown(outcome, wanted))
+
+    async def renew(self, seen: LeaseRecord, *, owner: str, data: Item | None = None) -> Written:
+        """Write a new rvn, this owner and any new data into the record seen, and nothing else.
+
+        Raises:
+            DamagedItem, StoreError: as `take`.
+        """
+        wanted = replace(
+            seen, rvn=self._new_rvn(), owner=owner, data=seen.data if data is None else data
+        )
+        values: dict[str, AttributeValue] = {"rvn": {"S": wanted.rvn}, "owner": {"S": owner}}
+        if data is not None:
+            values["data"] = {"M": data}
+        outcome = await self._store.write(Update(self.key, set=values, condition=_unchanged(seen)))
+        return Written(wanted, await self._shown(outcome, wanted))
+
+    async def _shown(self, outcome: Outcome, wanted: LeaseRecord) -> LeaseRecord | None:
+        match outcome:
+            case Applied():
+                return wanted
+            case Rejected(found):
+                return None if found[0] is None else record_of(found[0])
+            case _:
+                return await self.read()
+
+    def _new_rvn(self, *, found: Item | None = None) -> str:
+        """Return a new rvn and remember that it is sent now; the oldest of many is forgotten."""
+        rvn = f"{self._randomness.getrandbits(_RVN_BITS):0{_RVN_BITS // 4}x}"
+        self._sent[rvn] = _Sent(self._clock.monotonic(), found)
+        if len(self._sent) > SENT_MAX:
+            del self._sent[next(iter(self._sent))]
+        return rvn
+
+
+def _unchanged(seen: LeaseRecord | None) -> Condition:
+    return Absent() if seen is None else Equals("rvn", {"S": seen.rvn})

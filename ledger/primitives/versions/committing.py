@@ -1,0 +1,88 @@
+"""An event's effects and its version, written by one transaction until the outcome is known.
+
+Every try carries the same client request token, so that within DynamoDB's ten minutes a repeat
+finds out what became of the tries before it: applied if one of them was. Once a newer version is
+there none of them can land any more.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ledger.core.errors import InvalidInput
+from ledger.primitives.versions.state import (
+    Event,
+    Handled,
+    LockLost,
+    Refused,
+    Skipped,
+    version_of,
+    version_put,
+)
+from ledger.store.port import (
+    TRANSACTION_ACTIONS_MAX,
+    Action,
+    Applied,
+    Check,
+    Rejected,
+    Store,
+    Unknown,
+)
+from ledger.store.repeating import Repeating, Settled
+
+_TOKEN_BITS = 128
+
+Committed = Handled | Skipped | Refused | LockLost | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Committing:
+    """What it takes to write an event's effects."""
+
+    store: Store
+    repeating: Repeating
+    randomness: random.Random
+
+    async def commit(
+        self, event: Event, actions: Sequence[Action], *, fence: Check | None = None
+    ) -> Committed:
+        """Write an event's version and these actions, all or none, if the version is newer.
+
+        With a `fence` they stand only while it holds.
+
+        Raises:
+            InvalidInput: too many actions for one transaction.
+            DamagedItem: what is under the version's key is no version.
+            StoreError: nothing was written, nor will be.
+        """
+        own: list[Action] = [version_put(event), *([fence] if fence else [])]
+        if len(own) + len(actions) > TRANSACTION_ACTIONS_MAX:
+            raise InvalidInput(f"{len(actions)} actions and {len(own)} of the guard are over 100")
+        settled = await self._send((*own, *actions))
+        match settled.outcome:
+            case Applied():
+                return Handled(event.version)
+            case Rejected() as rejected:
+                judged = _judged(event, rejected, fence)
+                # A try in flight can land once the caller's own condition is true again.
+                late = isinstance(judged, Refused) and settled.doubt is not None
+                return Unknown(f"one try unanswered, another refused: {judged}") if late else judged
+            case unknown:
+                return unknown
+
+    async def _send(self, actions: Sequence[Action]) -> Settled:
+        """Do a transaction until it is answered."""
+        token = f"{self.randomness.getrandbits(_TOKEN_BITS):0{_TOKEN_BITS // 4}x}"
+        return await self.repeating.until_answered(
+            lambda: self.store.transact(actions, token=token)
+        )
+
+
+def _judged(event: Event, rejected: Rejected, fence: Check | None) -> Skipped | LockLost | Refused:
+    """Tell why a transaction was refused; an old version before a lost lock, before the caller."""
+    if (newest := version_of(rejected.found.get(0))) is not None:
+        return Skipped(event.version, newest)
+    own = 2 if fence else 1
+    if fence and 1 in rejected.found:
+        return LockLost("another holds the lock by now, so nothing was written")
+    return Refused({place - own: item for place, item in rejected.found.items()})

@@ -1,0 +1,116 @@
+"""A record version guard by lock: a lease held through check, handling and writing the version.
+
+::
+
+    version 4   newer? ── lock ── newer? ── handle ── version 4 and effects, fenced ── release
+    version 3     newer? yes ── waits ─────────────────────────────────── lock ── newer? no: release
+    version 2                                               newer? no: no lock asked for
+
+The check before the lock only saves calls: it may be stale. The one inside decides, since nobody
+else handles meanwhile. A holder that is paused past its lease goes on without the lock; its commit
+is refused by the fence, but what its handler writes by itself is stopped by nothing of ours.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+from ledger.core.errors import LeaseLost
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import Held, LeaseTerms, NotHeld
+from ledger.primitives.versions.committing import Committed, Committing
+from ledger.primitives.versions.state import Busy, Event, LockLost, Skipped, is_old, version_of
+from ledger.runtime.clock import Clock
+from ledger.store.port import Action, Store
+from ledger.store.repeating import BACKOFF, Repeating
+from ledger.store.retry import Backoff
+
+WAIT_SECONDS = 10.0
+TERMS = LeaseTerms()
+ELSEWHERE = "guards of one subject must all work through one region"
+_OWNER_BITS = 64
+
+Handler = Callable[[Event, Lease], Awaitable[Sequence[Action]]]
+"""Handles a newer event, under the lease given; returns what is to be written with the version.
+
+What it returns is written once. What it does by itself is done at least once: it runs again if the
+version was not written. Before each such step it asks `lease.check()`, which raises `LeaseLost`.
+"""
+
+
+class LockGuard:
+    """Handles events one at a time for each subject, the newest version of each kind only.
+
+    `owner` names this process in the lock; each call adds its own ending. Without `check_first`
+    every event takes the lock. All must write in one region. Methods are for any task.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        owner: str,
+        clock: Clock,
+        randomness: random.Random,
+        terms: LeaseTerms = TERMS,
+        check_first: bool = True,
+        backoff: Backoff = BACKOFF,
+    ) -> None:
+        self._store = store
+        self._owner = owner
+        self._clock = clock
+        self._random = randomness
+        self._terms = terms
+        self._check_first = check_first
+        self._committing = Committing(store, Repeating(clock, randomness, backoff), randomness)
+
+    async def handle(
+        self, event: Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS
+    ) -> Committed | Busy:
+        """Run the handler if the event is newer than what was handled of its subject and kind.
+
+        What the handler raises is raised, with the lock given back and the version not written.
+        `Unknown`: the handler ran; whether its actions and the version are there is not known.
+
+        Raises:
+            InvalidInput: the handler returned over 98 actions.
+            LeaseLost: the lock belongs to another region.
+            DamagedItem: the lock, or the version, is not of our form.
+            StoreError: the table could not be read or written; the guard wrote no version.
+        """
+        if self._check_first:
+            newest = await self._newest(event, consistent=False)
+            if newest is not None and is_old(event, newest):
+                return Skipped(event.version, newest)
+        lease = self._lease(event)
+        async with lease.held(wait_seconds) as held:
+            if isinstance(held, NotHeld):
+                return Busy(held.owner)
+            return await self._handle_held(event, handler, held, lease)
+
+    async def _handle_held(
+        self, event: Event, handler: Handler, held: Held, lease: Lease
+    ) -> Committed:
+        newest = await self._newest(event, consistent=True)
+        if newest is not None and is_old(event, newest):
+            return Skipped(event.version, newest)
+        try:
+            actions = await handler(event, lease)
+        except LeaseLost as error:
+            return LockLost(str(error))
+        return await self._committing.commit(event, actions, fence=held.fence())
+
+    async def _newest(self, event: Event, *, consistent: bool) -> int | None:
+        return version_of(await self._store.get(event.key, consistent=consistent))
+
+    def _lease(self, event: Event) -> Lease:
+        """Return a contender of its own for one call: a lease has one owner, one task."""
+        return Lease(
+            self._store,
+            f"versions of {event.subject}",
+            owner=f"{self._owner}#{self._random.getrandbits(_OWNER_BITS):016x}",
+            terms=self._terms,
+            clock=self._clock,
+            randomness=self._random,
+            key=event.lock_key,
+            elsewhere=ELSEWHERE,
+        )

@@ -1,0 +1,1 @@
+"""What every process needs beside the ledger: clocks, bounded tasks, signals, metrics."""

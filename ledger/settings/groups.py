@@ -1,0 +1,288 @@
+"""The groups of the settings and the types of their values; `model` puts them together.
+
+Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h", "1d".
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from ledger.settings.file import Broken, raise_broken
+from ledger.settings.templates import path_of, template_of
+
+ITEM_BYTES_MAX = 400 * 1024
+"""DynamoDB's limit of one item: names and values together."""
+MERGED_ID_BYTES = 16
+"""One id in the net change's `merged`: 8 bytes of microseconds, 8 of suffix."""
+NET_REST_BYTES_MAX = 4 * 1024
+"""More than all else in a net change can take: keys of 1,040 bytes, two numbers, names, ids."""
+FOLD_MAX_LIMIT = 25_000
+"""The largest `fold_max`: its packed ids and the rest stay under the limit of an item."""
+SHARDS_MAX = 100
+"""The most shards of a counter: a total costs at least one query for each of them."""
+READ_KEYS_MAX = 50_000
+"""The default of `read_keys_max`: sort keys and amounts of about 10 MB."""
+SCAN_SEGMENTS_MAX = 1_000
+"""The most segments of the compactor's scan: each is a request in flight and a cursor to keep."""
+
+TEMPLATES_MAX = 20
+"""The most categories of one record: twice as many changes stand in one map item."""
+BATCH_RECORDS_MAX = 10_000
+"""The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
+
+LINGER_SECONDS_MAX = 1.0
+"""A change that waits longer for company than for DynamoDB itself gains nothing by it."""
+
+_UNIT_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d|)")
+_DURATION_RULE = 'a duration is 0 or more seconds, or text such as "250ms", "20s", "15m", "1d"'
+
+
+def rule(message: str) -> PydanticCustomError:
+    """Return the error of a broken rule, with one line for the user."""
+    # The message is data, not a template: braces in a value must not be read as fields.
+    return PydanticCustomError("rule", "{message}", {"message": message})
+
+
+def _seconds(value: object) -> float:
+    """Give a duration in seconds."""
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        value = float(match[1]) * _UNIT_SECONDS[match[2]]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise rule(_DURATION_RULE)
+    try:
+        seconds = float(value)
+    except OverflowError:  # an int of hundreds of digits
+        raise rule(_DURATION_RULE) from None
+    if not math.isfinite(seconds) or seconds < 0:
+        raise rule(_DURATION_RULE)
+    return seconds
+
+
+def _no_boolean(value: object) -> object:
+    # YAML reads `yes` as true, and pydantic would read true as 1.
+    if isinstance(value, bool):
+        raise rule("must be a whole number")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+PositiveSeconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
+CountOrNone = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
+
+
+class _Group(BaseModel):
+    """What all groups share: frozen, and an unknown key is an error, not a silent default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Region(_Group):
+    """How one region is reached; everything else is found as the AWS SDK finds it."""
+
+    endpoint: str | None = None
+    profile: Annotated[str, Field(min_length=1)] | None = None
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_endpoint(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and not _is_url(endpoint):
+            raise rule("an endpoint is a URL such as http://127.0.0.1:8000")
+        return endpoint
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and text.isprintable()
+
+
+class Cache(_Group):
+    """How long a total may be kept, and how many.
+
+    With `incremental`, a total is read anew only from the age of `settle` on: what is older is a
+    sum that is kept as long as the net change stays as it is, and read whole when that changes.
+    The same only where no entry can appear any more under an older id, which is assumed of a table
+    that has a single region, is written by the ledger alone (no other tool, no restored items, no
+    entry deleted by hand), and is read strongly consistent: a write is signed within
+    `retry_horizon` and lands within `request_life`, both shorter than `settle`. From another region
+    an entry may arrive at any age, and nothing in the table tells that none is under way.
+    """
+
+    max_age: Seconds = 1.0
+    counters_max: Count = 10_000
+    stale_max: Seconds = 0.0
+    incremental: bool = False
+
+
+class WriterSettings(_Group):
+    """How concurrent changes share requests; see `ledger.writing.group_commit`."""
+
+    linger: Annotated[Seconds, Field(le=LINGER_SECONDS_MAX)] = 0.002
+    in_flight: Count = 8
+    queue_max: Count = 10_000
+
+
+class CompactorSettings(_Group):
+    """When and how much the compactor merges."""
+
+    name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"
+    lease: PositiveSeconds = 30.0
+    heartbeat: PositiveSeconds = 10.0
+    fold_max: Count = 10_000
+    fold_min: Count = 20
+    fold_age: Seconds = 86_400.0
+    clean_min: Count = 50
+    scan_segments: Annotated[Count, Field(le=SCAN_SEGMENTS_MAX)] = 4
+    scan_pages_max: Count = 1_000
+    scan_every: Seconds = 3_600.0
+    hint_every: CountOrNone = 100
+    window: Count = 5_000
+    visits_max: Count = 4
+    parallel: Count = 16
+
+    @field_validator("fold_max")
+    @classmethod
+    def _fits_an_item(cls, fold_max: int) -> int:
+        if fold_max > FOLD_MAX_LIMIT:
+            raise rule(
+                f"at most {FOLD_MAX_LIMIT}, so that the net change, {MERGED_ID_BYTES} bytes for "
+                f"each merged id, stays under DynamoDB's {ITEM_BYTES_MAX // 1024} KB per item"
+            )
+        return fold_max
+
+    @model_validator(mode="after")
+    def _relations_hold(self) -> Self:
+        raise_broken(tuple(_compactor_relations(self)))
+        return self
+
+
+def _compactor_relations(compactor: CompactorSettings) -> Iterator[Broken]:
+    if compactor.lease < 2 * compactor.heartbeat:
+        yield Broken(
+            ("lease", "heartbeat"),
+            f"compactor.lease ({compactor.lease:g} s) must be at least twice compactor.heartbeat "
+            f"({compactor.heartbeat:g} s): one lost heartbeat must not cost the lease",
+        )
+    if compactor.fold_min > compactor.fold_max:
+        yield Broken(
+            ("fold_min", "fold_max"),
+            f"compactor.fold_min ({compactor.fold_min}) must not exceed compactor.fold_max "
+            f"({compactor.fold_max}): a fold would never be large enough to begin",
+        )
+
+
+def _as_path(text: str) -> str:
+    return _accepted(path_of, text)
+
+
+def _as_template(text: str) -> str:
+    return _accepted(template_of, text)
+
+
+def _accepted(read: Callable[[str], object], text: str) -> str:
+    try:
+        read(text)
+    except ValueError as error:
+        raise rule(str(error)) from None
+    return text
+
+
+FieldPath = Annotated[str, AfterValidator(_as_path)]
+
+
+class PipelineFields(_Group):
+    """Where a record has what the pipeline needs: names joined by dots."""
+
+    id: FieldPath = "TradeID"
+    version: FieldPath = "Version"
+    value: FieldPath = "Value"
+
+
+class PipelineHome(_Group):
+    """Which region keeps a trade's state: the first pattern that its `field` matches.
+
+    Without patterns it is the home region. The field is the trade's id unless another is named; it
+    must be the same in every version of a trade, or the trade would count once in each region.
+    """
+
+    field: FieldPath | None = None
+    regions: dict[Annotated[str, Field(min_length=1)], str] = {}
+
+
+class PipelineSettings(_Group):
+    """How records become changes of counters; see `ledger/pipeline/README.md`."""
+
+    fields: PipelineFields = PipelineFields()
+    categories: Annotated[
+        tuple[Annotated[str, AfterValidator(_as_template)], ...], Field(max_length=TEMPLATES_MAX)
+    ] = ()
+    home: PipelineHome = PipelineHome()
+    batch_max: Annotated[Count, Field(le=BATCH_RECORDS_MAX)] = 500
+    in_flight: Count = 32
+    cache_max: Count = 50_000
+    reduce_every: Seconds = 0.25
+    record_bytes_max: Count = 65_536
+    dead_letter_queue: str | None = None
+    deletes: Literal["refuse", "ignore"] = "refuse"
+
+    @field_validator("dead_letter_queue")
+    @classmethod
+    def _is_queue(cls, url: str | None) -> str | None:
+        if url is not None and not _is_url(url):
+            raise rule("dead_letter_queue is the URL of a queue, as SQS gives it")
+        return url
+
+
+class ShardStep(_Group):
+    """From `since` on, the counter's changes may use `count` shards."""
+
+    count: Annotated[Count, Field(le=SHARDS_MAX)]
+    since: AwareDatetime | None = None
+
+
+def _as_steps(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return value
+    return ({"count": value},)
+
+
+def _steps_ascend(steps: tuple[ShardStep, ...]) -> tuple[ShardStep, ...]:
+    if not steps or steps[0].since is not None:
+        raise rule("the first step has no `since`, so that every time has a number of shards")
+    for before, after in pairwise(steps):
+        if after.since is None:
+            raise rule("every step but the first needs `since`")
+        if before.since is not None and after.since <= before.since:
+            raise rule(f"`since` must ascend: {after.since} comes after {before.since}")
+        if after.count < before.count:
+            raise rule(
+                f"the count falls from {before.count} to {after.count}: it may only grow, "
+                "or readers would no longer see the shards left behind"
+            )
+    return steps
+
+
+ShardSteps = Annotated[
+    tuple[ShardStep, ...], BeforeValidator(_as_steps), AfterValidator(_steps_ascend)
+]
+ONE_SHARD = (ShardStep(count=1),)

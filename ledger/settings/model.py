@@ -1,0 +1,269 @@
+"""The settings: one frozen value, checked once, that every part is handed as an argument.
+
+`Settings.load` is for entry points: it reads a YAML file and the `LEDGER_*` environment variables.
+`Settings(...)` in code reads neither. Both check every rule, among them the relations between
+durations on which the merge rests, and raise `SettingsError` with a message of one line.
+
+Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h", "1d".
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from ledger.core.errors import SettingsError
+from ledger.settings.file import (
+    Broken,
+    Sources,
+    problems_of,
+    raise_broken,
+    read_sources,
+    settings_error,
+)
+from ledger.settings.groups import (
+    ONE_SHARD,
+    READ_KEYS_MAX,
+    Cache,
+    CompactorSettings,
+    Count,
+    PipelineSettings,
+    PositiveSeconds,
+    Region,
+    Seconds,
+    ShardStep,
+    ShardSteps,
+    WriterSettings,
+    rule,
+)
+
+Patterns = TypeVar("Patterns", dict[str, ShardSteps], tuple[str, ...])
+
+_REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
+_TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
+
+
+def _region_or_default(value: object) -> object:
+    return {} if value is None else value  # `us-east-1:` alone is a region with nothing special
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, checked as a whole; see the fields of `regions.yaml`.
+
+    Raises:
+        SettingsError: a rule is broken; `problems` has all that were found.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+
+    table: str = "ledger"
+    time_to_live: bool = False
+    home: str
+    regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
+    retry_horizon: Seconds = 300.0
+    settle: Seconds = 900.0
+    hold: Seconds = 20.0
+    read_max: PositiveSeconds = 15.0
+    request_life: Seconds = 300.0
+    clock_skew: Seconds = 60.0
+    request_timeout: PositiveSeconds = 5.0
+    patience: Seconds = 30.0
+    consistent_reads: bool = True
+    read_keys_max: Count = READ_KEYS_MAX
+    transport: Literal["aiobotocore", "lean"] = "aiobotocore"
+    writer: WriterSettings = WriterSettings()
+    cache: Cache = Cache()
+    compactor: CompactorSettings = CompactorSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+    combine: tuple[str, ...] = ()
+    shards: dict[str, ShardSteps] = {}
+
+    @classmethod
+    def load(cls, path: str | Path | None = None, **overrides: Any) -> Self:
+        """Read the settings: `overrides`, then `LEDGER_*` variables, then the file.
+
+        The file is `path`, else the one that LEDGER_CONFIG names, else ./regions.yaml, which may be
+        missing if the rest names the regions. Nested settings are merged, not replaced:
+        LEDGER_CACHE__MAX_AGE=5 leaves the rest of `cache` alone.
+
+        Raises:
+            SettingsError: a rule is broken; the message names the file and line, or the variable.
+        """
+        sources = read_sources(cls, path, overrides)
+        try:
+            return cls(**sources.merged())
+        except SettingsError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise settings_error(problems_of(error.__cause__, cls), sources) from None
+            raise
+
+    def with_(self, **overrides: Any) -> Self:
+        """Give the same settings but for `overrides`, all rules checked again.
+
+        A mapping for `cache` or `compactor` changes only the fields that it names; `regions` and
+        `shards` are replaced whole.
+
+        Raises:
+            SettingsError: a rule is broken.
+        """
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        for name, value in overrides.items():
+            group = getattr(self, name, None)
+            if isinstance(group, BaseModel) and isinstance(value, Mapping):
+                values[name] = {**dict(group), **value}
+            else:
+                values[name] = value
+        return type(self)(**values)
+
+    def region(self, name: str) -> Region:
+        """Give how a region is reached.
+
+        Raises:
+            SettingsError: it is not one of the regions.
+        """
+        if name not in self.regions:
+            raise SettingsError(
+                f"{name!r} is not one of the regions in the settings: {', '.join(self.regions)}"
+            )
+        return self.regions[name]
+
+    def shards_at(self, counter: str, at: datetime) -> int:
+        """Give how many shards a change of `counter` written with the id time `at` may use.
+
+        The time is the entry's own, not now: a retry of the same change must reach the same shard
+        whichever settings its process has loaded, or it would be counted twice.
+        """
+        if not self.shards:
+            return 1
+        steps = self._steps(counter)
+        return max(step.count for step in steps if step.since is None or step.since <= at)
+
+    def shards_max(self, counter: str) -> int:
+        """Give how many shards a reader of `counter` must query: the most ever configured."""
+        return self._steps(counter)[-1].count
+
+    def combines(self, counter: str) -> bool:
+        """Tell whether changes of `counter` that wait together become one entry."""
+        return any(fnmatchcase(counter, pattern) for pattern in self.combine)
+
+    def _steps(self, counter: str) -> tuple[ShardStep, ...]:
+        for pattern, steps in self.shards.items():
+            if fnmatchcase(counter, pattern):
+                return steps
+        return ONE_SHARD
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take arguments only: `load` alone reads files and variables."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @field_validator("table")
+    @classmethod
+    def _is_table_name(cls, table: str) -> str:
+        if not _TABLE_NAME.fullmatch(table):
+            raise rule("a table name is 3 to 255 of the characters a-z A-Z 0-9 _ . -")
+        return table
+
+    @field_validator("regions")
+    @classmethod
+    def _are_regions(cls, regions: dict[str, Region]) -> dict[str, Region]:
+        if not regions:
+            raise rule("at least one region is needed")
+        for name in regions:
+            if not _REGION_NAME.fullmatch(name):
+                raise rule(f"{name!r} is not the name of a region such as eu-west-1")
+        return regions
+
+    @field_validator("shards", "combine")
+    @classmethod
+    def _are_patterns(cls, patterns: Patterns) -> Patterns:
+        if "" in patterns:
+            raise rule("an empty pattern matches no counter")
+        return patterns
+
+    @model_validator(mode="after")
+    def _relations_hold(self) -> Self:
+        raise_broken(tuple(_relations(self)))
+        return self
+
+    # Defined last, so that it is outermost and catches what the validators above raise.
+    @model_validator(mode="wrap")
+    @classmethod
+    def _raise_ours(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            raise settings_error(problems_of(error, cls), Sources()) from error
+
+
+def _relations(settings: Settings) -> Iterator[Broken]:
+    """Yield each broken relation between settings, with the reason why it matters."""
+    home, regions = settings.home, settings.regions
+    if home not in regions:
+        yield Broken(("home",), f"home {home!r} is not one of the regions {', '.join(regions)}")
+    settle, horizon, life = settings.settle, settings.retry_horizon, settings.request_life
+    skew, read_max = settings.clock_skew, settings.read_max
+    if settle <= horizon + life + skew:
+        yield Broken(
+            ("settle", "retry_horizon", "request_life", "clock_skew"),
+            f"settle ({settle:g} s) must exceed retry_horizon + request_life + clock_skew "
+            f"({horizon:g} + {life:g} + {skew:g} = {horizon + life + skew:g} s): a retry that "
+            "arrives after its entry was merged would be counted twice",
+        )
+    if settings.hold <= read_max:
+        yield Broken(
+            ("hold", "read_max"),
+            f"hold ({settings.hold:g} s) must exceed read_max ({read_max:g} s): a read still "
+            "running could miss an entry that is merged and deleted meanwhile",
+        )
+    if settings.request_timeout > life:
+        yield Broken(
+            ("request_timeout", "request_life"),
+            f"request_timeout ({settings.request_timeout:g} s) must not exceed request_life "
+            f"({life:g} s): a request could then still arrive after settle takes it for dead",
+        )
+    if settings.cache.incremental and len(regions) > 1:
+        yield Broken(
+            ("cache.incremental", "regions"),
+            f"cache.incremental is for a table of one region, not of {len(regions)}: an entry of "
+            "another region may arrive at any age, and would not be read",
+        )
+    if settings.cache.incremental and not settings.consistent_reads:
+        yield Broken(
+            ("cache.incremental", "consistent_reads"),
+            "cache.incremental needs consistent_reads: an entry that a read missed would be missed "
+            "for as long as the net change stays as it is",
+        )
+    for pattern, region in settings.pipeline.home.regions.items():
+        if region not in regions:
+            yield Broken(
+                ("pipeline.home.regions", "regions"),
+                f"pipeline.home.regions sends {pattern!r} to {region!r}, which is not one of the"
+                f" regions {', '.join(regions)}",
+            )
+    if settings.patience > horizon:
+        yield Broken(
+            ("patience", "retry_horizon"),
+            f"patience ({settings.patience:g} s) must not exceed retry_horizon ({horizon:g} s): "
+            "a change is not repeated past the horizon",
+        )

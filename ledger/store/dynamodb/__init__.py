@@ -1,0 +1,1 @@
+"""The port over DynamoDB: requests rendered, sent, judged."""

@@ -1,0 +1,243 @@
+"""The store over DynamoDB: operations of the port as requests, answers as outcomes and pages.
+
+How a request is carried is a `Transport`'s business, how often it is tried that of `Attempts`.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from random import Random
+
+from botocore.exceptions import BotoCoreError
+
+from ledger.core.entry import Item, Key
+from ledger.core.errors import StoreError, Unreachable
+from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.metrics import Metrics
+from ledger.settings import Settings
+from ledger.store.dynamodb import requests
+from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.connect import client_options
+from ledger.store.dynamodb.errors import from_botocore
+from ledger.store.dynamodb.transport import Response, Transport
+from ledger.store.port import (
+    BATCH_WRITES_MAX,
+    TRANSACTION_ACTIONS_MAX,
+    Action,
+    Applied,
+    BatchOutcome,
+    BatchWrite,
+    Outcome,
+    Page,
+    Store,
+    Unknown,
+    Write,
+    checked_actions,
+    signed_by,
+)
+from ledger.store.retry import Backoff
+from ledger.store.wrappers.metered import MeteredStore
+
+CONNECTIONS_MAX = 64
+
+
+class DynamoStore:
+    """One region's table; see `ledger.store.port.Store`."""
+
+    def __init__(self, attempts: Attempts) -> None:
+        self.region = attempts.region
+        self._table = attempts.table
+        self._attempts = attempts
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+        operation, request = requests.write_request(write, self._table)
+        answer = await self._attempts.write(operation, request, signed_by([write]))
+        return answer if isinstance(answer, Outcome) else Applied(answer.get("Attributes") or None)
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do up to 100 actions, all or none."""
+        checked_actions(actions, TRANSACTION_ACTIONS_MAX)
+        request = requests.transaction_request(actions, self._table, token)
+        answer = await self._attempts.write("transact_write_items", request, signed_by(actions))
+        return answer if isinstance(answer, Outcome) else Applied()
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do up to 25 unconditional writes; what DynamoDB leaves unprocessed is sent again."""
+        checked_actions(writes, BATCH_WRITES_MAX)
+        left, latest = dict(enumerate(writes)), signed_by(writes)
+        units: float | None = 0.0
+        for tries in range(1, self._attempts.backoff.tries_max + 1):
+            request = requests.batch_request(list(left.values()), self._table)
+            try:
+                answer = await self._attempts.write("batch_write_item", request, latest)
+            except StoreError as error:
+                if len(left) == len(writes):
+                    raise
+                return BatchOutcome(unprocessed=tuple(left), cause=str(error), write_units=units)
+            if isinstance(answer, Unknown):
+                return BatchOutcome(unknown=tuple(left), cause=answer.cause, write_units=units)
+            if isinstance(answer, Outcome):
+                raise TypeError("a batch has no conditions to fail")
+            units = _plus(units, requests.written_units(answer))
+            keys = requests.unprocessed_keys(answer, self._table)
+            left = {place: write for place, write in left.items() if keys and write.key in keys}
+            if not left:
+                return BatchOutcome(write_units=units)
+            await self._attempts.wait("batch_write_item", "unprocessed", tries)
+        cause = f"still throttled in {self.region}"
+        return BatchOutcome(unprocessed=tuple(left), cause=cause, write_units=units)
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Read one item."""
+        request = {
+            "TableName": self._table,
+            "Key": requests.key_attributes(key),
+            "ConsistentRead": consistent,
+        }
+        found: Item | None = (await self._attempts.read("get_item", request)).get("Item")
+        return found
+
+    async def query(
+        self,
+        partition: str,
+        *,
+        consistent: bool = True,
+        after: Key | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> Page:
+        """Read one page of a partition in ascending order."""
+        request = requests.query_request(
+            partition,
+            self._table,
+            consistent=consistent,
+            after=after,
+            first=first,
+            last=last,
+            attributes=attributes,
+            limit=limit,
+            descending=descending,
+        )
+        return _page(await self._attempts.read("query", request), self.region)
+
+    async def scan(
+        self,
+        *,
+        segment: int = 0,
+        segments: int = 1,
+        after: Key | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Page:
+        """Read one page of one segment."""
+        request = requests.scan_request(
+            self._table,
+            segment=segment,
+            segments=segments,
+            after=after,
+            attributes=attributes,
+            limit=limit,
+        )
+        return _page(await self._attempts.read("scan", request), self.region)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._attempts.transport.close()
+
+
+def _plus(units: float | None, more: float | None) -> float | None:
+    return None if units is None or more is None else units + more
+
+
+def _page(response: Response, region: str) -> Page:
+    """Read a page; JSON that is none comes from whatever else listens at a wrong endpoint."""
+    last = response.get("LastEvaluatedKey")
+    capacity = response.get("ConsumedCapacity")
+    try:
+        return Page(
+            items=[*response["Items"]],
+            after=(last["pk"]["S"], last["sk"]["S"]) if last else None,
+            read_units=float(capacity["CapacityUnits"]) if capacity else None,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise Unreachable(f"{region}: the answer is no page of items: check the endpoint") from None
+
+
+@asynccontextmanager
+async def open_store(
+    settings: Settings,
+    region: str,
+    *,
+    metrics: Metrics | None = None,
+    clock: Clock | None = None,
+    randomness: Random | None = None,
+) -> AsyncIterator[Store]:
+    """Open the table of one region; the connections are given back at the end.
+
+    Raises:
+        SettingsError: the region is not in the settings.
+        AccessDenied: the profile does not exist.
+    """
+    settings.region(region)
+    clock, metrics = clock or SystemClock(), metrics or Metrics(None)
+    async with AsyncExitStack() as stack:
+        try:
+            transport = await stack.enter_async_context(
+                open_transport(settings, region, clock=clock)
+            )
+        except BotoCoreError as error:
+            raise from_botocore(error, region=region, table=settings.table) from error
+        attempts = Attempts(
+            transport=transport,
+            region=region,
+            table=settings.table,
+            backoff=Backoff(),
+            clock=clock,
+            randomness=randomness or system_random(),
+            # To connect, or wait for a free connection, and to be answered.
+            attempt_seconds=2 * settings.request_timeout,
+            on_retry=lambda operation, cause: metrics.retry(region, operation, cause),
+        )
+        yield MeteredStore(DynamoStore(attempts), metrics=metrics, clock=clock)
+
+
+@asynccontextmanager
+async def open_transport(
+    settings: Settings, region: str, *, clock: Clock
+) -> AsyncIterator[Transport]:
+    """Open the transport that the settings name, to one region.
+
+    Raises:
+        BotoCoreError: the profile does not exist.
+    """
+    # They take more time to import than all else: a command that sends nothing does without.
+    from aiobotocore.session import AioSession  # noqa: PLC0415
+
+    from ledger.store.transports.sdk import SdkTransport, sdk_config, watch  # noqa: PLC0415
+
+    described = settings.region(region)
+    options = client_options(region, described)
+    config = sdk_config(request_timeout=settings.request_timeout, connections_max=CONNECTIONS_MAX)
+    session = AioSession(profile=described.profile)
+    async with session.create_client("dynamodb", config=config, **options) as client:
+        watch(client)
+        sdk = SdkTransport(client)
+        if settings.transport == "aiobotocore":
+            yield sdk
+            return
+        from ledger.store.transports.lean import open_lean  # noqa: PLC0415
+
+        opening = open_lean(
+            session,
+            client,
+            options,
+            request_timeout=settings.request_timeout,
+            connections_max=CONNECTIONS_MAX,
+            now=clock.now,
+            otherwise=sdk,
+        )
+        async with opening as lean:
+            yield lean

@@ -1,0 +1,1 @@
+"""What carries a request to DynamoDB: aiobotocore, or the lean transport."""

@@ -1,0 +1,154 @@
+"""The lean transport: the hot operations without the SDK's machinery.
+
+One JSON body, one signature, one POST: a batch of 25 costs a fraction of what aiobotocore takes for
+it. Credentials, the endpoint, certificates and proxies are botocore's, by its public interfaces;
+what is not in `OPERATIONS` goes through aiobotocore as ever.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from aiobotocore.credentials import AioCredentials
+from aiobotocore.session import AioSession
+from botocore.credentials import ReadOnlyCredentials
+from botocore.exceptions import ClientError, NoCredentialsError
+
+from ledger.store.dynamodb import signing
+from ledger.store.dynamodb.connect import ClientOptions
+from ledger.store.dynamodb.requests import Request
+from ledger.store.dynamodb.transport import NoAnswer, Response, Transport, check_answer
+from ledger.store.transports.lean_connection import Answer
+from ledger.store.transports.lean_http import Http, open_http
+from ledger.store.transports.lean_json import decode, encode
+from ledger.store.transports.lean_signing import Signer
+
+OPERATIONS: Mapping[str, str] = {
+    "batch_write_item": "BatchWriteItem",
+    "get_item": "GetItem",
+    "put_item": "PutItem",
+    "query": "Query",
+}
+"""What goes this way, by DynamoDB's own names."""
+
+
+class CredentialsSource(Protocol):
+    """Credentials that may be refreshed, as an aiobotocore session gives them."""
+
+    async def get_frozen_credentials(self) -> ReadOnlyCredentials:
+        """Return what is valid now, fetched anew if need be."""
+
+
+class LeanTransport:
+    """A `Transport` that sends `OPERATIONS` itself, and the rest through another one."""
+
+    def __init__(
+        self,
+        http: Http,
+        *,
+        signer: Signer,
+        credentials: CredentialsSource | None,
+        user_agent: str,
+        now: Callable[[], datetime],
+        otherwise: Transport,
+    ) -> None:
+        self._http = http
+        self._signer = signer
+        self._credentials = credentials
+        self._more = {"Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._now = now
+        self._otherwise = otherwise
+
+    async def send(self, operation: str, request: Request) -> Response:
+        """Send one request, once."""
+        name = OPERATIONS.get(operation)
+        if name is None:
+            return await self._otherwise.send(operation, request)
+        if self._credentials is None:
+            raise NoCredentialsError
+        body = encode(request)
+        credentials = await self._credentials.get_frozen_credentials()
+        signed = self._now()
+        signing.check(signed)
+        headers = self._signer.headers(name, body, credentials=credentials, at=signed)
+        return read_answer(await self._http.post({**headers, **self._more}, body), name)
+
+    async def close(self) -> None:
+        """Close every connection, the other transport's too."""
+        await self._http.close()
+        await self._otherwise.close()
+
+
+def read_answer(answer: Answer, operation: str) -> Response:
+    """Read an answer as botocore does.
+
+    Raises:
+        ClientError: DynamoDB's error.
+        NoAnswer: it is no answer of DynamoDB.
+    """
+    check_answer(answer.status, answer.headers, answer.body)
+    if answer.status != HTTPStatus.OK:
+        raise ClientError(read_error(answer), operation)  # type: ignore[arg-type]
+    try:
+        response = decode(answer.body)
+    except ValueError as error:
+        raise NoAnswer(reason=f"what cannot be read ({error})") from error
+    response["ResponseMetadata"] = _metadata(answer)
+    return response
+
+
+def read_error(answer: Answer) -> dict[str, Any]:
+    """Read DynamoDB's error, or that of a server before it, as botocore does."""
+    try:
+        body = decode(answer.body)
+    except ValueError:
+        body = {}
+    code = str(body.get("__type", answer.status)).partition(":")[0].rpartition("#")[2]
+    message = body.get("message", body.get("Message", ""))
+    error = {"Code": code, "Message": message}
+    return {**body, "Error": error, "ResponseMetadata": _metadata(answer)}
+
+
+def _metadata(answer: Answer) -> dict[str, Any]:
+    return {"HTTPStatusCode": answer.status, "HTTPHeaders": answer.headers}
+
+
+@asynccontextmanager
+async def open_lean(
+    session: AioSession,
+    client: Any,
+    options: ClientOptions,
+    *,
+    request_timeout: float,
+    connections_max: int,
+    now: Callable[[], datetime],
+    otherwise: Transport,
+) -> AsyncIterator[LeanTransport]:
+    """Open the lean transport beside a client, to the endpoint that the client found."""
+    url = client.meta.endpoint_url
+    opening = open_http(
+        url,
+        ca_bundle=session.get_config_variable("ca_bundle"),
+        request_timeout=request_timeout,
+        connections_max=connections_max,
+    )
+    async with opening as http:
+        yield LeanTransport(
+            http,
+            signer=Signer(url=url, region=client.meta.region_name),
+            credentials=await _credentials(session, options),
+            user_agent=session.user_agent(),
+            now=now,
+            otherwise=otherwise,
+        )
+
+
+async def _credentials(session: AioSession, options: ClientOptions) -> CredentialsSource | None:
+    if "aws_access_key_id" in options:
+        key, secret = options["aws_access_key_id"], options["aws_secret_access_key"]
+        given: CredentialsSource = AioCredentials(key, secret)
+        return given
+    found: CredentialsSource | None = await session.get_credentials()
+    return found

@@ -1,0 +1,121 @@
+"""Making connections to one endpoint: straight, or through a proxy; with TLS or without.
+
+Certificates and proxies are found where botocore finds them.
+"""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import cast
+from urllib.parse import SplitResult, urlsplit
+
+from botocore.httpsession import ProxyConfiguration, get_cert_path
+from botocore.utils import get_environ_proxies
+
+from ledger.store.transports.lean_connection import Connection
+
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialer:
+    """The way to one endpoint; `headers` go with every request, as proxies without TLS ask for."""
+
+    url: str
+    wait_seconds: float
+    trust: ssl.SSLContext | None
+    proxy: SplitResult | None
+    credentials: Sequence[str]
+
+    @property
+    def headers(self) -> Sequence[str]:
+        """What every request says to a proxy that passes it on."""
+        return () if self._tunnels else self.credentials
+
+    @property
+    def target(self) -> str:
+        """What the first line of a request names."""
+        there = urlsplit(self.url)
+        path = there.path or "/"
+        forwarded = self.proxy is not None and not self._tunnels
+        return f"{there.scheme}://{there.netloc}{path}" if forwarded else path
+
+    @property
+    def _tunnels(self) -> bool:
+        return self.url.startswith("https:")
+
+    async def dial(self) -> Connection:
+        """Make a connection.
+
+        Raises:
+            OSError: it was refused, not trusted, or the proxy did not make it.
+        """
+        there = urlsplit(self.url)
+        if self.proxy is None:
+            return await self._connect(there)
+        first = await self._connect(self.proxy, head_only=self._tunnels)
+        return await self._tunnel(first, there) if self._tunnels else first
+
+    async def _connect(self, to: SplitResult, *, head_only: bool = False) -> Connection:
+        context = self.trust if to.scheme == "https" else None
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self.url, wait_seconds=self.wait_seconds, head_only=head_only),
+            to.hostname or "",
+            to.port or _PORTS[to.scheme],
+            ssl=context,
+            server_hostname=to.hostname if context else None,
+        )
+        return connection
+
+    async def _tunnel(self, first: Connection, there: SplitResult) -> Connection:
+        """Ask a proxy for a tunnel, and speak TLS through it."""
+        to = f"{there.hostname}:{there.port or _PORTS[there.scheme]}"
+        lines = (f"CONNECT {to} HTTP/1.1", f"Host: {to}", *self.credentials, "", "")
+        answer = await first.ask("\r\n".join(lines).encode("latin-1"))
+        if answer.status != HTTPStatus.OK:
+            first.abort()
+            raise ConnectionRefusedError(f"the proxy answered {answer.status} to CONNECT {to}")
+        try:
+            connection = Connection(self.url, wait_seconds=self.wait_seconds)
+            transport = await asyncio.get_running_loop().start_tls(
+                first.transport,
+                connection,
+                cast("ssl.SSLContext", self.trust),
+                server_hostname=there.hostname,
+            )
+        except BaseException:
+            first.abort()
+            raise
+        if transport is None:
+            raise ConnectionResetError("the proxy closed the tunnel")
+        connection.connection_made(transport)
+        return connection
+
+
+async def make_dialer(url: str, *, ca_bundle: str | None, wait_seconds: float) -> Dialer:
+    """Look up the way to an endpoint as botocore does.
+
+    Raises:
+        OSError: the bundle of certificates cannot be read.
+    """
+    proxies = ProxyConfiguration(proxies=get_environ_proxies(url))
+    proxy = proxies.proxy_url_for(url)
+    given = proxies.proxy_headers_for(proxy) if proxy else {}
+    uses_tls = url.startswith("https:") or (proxy or "").startswith("https:")
+    return Dialer(
+        url=url,
+        wait_seconds=wait_seconds,
+        # Reading a bundle of certificates takes longer than an event loop should stand still.
+        trust=await asyncio.to_thread(_trust, ca_bundle) if uses_tls else None,
+        proxy=urlsplit(proxy) if proxy else None,
+        credentials=[f"{name}: {value}" for name, value in given.items()],
+    )
+
+
+def _trust(ca_bundle: str | None) -> ssl.SSLContext:
+    """Trust the given bundle, else the one of REQUESTS_CA_BUNDLE, else botocore's."""
+    bundle = ca_bundle or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(verify=True)
+    return ssl.create_default_context(cafile=bundle)

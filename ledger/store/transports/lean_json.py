@@ -1,0 +1,80 @@
+"""DynamoDB's JSON, fast: requests to bytes, and bytes to answers.
+
+Binary values (`{"B": b"..."}`) are base64 inside JSON. On the way out orjson hands over every
+`bytes` that it meets; on the way in the answer is searched for them only if it can hold one.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from botocore.exceptions import ParamValidationError
+
+from ledger.runtime.gc import paused_collector
+
+_MAYBE_BINARY = b'"B'
+LARGE_BYTES = 64 * 1024
+"""Of an answer that holds a thousand objects and more."""
+
+
+def encode(request: Mapping[str, Any]) -> bytes:
+    """Return a request's body.
+
+    Raises:
+        ParamValidationError: it holds what JSON cannot, such as half a surrogate pair.
+    """
+    try:
+        return orjson.dumps(request, default=_plain)
+    except TypeError as error:
+        raise ParamValidationError(report=str(error)) from None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no attribute value")
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """Return an answer, its binary values as bytes.
+
+    Raises:
+        ValueError: it is no JSON object, or a binary value is no base64.
+    """
+    answer = _loads(body) if body else {}
+    if not isinstance(answer, dict):
+        raise ValueError(f"a {type(answer).__name__} is no answer")  # noqa: TRY004 (see Raises)
+    if _MAYBE_BINARY in body:
+        try:
+            _into_bytes(answer)
+        except (TypeError, RecursionError) as error:
+            raise ValueError(str(error)) from error
+    return answer
+
+
+def _loads(body: bytes) -> Any:
+    if len(body) < LARGE_BYTES:
+        return orjson.loads(body)
+    with paused_collector():  # none of a page's thousands of objects can be garbage yet
+        return orjson.loads(body)
+
+
+def _into_bytes(node: Any) -> None:
+    """Replace base64 by bytes wherever a key `B` or `BS` holds it.
+
+    An attribute that is itself named `B` or `BS` holds a mapping, so the two cannot be mistaken.
+    """
+    if isinstance(node, list):
+        for part in node:
+            _into_bytes(part)
+    elif isinstance(node, dict):
+        for name, content in node.items():
+            if name == "B" and isinstance(content, str):
+                node[name] = b64decode(content, validate=True)
+            elif name == "BS" and isinstance(content, list):
+                node[name] = [b64decode(part, validate=True) for part in content]
+            else:
+                _into_bytes(content)

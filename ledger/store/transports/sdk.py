@@ -1,0 +1,62 @@
+"""The transport over aiobotocore: every operation, the default.
+
+The SDK's own retries are off: it repeats a write whose answer was lost (an `ADD 1` stores 2), so
+what may be repeated is decided by `ledger.store.dynamodb.attempts`, by what is known of the failed
+attempt.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiobotocore.config import AioConfig
+from aiohttp import ClientConnectorError
+from botocore.exceptions import EndpointConnectionError
+
+from ledger.store.dynamodb import signing
+from ledger.store.dynamodb.requests import Request
+from ledger.store.dynamodb.transport import NeverSent, Response, check_answer
+
+
+def sdk_config(*, request_timeout: float, connections_max: int) -> AioConfig:
+    """Return the configuration of a client that sends once, and never repeats."""
+    return AioConfig(
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=request_timeout,
+        read_timeout=request_timeout,
+        max_pool_connections=connections_max,
+        parameter_validation=False,
+    )
+
+
+def watch(client: Any) -> None:
+    """Let a client look at what it sends and at what it gets, as every transport must."""
+    client.meta.events.register("before-send.dynamodb", signing.refuse_late)
+    client.meta.events.register("after-call.dynamodb", _check_answer)
+
+
+async def _check_answer(http_response: Any, **_event: object) -> None:
+    body = await http_response.content
+    check_answer(http_response.status_code, http_response.headers, body)
+
+
+class SdkTransport:
+    """A `Transport` over an aiobotocore client, which it closes."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def send(self, operation: str, request: Request) -> Response:
+        """Send any operation of the low-level client."""
+        method: Callable[..., Awaitable[Response]] = getattr(self._client, operation)
+        try:
+            return await method(**request)
+        except EndpointConnectionError as error:
+            # aiobotocore raises it for a connection lost half-way as well; only aiohttp's own
+            # error underneath tells the two apart.
+            if isinstance(error.kwargs.get("error"), ClientConnectorError):
+                raise NeverSent(**error.kwargs) from error
+            raise
+
+    async def close(self) -> None:
+        """Close the client."""
+        await self._client.close()

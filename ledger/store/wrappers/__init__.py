@@ -1,0 +1,1 @@
+"""Stores around a store: metered, forwarding, with faults injected."""

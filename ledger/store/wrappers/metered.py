@@ -1,0 +1,177 @@
+"""A store that counts what each operation takes: time, and DynamoDB's billing units.
+
+The units come from our own model of the documented rules (`ledger.core.capacity`), as charged in
+this store's region. A global table charges the write units once more in each further replica. Those
+of a page are DynamoDB's own count where the store has it: exact, and to size each of 10,000 items
+takes longer than to add them up.
+"""
+
+from collections.abc import Sequence
+
+from ledger.core.capacity import item_size, read_units, write_units
+from ledger.core.entry import Item, Key
+from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
+from ledger.store.port import (
+    Action,
+    Applied,
+    BatchOutcome,
+    BatchWrite,
+    Delete,
+    Outcome,
+    Page,
+    Put,
+    Rejected,
+    Store,
+    Unknown,
+    Write,
+)
+
+
+class MeteredStore:
+    """A `Store` that passes everything on and counts it."""
+
+    def __init__(self, inner: Store, *, metrics: Metrics, clock: Clock) -> None:
+        self._inner = inner
+        self._metrics = metrics
+        self._clock = clock
+
+    @property
+    def region(self) -> str:
+        """The region of the store behind."""
+        return self._inner.region
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write; a rejected one is charged as well."""
+        started = self._clock.monotonic()
+        outcome = await self._inner.write(write)
+        operation = type(write).__name__.lower()
+        self._written(operation, _units([write], outcome), outcome_name(outcome), 1, started)
+        return outcome
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do a batch; what stayed unprocessed is not charged."""
+        started = self._clock.monotonic()
+        outcome = await self._inner.write_batch(writes)
+        rest = {*outcome.unprocessed, *outcome.unknown}
+        units = outcome.write_units
+        if units is None:
+            done = [write for place, write in enumerate(writes) if place not in rest]
+            units = sum(write_units(_size(write)) for write in done)
+        self._written("batch", units, "applied", len(writes) - len(rest), started)
+        if outcome.unknown:
+            self._written("batch", 0, "unknown", len(outcome.unknown), started)
+        return outcome
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction; every action is charged double."""
+        started = self._clock.monotonic()
+        outcome = await self._inner.transact(actions, token=token)
+        units = _units(actions, outcome, transactional=True)
+        name = outcome_name(outcome)
+        self._written("transaction", units, name, len(actions), started)
+        return outcome
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Read one item."""
+        item = await self._inner.get(key, consistent=consistent)
+        size = item_size(item) if item else 0
+        self._read("get", read_units(size, consistent=consistent))
+        return item
+
+    async def query(
+        self,
+        partition: str,
+        *,
+        consistent: bool = True,
+        after: Key | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> Page:
+        """Read one page of a partition."""
+        page = await self._inner.query(
+            partition,
+            consistent=consistent,
+            after=after,
+            first=first,
+            last=last,
+            attributes=attributes,
+            limit=limit,
+            descending=descending,
+        )
+        self._read("query", _page_units(page, consistent=consistent))
+        return page
+
+    async def scan(
+        self,
+        *,
+        segment: int = 0,
+        segments: int = 1,
+        after: Key | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> Page:
+        """Read one page of one segment."""
+        page = await self._inner.scan(
+            segment=segment, segments=segments, after=after, attributes=attributes, limit=limit
+        )
+        self._read("scan", _page_units(page, consistent=False))
+        return page
+
+    async def close(self) -> None:
+        """Close the store behind."""
+        await self._inner.close()
+
+    def _written(
+        self, operation: str, units: float, outcome: str, count: int, started: float
+    ) -> None:
+        elapsed = self._clock.monotonic() - started
+        self._metrics.write(self.region, operation, outcome, count, elapsed)
+        if units:
+            self._metrics.consumed(self.region, operation, "write", units)
+
+    def _read(self, operation: str, units: float) -> None:
+        self._metrics.consumed(self.region, operation, "read", units)
+
+
+def outcome_name(outcome: Outcome) -> str:
+    """Return the outcome's name as metrics show it."""
+    match outcome:
+        case Applied():
+            return "applied"
+        case Rejected():
+            return "rejected"
+        case Unknown():
+            return "unknown"
+
+
+def _units(actions: Sequence[Action], outcome: Outcome, *, transactional: bool = False) -> int:
+    if isinstance(outcome, Unknown):
+        return 0
+    found = outcome.found if isinstance(outcome, Rejected) else {}
+    new = outcome.item if isinstance(outcome, Applied) else None
+    return sum(
+        write_units(
+            max(_size(action), _of(found.get(place)), _of(new)), transactional=transactional
+        )
+        for place, action in enumerate(actions)
+    )
+
+
+def _size(action: Action) -> int:
+    if isinstance(action, Put):
+        return max(item_size(action.item), action.replaces_bytes)
+    return action.size_bytes if isinstance(action, Delete) else 0
+
+
+def _of(item: Item | None) -> int:
+    return item_size(item) if item else 0
+
+
+def _page_units(page: Page, *, consistent: bool) -> float:
+    if page.read_units is not None:
+        return page.read_units
+    return read_units(sum(map(item_size, page.items)), consistent=consistent)

@@ -1,0 +1,198 @@
+"""Reading one collection: ascending pages of a Query, taken in until the net, which sorts last.
+
+A read is wrong if an entry that it saw early is merged, deleted everywhere and dropped from the
+net's `merged` before the net, which sorts last, is read::
+
+    reader      page 1: entry e ..................... last page: net without e in `merged`
+    compactor        net with e | hold | delete e | hold | net without e
+
+Two holds lie between the two nets, so a read that takes less than one (`read_max` < `hold`) cannot
+see both; a read that took longer starts again.
+
+Which entries count is known only when the net has been read, so their sort keys are kept until
+then. Of a collection that shows more than `read_keys_max` of them the net is read in the midst as
+well, and nothing is kept but the sum of what it leaves::
+
+    reader      page | page | net at version v | page | page | ... | last page: net at version v
+
+If the last page shows another version, that sum is of no use and the read starts again. No two
+folds lie within one read (`read_max` < `hold`), so starting again comes to an end.
+
+With `cache.incremental` the sum of what lies before a border in time is kept from read to read, as
+long as the net stays as it is; see `ledger.settings.groups.Cache`.
+"""
+
+from dataclasses import dataclass, replace
+
+from ledger.core import keys
+from ledger.core.entry import Key, NetChange
+from ledger.core.errors import ReadTooSlow
+from ledger.core.fold import ATTRIBUTES, Collection, Subtotal, collect, stamp_of
+from ledger.runtime.clock import Clock
+from ledger.settings.groups import READ_KEYS_MAX
+from ledger.store.port import Page, Store
+
+RESTARTS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The sum of every entry below a sort key, which holds as long as its net stays as it is."""
+
+    border: str
+    below: Subtotal
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRead:
+    """A whole collection read within `read_max`, and what it took.
+
+    `base` is what a later read can go on from, where a border was given.
+    """
+
+    collection: Collection
+    pages: int
+    restarts: int = 0
+    base: Base | None = None
+
+
+async def read_collection(
+    store: Store,
+    partition: str,
+    *,
+    clock: Clock,
+    read_max: float,
+    consistent: bool,
+    keys_max: int = READ_KEYS_MAX,
+    base: Base | None = None,
+    border: str | None = None,
+) -> CollectionRead:
+    """Read a whole collection, starting again when that was too slow or the net changed meanwhile.
+
+    Raises:
+        ReadTooSlow: every start took too long.
+        DamagedItem: an item cannot be counted.
+    """
+    for restarts in range(RESTARTS_MAX + 1):
+        progress = Progress(partition, keys_max=keys_max, base=base, border=border)
+        read = await _read_once(store, progress, clock, read_max, consistent=consistent)
+        if read is not None:
+            return replace(read, restarts=restarts)
+        base = None
+    raise ReadTooSlow(
+        f"collection {partition!r} in {store.region}: {RESTARTS_MAX + 1} reads in a row took over"
+        f" read_max, {read_max:g} s, or met a net that changed; merge it, or raise read_max and"
+        " hold together"
+    )
+
+
+async def read_net(store: Store, partition: str, *, consistent: bool = True) -> NetChange | None:
+    """Read a collection's net change, the one of the highest generation.
+
+    Raises:
+        DamagedItem: it cannot be read whole.
+    """
+    return collect((await query_net(store, partition, consistent=consistent)).items).net
+
+
+async def query_net(store: Store, partition: str, *, consistent: bool = True) -> Page:
+    """Read the net changes of a collection: one page holds every generation."""
+    last = keys.net_sort_key(keys.GENERATION_MAX)
+    return await store.query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
+
+
+async def _read_once(
+    store: Store, progress: "Progress", clock: Clock, read_max: float, *, consistent: bool
+) -> CollectionRead | None:
+    """Read every page, None if that took too long or the net changed meanwhile."""
+    started = clock.monotonic()
+    partition = progress.partition
+    after: Key | None = None
+    while True:
+        page = await store.query(
+            partition,
+            consistent=consistent,
+            after=after,
+            first=progress.first,
+            attributes=ATTRIBUTES,
+        )
+        if clock.monotonic() - started > read_max:
+            return None
+        progress.take(page)
+        after = page.after
+        if after is None:
+            return progress.end()
+        if progress.is_full:
+            if not progress.knows_net:
+                progress.expect(await read_net(store, partition, consistent=consistent))
+            if not progress.condense():
+                return None
+
+
+class Progress:
+    """How far one read of a collection has come: pure.
+
+    `first` is where it begins: at the border of `base`, whose sum stands for all before. Over
+    `keys_max` sort keys are given up page by page, for a sum that goes with the net expected.
+    """
+
+    def __init__(
+        self, partition: str, *, keys_max: int, base: Base | None = None, border: str | None = None
+    ) -> None:
+        self.partition = partition
+        self.first = base.border if base else None
+        # Clocks may step back; what is summed up cannot be taken apart again.
+        self._border = max(border, base.border) if border and base else border
+        self._keys_max = keys_max
+        self._collection = Collection(partition=partition, below=base.below if base else None)
+        self._base: Base | None = None
+        self._pages = 0
+        self._last = ""
+        self._expected: NetChange | None = None
+        self.knows_net = False
+
+    def take(self, page: Page) -> None:
+        """Take in the next page.
+
+        Raises:
+            DamagedItem: an item cannot be counted.
+        """
+        self._collection.add(page.items)
+        self._pages += 1
+        if page.items:
+            self._last = page.items[-1]["sk"]["S"]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more sort keys are kept than are allowed."""
+        return self._collection.kept > self._keys_max
+
+    def expect(self, net: NetChange | None) -> None:
+        """Note the net that the last page will hold, unless it changes meanwhile."""
+        self._expected = net
+        self.knows_net = True
+        self._pages += 1
+
+    def condense(self) -> bool:
+        """Give up the sort keys for a sum; False if the base goes with another net."""
+        below = self._collection.below
+        if below is not None and below.stamp != stamp_of(self._expected):
+            return False
+        if self._border is not None and self._last >= self._border:
+            self._keep_base(self._border, self._expected)
+        self._collection.condense(self._expected)
+        return True
+
+    def end(self) -> CollectionRead | None:
+        """Return what was read, None if a sum goes with another net than the last page held."""
+        if not self._collection.is_sound:
+            return None
+        if self._border is not None:
+            self._keep_base(self._border, self._collection.net)
+        return CollectionRead(self._collection, self._pages, base=self._base)
+
+    def _keep_base(self, border: str, net: NetChange | None) -> None:
+        if self._base is None:
+            self._collection.condense(net, upto=border)
+            below = self._collection.below
+            self._base = None if below is None else Base(border, below)

@@ -1,0 +1,1 @@
+"""Writing: a change becomes an entry, and entries share requests."""

@@ -1,0 +1,169 @@
+"""Leaving hints for the compactor, in the background and as well as it goes.
+
+A writer leaves one for one in `compactor.hint_every` entries, chosen by their ids; a reader for a
+long collection that has not been merged for longer than merging should take. Nothing here delays a
+caller or fails a call: what cannot be left is dropped, and the compactor's full search finds it.
+"""
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ledger.core.entry import Entry
+from ledger.core.errors import AccessDenied, StoreError
+from ledger.core.hints import Hint, ending_below, hint_for
+from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
+from ledger.settings import Settings
+from ledger.store.port import BATCH_WRITES_MAX, Put, Store
+from ledger.totals.reader import Total
+
+WAITING_MAX = 10_000
+"""Hints that wait to be written; the rest is dropped."""
+LEFT_MAX = 10_000
+"""Hints remembered as left, lest a busy counter leaves the same one again and again."""
+WATCHED_MAX = 1_000
+"""Long collections that a reader keeps an eye on, the least recently read given up first."""
+PAUSE_SECONDS = 0.25
+"""Between two batches: at most 100 hints a second, whatever is written."""
+CLOSE_SECONDS_MAX = 1.0
+"""How long closing waits for hints that are still to be written."""
+NEGLECTED_SETTLES = 2.0
+"""A long collection that was not merged for so many times `settle` was not found."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A long collection as it was read first: when, and on which net changes it rested."""
+
+    at: datetime
+    versions: tuple[str, ...]
+
+
+class Watch:
+    """Tells which long collections nobody merges, from one total after the other."""
+
+    def __init__(self, *, entries_min: int, settle: float) -> None:
+        self._entries_min = entries_min
+        self._patience = timedelta(seconds=NEGLECTED_SETTLES * settle)
+        self._seen: OrderedDict[str, Seen] = OrderedDict()
+
+    def neglected_since(self, total: Total) -> datetime | None:
+        """Take in a total; return when its entries were seen first, if they wait too long."""
+        seen = self._seen.get(total.counter)
+        if total.entries < self._entries_min:
+            if seen is not None:
+                del self._seen[total.counter]
+            return None
+        if seen is not None and seen.versions == total.versions:
+            if total.as_of - seen.at <= self._patience:
+                return None
+        else:
+            seen = None
+        self._seen[total.counter] = Seen(total.as_of, total.versions)
+        self._seen.move_to_end(total.counter)
+        while len(self._seen) > WATCHED_MAX:
+            self._seen.popitem(last=False)
+        return seen.at if seen else None
+
+
+class Hints:
+    """Leaves the hints of one process in one region; `tasks` runs what is left to do."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        clock: Clock,
+        metrics: Metrics,
+        tasks: TaskGroup,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._tasks = tasks
+        self._settle = settings.settle
+        every = settings.compactor.hint_every
+        self._below = ending_below(every)
+        self._watch = Watch(entries_min=every, settle=settings.settle) if every else None
+        self._waiting: deque[Hint] = deque()
+        self._left: set[Hint] = set()
+        self._is_sending = False
+        self._is_refused = False
+
+    def wrote(self, entry: Entry) -> None:
+        """Take in an entry that was written."""
+        if entry.id[-4:] < self._below:
+            self._leave(entry.counter, entry.at)
+
+    def wrote_all(self, entries: Iterable[Entry]) -> None:
+        """Take in entries that were written."""
+        below = self._below
+        for entry in entries:
+            if entry.id[-4:] < below:
+                self._leave(entry.counter, entry.at)
+
+    def read(self, total: Total) -> None:
+        """Take in a total that was read."""
+        if self._watch is not None and not total.cached:
+            since = self._watch.neglected_since(total)
+            if since is not None:
+                self._leave(total.counter, since)
+
+    async def close(self) -> None:
+        """Write what waits, for a moment; called before the tasks end.
+
+        Not if everything is being cancelled: and an error of cancellation, raised from here while
+        another is on its way through the same exits, would tie their contexts into a ring.
+        """
+        is_cancelled = anyio.current_effective_deadline() <= anyio.current_time()
+        if self._waiting and not self._is_refused and not is_cancelled:
+            with anyio.move_on_after(CLOSE_SECONDS_MAX, shield=True):
+                await self._send_batch()
+
+    def _leave(self, counter: str, at: datetime | None) -> None:
+        hint = None if at is None else hint_for(counter, at, settle=self._settle)
+        if hint is None or hint in self._left or self._is_refused:
+            return
+        if len(self._waiting) >= WAITING_MAX:
+            self._metrics.hinted(self._store.region, "dropped")
+            return
+        if len(self._left) >= LEFT_MAX:
+            self._left.clear()
+        self._left.add(hint)
+        self._waiting.append(hint)
+        if not self._is_sending:
+            self._is_sending = True
+            self._tasks.start_soon(self._send)
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting and not self._is_refused:
+                await self._send_batch()
+                await self._clock.sleep(PAUSE_SECONDS)
+        finally:
+            self._is_sending = False
+
+    async def _send_batch(self) -> None:
+        """Write some hints, each once: nobody waits for them, so none is tried again."""
+        count = min(BATCH_WRITES_MAX, len(self._waiting))
+        batch = [self._waiting.popleft() for _ in range(count)]
+        left = 0
+        try:
+            outcome = await self._store.write_batch([Put(hint.item) for hint in batch])
+            left = count - len(outcome.unprocessed) - len(outcome.unknown)
+        except AccessDenied as error:
+            self._is_refused = True
+            log.info("no hints are left for the compactor: %s", error)
+        except StoreError as error:
+            log.debug("%d hints are dropped: %s", count, error)
+        self._metrics.hinted(self._store.region, "left", left)
+        self._metrics.hinted(self._store.region, "dropped", count - left)

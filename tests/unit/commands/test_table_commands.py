@@ -1,0 +1,122 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ledger.administration.table import Progress, TableState
+from ledger.administration.table_plan import KEYS, STREAM_VIEW, Kind, Step, TableView
+from ledger.commands import table as table_commands
+from ledger.core.errors import InvalidInput, SettingsError, TableMissing, Unreachable
+from ledger.settings import Settings
+
+FILE = "table: books\nhome: us-east-1\nregions:\n  us-east-1:\n"
+WHOLE = TableView("us-east-1", "ACTIVE", KEYS, stream=STREAM_VIEW, recovery=True, protected=True)
+STEP = Step(Kind.CREATE, "us-east-1")
+
+
+def state(view: TableView | None = WHOLE, **values: Any) -> TableState:
+    """Give the state of a table in its one region."""
+    return TableState("books", "us-east-1", {"us-east-1": view}, **values)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """Give the path of a settings file."""
+    path = tmp_path / "regions.yaml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    """Run `ledger table` with these arguments."""
+    return CliRunner().invoke(table_commands.app, arguments)
+
+
+def test_create_says_what_it_did(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step taken is a line; progress goes to the other stream."""
+
+    def create(settings: Settings, *, timeout: float, report: Any) -> TableState:
+        assert (settings.table, timeout) == ("books", 5)
+        report(Progress(STEP, 0, 1, waiting=False, elapsed_seconds=0))
+        return state(taken=(STEP,))
+
+    monkeypatch.setattr(table_commands, "create_table", create)
+    result = run("create", "--config", config, "--timeout", "5")
+    assert result.exit_code == 0
+    assert result.stdout == "done: us-east-1: create the table\n"
+    assert "us-east-1: create the table" in result.stderr
+
+
+def test_create_with_all_there_says_so(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second run reports that there was nothing to do."""
+    monkeypatch.setattr(table_commands, "create_table", lambda *_, **__: state())
+    assert run("create", "--config", config).stdout == "table books: nothing to do\n"
+
+
+def test_a_wrong_file_reaches_the_caller_as_our_error(config: str) -> None:
+    """The commands leave errors to the program, which prints them as one line."""
+    Path(config).write_text(FILE + "settle: 1\n")
+    assert isinstance(run("create", "--config", config).exception, SettingsError)
+
+
+def test_status_of_a_whole_table_succeeds(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Region, state and protections are shown."""
+    monkeypatch.setattr(table_commands, "table_state", lambda _: state())
+    result = run("status", "--config", config)
+    assert result.exit_code == 0
+    assert "us-east-1 (home)" in result.stdout
+    assert "missing" not in result.stdout
+
+
+def test_status_names_what_is_missing(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A region without protection fails the command, for use in scripts."""
+    bare = TableView("us-east-1", "ACTIVE", KEYS, stream=STREAM_VIEW, recovery=True)
+    monkeypatch.setattr(table_commands, "table_state", lambda _: state(bare))
+    result = run("status", "--config", config)
+    assert result.exit_code == 1
+    assert "missing: us-east-1: turn on deletion protection" in result.stdout
+
+
+def test_status_without_a_table_says_how_to_make_it(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that is nowhere is the same error as elsewhere."""
+    monkeypatch.setattr(table_commands, "table_state", lambda _: state(None))
+    assert isinstance(run("status", "--config", config).exception, TableMissing)
+
+
+def test_status_shows_a_region_that_cannot_be_read(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error is shown and the command fails."""
+    gone = Unreachable("us-east-1, table books: no answer")
+    monkeypatch.setattr(
+        table_commands, "table_state", lambda _: state(None, errors={"us-east-1": gone})
+    )
+    result = run("status", "--config", config)
+    assert result.exit_code == 1
+    assert "unreadable" in result.stdout
+    assert str(gone) in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [((), "confirm with --confirm books"), (("--confirm", "Books"), "'Books' is not the table's")],
+)
+def test_delete_needs_the_name_of_the_table(
+    config: str, arguments: tuple[str, ...], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the name, or with another, nothing is asked of DynamoDB."""
+    monkeypatch.setattr(table_commands, "delete_table", lambda *_, **__: pytest.fail("deleted"))
+    error = run("delete", "--config", config, *arguments).exception
+    assert isinstance(error, InvalidInput)
+    assert named in str(error)
+
+
+def test_delete_with_the_name_deletes(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name on the command line is enough where nobody can be asked."""
+    gone = state(None, taken=(Step(Kind.DELETE, "us-east-1"),))
+    monkeypatch.setattr(table_commands, "delete_table", lambda *_, **__: gone)
+    result = run("delete", "--config", config, "--confirm", "books")
+    assert result.stdout == "done: us-east-1: delete the table\n"

@@ -1,0 +1,315 @@
+"""The search: finds every due collection, in pages and segments, from where the last stopped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+from support.ledgers import START, net
+from support.regions import HOME
+
+from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
+from compactor.plan import Observation, Rules, decide
+from ledger.core.entry import Item, Key
+from ledger.core.fold import collect
+from ledger.core.ids import EntryId, entry_id
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Page, Put
+
+NOW = START + timedelta(hours=1)
+RULES = Rules(home=HOME, settle=900, fold_max=100, fold_min=3, fold_age=5000, clean_min=4)
+CURSOR_KEY = ("~scan", "compactor")
+
+
+def old(count: int, *, seconds: float = 1000) -> tuple[EntryId, ...]:
+    """Return ids of this age."""
+    return tuple(entry_id(NOW - timedelta(seconds=seconds), place) for place in range(count))
+
+
+def entry(partition: str, key: object) -> Item:
+    """Return the item of an entry."""
+    return {"pk": {"S": partition}, "sk": {"S": str(key)}, "change": {"N": "1"}}
+
+
+def store_of(*items: Item, page_items_max: int = 1000) -> MemoryStore:
+    """Return a store of these items."""
+    store = MemoryStore(HOME, page_items_max=page_items_max)
+    for item in items:
+        store.table.set((item["pk"]["S"], item["sk"]["S"]), item)
+    return store
+
+
+def many(collections: int, entries: int = 3) -> list[Item]:
+    """Return as many due collections."""
+    return [entry(f"c{number}", one) for number in range(collections) for one in old(entries)]
+
+
+async def found_in(
+    store: MemoryStore,
+    *,
+    cursor: Cursor | None = None,
+    segments: int = 1,
+    pages_max: int = 1000,
+    rules: Rules = RULES,
+    stop: anyio.Event | None = None,
+) -> Found:
+    """Search once."""
+    finder = Finder(
+        store,
+        rules=rules,
+        now=NOW,
+        segments=segments,
+        pages_max=pages_max,
+        stop=stop or anyio.Event(),
+    )
+    return await finder.find(cursor)
+
+
+OLD = old(4)
+FRESH = old(9, seconds=10)
+CASES: Mapping[str, tuple[Sequence[EntryId], Sequence[EntryId] | None, bool]] = {
+    "nothing settled": (FRESH, None, False),
+    "too few settled": (OLD[:2], None, False),
+    "enough settled": (OLD[:3], None, True),
+    "one too old to wait": (old(1, seconds=5001), None, True),
+    "one nearly too old": (old(1, seconds=4999), None, False),
+    "only a net": ((), (), False),
+    "a net with few ids": ((), OLD[:3], False),
+    "a net with many ids": ((), OLD, True),
+    "a merged entry to delete": (OLD[:1], OLD[:1], True),
+    "settled beside a net": (OLD[1:], OLD[:1], True),
+    "too few beside a net": (OLD[2:], OLD[:1], False),
+}
+
+
+@pytest.mark.parametrize("page_items_max", [1, 2, 1000])
+@pytest.mark.parametrize("name", CASES)
+async def test_due(name: str, page_items_max: int) -> None:
+    """A collection is found exactly when a visit would have something to do."""
+    entries, merged, due = CASES[name]
+    items = [entry("counter", one) for one in entries]
+    if merged is not None:
+        items.append(net("counter", 5, merged))
+    found = await found_in(store_of(*items, page_items_max=page_items_max))
+    assert found.due == (["counter"] if due else [])
+    assert found.collections == 1
+    shown = collect(items)
+    plan = decide(Observation("counter", shown.net, {HOME: shown}), RULES, now=NOW, version="v2")
+    assert bool(plan.deletes or plan.fold) == due
+
+
+async def test_move_makes_every_collection_due() -> None:
+    """In a move of home every collection is visited, due or not."""
+    store = store_of(entry("a", FRESH[0]), net("b", 1, ()))
+    found = await found_in(store, rules=replace(RULES, move_to="eu-west-1"))
+    assert sorted(found.due) == ["a", "b"]
+
+
+@pytest.mark.parametrize("damage", [{}, {"merged": {"S": "text"}}, {"merged": {"B": b"short"}}])
+async def test_damaged_net_is_due(damage: dict[str, Any]) -> None:
+    """A net whose ids cannot be read is visited, so that the visit names what is wrong."""
+    item = dict(net("counter", 1, ()))
+    del item["merged"]
+    found = await found_in(store_of({**item, **damage}))
+    assert found.due == ["counter"]
+
+
+async def test_own_items_are_no_collections() -> None:
+    """Leases, markers, cursors and unknown reserved partitions are passed over; shards are not."""
+    own = [
+        entry(key, one) for key in ("~lease", "~import", "~scan", "~hint-0", "~x~y") for one in OLD
+    ]
+    shard = [entry("~2~counter", one) for one in OLD]
+    found = await found_in(store_of(*own, *shard))
+    assert found.due == ["~2~counter"]
+    assert (found.collections, found.backlog_entries) == (1, 4)
+
+
+async def test_highest_generation_counts() -> None:
+    """Of several nets of a collection the ids of the highest generation count."""
+    items = [entry("counter", one) for one in OLD]
+    nets = [net("counter", 1, OLD[:1]), net("counter", 1, OLD, generation=2)]
+    assert (await found_in(store_of(*items, *nets))).backlog_entries == 0
+
+
+@pytest.mark.parametrize("segments", [1, 3, 8])
+@pytest.mark.parametrize("page_items_max", [1, 4, 1000])
+async def test_segments_find_all(segments: int, page_items_max: int) -> None:
+    """Any number of segments and any pages find every due collection once, and the backlog."""
+    store = store_of(*many(20), *many(0), entry("fresh", FRESH[0]), page_items_max=page_items_max)
+    found = await found_in(store, segments=segments)
+    assert sorted(found.due) == sorted(f"c{number}" for number in range(20))
+    assert found.backlog_entries == 60
+    assert found.collections == 21
+    assert found.cursor.is_finished
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize("pages_max", [1, 2, 7])
+async def test_rounds(segments: int, pages_max: int) -> None:
+    """Runs of a few pages each read at most those, and find everything in one round."""
+    store = store_of(*many(10), page_items_max=2)
+    cursor, due, runs = None, set(), 0
+    while cursor is None or not cursor.is_finished:
+        found = await found_in(store, cursor=cursor, segments=segments, pages_max=pages_max)
+        assert found.pages <= pages_max
+        cursor = found.cursor
+        due |= set(found.due)
+        runs += 1
+        assert runs <= 30
+    assert due == {f"c{number}" for number in range(10)}
+    assert runs >= 15 // pages_max
+
+
+async def test_round_after_round() -> None:
+    """After a finished round the next search begins anew."""
+    store = store_of(*many(2))
+    first = await found_in(store)
+    again = await found_in(store, cursor=first.cursor)
+    assert again.due == first.due
+
+
+async def test_cut_collection_is_due() -> None:
+    """A collection that the bound of pages cuts counts as due: the rest of it is not known."""
+    store = store_of(*(entry("counter", one) for one in FRESH), page_items_max=4)
+    found = await found_in(store, pages_max=1)
+    assert found.due == ["counter"]
+    whole = await found_in(store, pages_max=3)
+    assert whole.due == []
+
+
+async def test_collection_is_not_cut_by_pages() -> None:
+    """Within a run a collection may span any number of pages and is judged once, as a whole."""
+    items = [entry("counter", one) for one in OLD]
+    store = store_of(*items, net("counter", 5, ()), page_items_max=1)
+    found = await found_in(store)
+    assert (found.due, found.collections, found.backlog_entries) == (["counter"], 1, 4)
+
+
+async def test_other_segments_begin_anew() -> None:
+    """A cursor of another number of segments begins a new round."""
+    store = store_of(*many(6))
+    found = await found_in(store, cursor=Cursor(2, {0: None}), segments=3)
+    assert len(found.due) == 6
+
+
+async def test_stop_ends_the_search() -> None:
+    """A stop ends the search between two pages; the next run goes on from there."""
+    stop = anyio.Event()
+
+    class Stopping(MemoryStore):
+        async def scan(self, **options: Any) -> Page:
+            stop.set()
+            return await super().scan(**options)
+
+    store = Stopping(HOME, store_of(*many(3)).table, page_items_max=3)
+    found = await found_in(store, stop=stop)
+    assert found.pages == 1
+    assert not found.cursor.is_finished
+    rest = await found_in(store, cursor=found.cursor, stop=anyio.Event())
+    assert set(found.due) | set(rest.due) == {"c0", "c1", "c2"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_cursor_round_trip(seed: int) -> None:
+    """A cursor comes back from the table as it was kept."""
+    draw = Random(seed)  # noqa: S311 (repeatable)
+    segments = draw.randrange(1, 6)
+    places: dict[int, Key | None] = {
+        segment: draw.choice((None, ("counter", "sk"), ("~1~c", str(OLD[0]))))
+        for segment in range(segments)
+        if draw.random() < 0.8
+    }
+    store = store_of()
+    cursor = Cursor(segments, places, began=draw.choice((None, NOW)))
+    await save_cursor(store, "compactor", cursor)
+    assert await load_cursor(store, "compactor") == cursor
+
+
+async def test_no_cursor() -> None:
+    """Without a cursor a new round begins."""
+    assert await load_cursor(store_of(), "compactor") is None
+
+
+FINISHED: dict[int, Key | None] = {0: None}
+HALF_WAY: dict[int, Key | None] = {0: ("c1", "x")}
+
+
+@pytest.mark.parametrize(
+    ("cursor", "due"),
+    [
+        (None, True),
+        (Cursor(1, FINISHED), True),
+        (Cursor(1, HALF_WAY, NOW), True),
+        (Cursor(2, FINISHED, NOW), True),
+        (Cursor(1, FINISHED, NOW - timedelta(seconds=59)), False),
+        (Cursor(1, FINISHED, NOW - timedelta(seconds=60)), True),
+        (Cursor(1, FINISHED, NOW + timedelta(seconds=1)), True),
+    ],
+)
+def test_when_a_search_is_due(cursor: Cursor | None, *, due: bool) -> None:
+    """A round goes on until it is finished, and a new one begins so long after the last began."""
+    assert is_search_due(cursor, 60.0, now=NOW) == due
+    assert is_search_due(cursor, 0.0, now=NOW)
+
+
+async def test_a_round_keeps_when_it_began() -> None:
+    """The cursor tells when its round began, through all the runs that it takes."""
+    store = store_of(*many(4), page_items_max=3)
+    first = (await found_in(store, pages_max=1)).cursor
+    assert first.began == NOW
+    earlier = replace(first, began=NOW - timedelta(seconds=5))
+    assert (await found_in(store, cursor=earlier)).cursor.began == earlier.began
+    done = (await found_in(store, cursor=earlier)).cursor
+    assert done.is_finished
+    assert (await found_in(store, cursor=replace(done, began=None))).cursor.began == NOW
+
+
+PLACE = {"L": [{"S": "c1"}, {"S": "x"}]}
+DAMAGES: Mapping[str, dict[str, Any]] = {
+    "nothing": {},
+    "no places": {"segments": {"N": "2"}},
+    "no segments": {"places": {"M": {}}},
+    "places of another kind": {"segments": {"N": "2"}, "places": {"S": "x"}},
+    "segments no number": {"segments": {"N": "two"}, "places": {"M": {}}},
+    "segments text": {"segments": {"S": "2"}, "places": {"M": {}}},
+    "no segment at all": {"segments": {"N": "0"}, "places": {"M": {}}},
+    "segment no number": {"segments": {"N": "2"}, "places": {"M": {"x": PLACE}}},
+    "segment out of range": {"segments": {"N": "2"}, "places": {"M": {"2": PLACE}}},
+    "segment negative": {"segments": {"N": "2"}, "places": {"M": {"-1": PLACE}}},
+    "more places than segments": {
+        "segments": {"N": "2"},
+        "places": {"M": {"0": {"NULL": True}, "1": {"NULL": True}, "2": PLACE}},
+    },
+    "place of another kind": {"segments": {"N": "2"}, "places": {"M": {"0": {"S": "x"}}}},
+    "place too short": {"segments": {"N": "2"}, "places": {"M": {"0": {"L": [{"S": "a"}]}}}},
+    "place of numbers": {
+        "segments": {"N": "2"},
+        "places": {"M": {"0": {"L": [{"N": "1"}, {"N": "2"}]}}},
+    },
+    "beginning no time": {"segments": {"N": "1"}, "places": {"M": {}}, "began": {"S": "yesterday"}},
+    "beginning without a zone": {
+        "segments": {"N": "1"},
+        "places": {"M": {}},
+        "began": {"S": "2026-11-21T00:00:00"},
+    },
+    "beginning no text": {"segments": {"N": "1"}, "places": {"M": {}}, "began": {"N": "1"}},
+    "place empty": {
+        "segments": {"N": "2"},
+        "places": {"M": {"0": {"L": [{"S": ""}, {"S": ""}]}}},
+    },
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_damaged_cursor(name: str) -> None:
+    """A cursor that cannot be understood begins a new round, which finds everything."""
+    store = store_of(*many(6))
+    key = {"pk": {"S": CURSOR_KEY[0]}, "sk": {"S": CURSOR_KEY[1]}}
+    await store.write(Put({**key, **DAMAGES[name]}))
+    cursor = await load_cursor(store, "compactor")
+    assert cursor is None
+    assert len((await found_in(store, cursor=cursor, segments=2)).due) == 6

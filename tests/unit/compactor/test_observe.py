@@ -1,0 +1,164 @@
+"""Observing: the order of reads, whole collections, and what is refused."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+import pytest
+from support.ledgers import START, InstantClock, net
+from support.regions import HOME, SOUTH, WEST, Regions
+
+from compactor.observe import RegionUnreadable, check_home, observe
+from ledger.core.capacity import item_size
+from ledger.core.entry import Entry, Item, Key, entry_item
+from ledger.core.errors import AccessDenied, DamagedItem, LeaseLost, StoreError, Unreachable
+from ledger.core.ids import entry_id
+from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Page, Store
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+
+KEY = str(entry_id(START, 1))
+
+
+class Recording(MemoryStore):
+    """A store that notes each request in a list shared by all regions."""
+
+    def __init__(self, region: str, requests: list[tuple[str, str, bool]]) -> None:
+        super().__init__(region, page_items_max=2)
+        self.requests = requests
+
+    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Read one item."""
+        self.requests.append((self.region, "get", consistent))
+        return await super().get(key, consistent=consistent)
+
+    async def query(
+        self,
+        partition: str,
+        *,
+        consistent: bool = True,
+        after: Key | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> Page:
+        """Read one page."""
+        self.requests.append((self.region, "net" if first else "page", consistent))
+        return await super().query(
+            partition,
+            consistent=consistent,
+            after=after,
+            first=first,
+            last=last,
+            attributes=attributes,
+            limit=limit,
+            descending=descending,
+        )
+
+
+def failing(store: Store, error: StoreError) -> FaultyStore:
+    """Return a store whose every read fails."""
+
+    def decide(call: Call) -> Fault:
+        del call
+        return Raises(error)
+
+    return FaultyStore(store, decide)
+
+
+async def test_net_is_read_first() -> None:
+    """The home's net comes before any view, then every region is read whole, all consistently."""
+    requests: list[tuple[str, str, bool]] = []
+    stores = {region: Recording(region, requests) for region in (WEST, HOME, SOUTH)}
+    for place in range(4):
+        item = entry_item(Entry("counter", str(entry_id(START, place)), Decimal(1)))
+        for store in stores.values():
+            store.table.set(("counter", item["sk"]["S"]), item)
+    await observe(stores, "counter", home=HOME, clock=InstantClock())
+    assert requests[0] == (HOME, "net", True)
+    assert all(consistent for _, _, consistent in requests)
+    assert sorted(requests[1:]) == sorted((region, "page", True) for region in stores for _ in "12")
+
+
+async def test_every_page_is_seen() -> None:
+    """A view holds every entry and the net, however many pages they take."""
+    regions = Regions(page_items_max=2)
+    for place in range(7):
+        item = entry_item(Entry("counter", str(entry_id(START, place)), Decimal(place)))
+        regions.stores[HOME].table.set(("counter", item["sk"]["S"]), item)
+    shown = net("counter", 5, ())
+    regions.stores[HOME].table.set(("counter", "~net#0001"), shown)
+    seen = await observe(regions.stores, "counter", home=HOME, clock=InstantClock())
+    home = seen.observation.views[HOME]
+    assert len(home.entries) == 7
+    assert seen.observation.net == home.net
+    assert home.net is not None
+    assert home.total() == 26
+    assert seen.observation.views[WEST].entries == {}
+    assert seen.sizes["~net#0001"] == item_size(shown)
+    assert len(seen.sizes) == 8
+
+
+async def test_time_is_that_of_the_last_read() -> None:
+    """The hold counts from when the observation was complete."""
+    clock, regions = InstantClock(), Regions()
+
+    async def pass_by() -> None:
+        clock.pass_by(2)
+
+    regions.between = pass_by
+    seen = await observe(regions.stores, "counter", home=HOME, clock=clock)
+    assert seen.at == 8  # one read of the net, three views
+
+
+@pytest.mark.parametrize("region", [HOME, WEST, SOUTH])
+@pytest.mark.parametrize("error", [Unreachable("no connection"), AccessDenied("not allowed")])
+async def test_unreadable_region_is_named(region: str, error: StoreError) -> None:
+    """Whichever region cannot be read, the error names it and the cause."""
+    stores: dict[str, Store] = dict(Regions().stores)
+    stores[region] = failing(stores[region], error)
+    with pytest.raises(RegionUnreadable, match=f"{region} cannot be read.*{error}") as caught:
+        await observe(stores, "counter", home=HOME, clock=InstantClock())
+    assert caught.value.region == region
+    with pytest.raises(RegionUnreadable, match=region):
+        await check_home(stores, "compactor", home=HOME)
+
+
+@pytest.mark.parametrize("region", [HOME, WEST])
+@pytest.mark.parametrize(
+    ("sort_key", "attributes"),
+    [(KEY, {}), (KEY, {"change": {"S": "1"}}), ("~net#0001", {"change": {"N": "1"}})],
+)
+async def test_damaged_item_is_an_error(
+    region: str, sort_key: str, attributes: Mapping[str, Mapping[str, str]]
+) -> None:
+    """An entry or net that cannot be counted in any region makes no observation."""
+    regions = Regions()
+    key = {"pk": {"S": "counter"}, "sk": {"S": sort_key}}
+    regions.stores[region].table.set(("counter", sort_key), {**key, **attributes})
+    with pytest.raises(DamagedItem, match=sort_key):
+        await observe(regions.stores, "counter", home=HOME, clock=InstantClock())
+
+
+def lease_of(home: str) -> Item:
+    """Return the item of a lease that belongs to a region."""
+    return record_item(LeaseRecord("compactor", "someone", "rvn", 30.0, 1, home))
+
+
+@pytest.mark.parametrize("region", [HOME, WEST, SOUTH])
+async def test_another_home_is_refused(region: str) -> None:
+    """One region that shows the lease as another home's is enough to refuse."""
+    regions = Regions()
+    for name, store in regions.stores.items():
+        store.table.set(lease_key("compactor"), lease_of(WEST if name == region else HOME))
+    with pytest.raises(LeaseLost, match=f"{region} shows {WEST} as the home"):
+        await check_home(regions.stores, "compactor", home=HOME)
+
+
+async def test_our_home_is_accepted() -> None:
+    """Our own lease, or none replicated yet, is no objection."""
+    regions = Regions()
+    regions.stores[HOME].table.set(lease_key("compactor"), lease_of(HOME))
+    await check_home(regions.stores, "compactor", home=HOME)

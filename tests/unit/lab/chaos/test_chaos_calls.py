@@ -1,0 +1,106 @@
+"""Calls as a writer's process makes them, and what it says came of each."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from ledger.core.entry import Entry
+from ledger.core.errors import (
+    DamagedItem,
+    LedgerError,
+    OutcomeUnknown,
+    RetryHorizonPassed,
+    Throttled,
+)
+from ledger.lab.chaos.calls import ANSWER, CALL, Answer, Call, Kind, make, places_of
+from ledger.ledger import Ledger
+
+AT = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
+ENTRY = Entry("a", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", Decimal(10**35), "us-east-1")
+
+
+class FakeLedger(Ledger):
+    """A ledger that notes what it is asked for, and raises what it is told to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self._error = error
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return a call that notes itself, for every call of the ledger."""
+        if name in {"record", "record_many", "record_together", "retry"}:
+            return self._call(name)
+        return object.__getattribute__(self, name)
+
+    def _call(self, name: str) -> Callable[..., Awaitable[None]]:
+        async def call(*arguments: Any, **options: Any) -> None:
+            self.asked.append((name, *arguments, options))
+            if self._error is not None:
+                raise self._error
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("record", "record"),
+        ("keyed", "record"),
+        ("many", "record_many"),
+        ("together", "record_together"),
+        ("retry", "retry"),
+    ],
+)
+async def test_each_kind_of_call_is_made_as_a_user_makes_it(kind: Kind, name: str) -> None:
+    """The public face is called once, and the answer says so."""
+    ledger = FakeLedger()
+    call = Call(3, kind, (("a", 2),), key="order-17", at=AT, entries=(ENTRY,), together=True)
+    assert await make(ledger, call) == Answer(3, "acknowledged")
+    [(called, *arguments)] = ledger.asked
+    assert called == name
+    if name == "record":
+        assert arguments == ["a", 100, {"key": "order-17", "at": AT}]
+    elif name == "retry":
+        assert arguments == [(ENTRY,), {"together": True}]
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (
+            OutcomeUnknown("?", entries=[ENTRY], together=True),
+            Answer(1, "unknown", (ENTRY,), together=True),
+        ),
+        (RetryHorizonPassed("late"), Answer(1, "late")),
+        (Throttled("full"), Answer(1, "refused")),
+    ],
+)
+async def test_every_expected_end_is_an_answer(error: LedgerError, answer: Answer) -> None:
+    """Unknown with its entries, past the horizon, and nothing written are told apart."""
+    assert await make(FakeLedger(error), Call(1, "record", (("a", 0),))) == answer
+
+
+@pytest.mark.parametrize("error", [DamagedItem("cut"), ZeroDivisionError("bug")])
+async def test_any_other_end_is_a_complaint(error: Exception) -> None:
+    """What no call should end with is told as it is, and the change may be there."""
+    answer = await make(FakeLedger(error), Call(1, "record", (("a", 0),)))
+    assert answer.outcome == "unknown"
+    assert type(error).__name__ in answer.broken
+
+
+def test_calls_and_answers_go_over_a_line() -> None:
+    """Both come back as they went, in one line each."""
+    call = Call(1, "retry", (("a", 35), ("b", 0)), "key", AT, (ENTRY,), together=True)
+    answer = Answer(1, "unknown", (ENTRY,), together=True, broken="é")
+    assert CALL.validate_json(CALL.dump_json(call)) == call
+    assert ANSWER.validate_json(ANSWER.dump_json(answer)) == answer
+    assert b"\n" not in CALL.dump_json(call) + ANSWER.dump_json(answer)
+
+
+def test_an_entry_names_its_changes() -> None:
+    """One change by its digit, a combined entry by several."""
+    combined = Entry("b", ENTRY.id, Decimal(101), count=2)
+    assert places_of([ENTRY, combined]) == (("a", 35), ("b", 0), ("b", 2))

@@ -1,0 +1,87 @@
+import io
+import re
+from dataclasses import replace
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from support.comparing import figures, recounted, report
+
+from ledger.lab.compare.advice import advise
+from ledger.lab.compare.display import show
+from ledger.lab.compare.picture import draw
+from ledger.lab.compare.promises import claims
+from ledger.lab.compare.report import Report
+from ledger.primitives.counters import METHODS
+
+PAGE = (files("ledger.lab.compare") / "README.md").read_text(encoding="utf-8")
+
+
+def shown(one: Report, width: int = 80) -> str:
+    """Return what is printed on a terminal of this width."""
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    show(replace(one, advice=advise(one)), console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_promise_stands_beside_its_figure(width: int) -> None:
+    """On any terminal no cell is cut, and every promise of every method is in its table."""
+    text = shown(report(), width)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    if width == 120:
+        for method in METHODS:
+            lines = [line for line in text.splitlines() if line.startswith(f" {method} ")]
+            for claim, line in zip(
+                [claims(figures(method), report().options)[about] for about in
+                 ("unknown", "cost", "tokens", "regions", "thresholds")], lines, strict=True
+            ):  # fmt: skip
+                assert line.rstrip().endswith(claim.text)
+
+
+def test_a_broken_promise_and_an_unseen_one_are_marked() -> None:
+    """What a figure contradicts says so, and so does what none has shown."""
+    text = shown(report(marker=recounted("marker", value=203)), 140)
+    assert "exact (BROKEN)" in text
+    assert "(not seen)" not in text
+    assert "exact (not seen)" in shown(report(lost=0), 140)
+
+
+def test_the_advice_is_at_the_end() -> None:
+    """The last thing printed is the advice."""
+    text = shown(report(), 200)
+    _, _, advice = text.partition("advice, drawn from these figures")
+    assert "More than one region writes: collection." in advice
+
+
+def test_a_report_without_methods_is_shown() -> None:
+    """Nothing to compare is no error."""
+    assert "writers" in shown(replace(report(), figures=(), curves={}))
+
+
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib: the extra `bench`")
+def test_the_picture_has_every_method(tmp_path: Path) -> None:
+    """Every method has its bars, and every curve its line."""
+    path = tmp_path / "compare.svg"
+    draw(report(), path)
+    drawn = path.read_text(encoding="utf-8")
+    assert all(f"<!-- {method} -->" in drawn for method in METHODS)
+
+
+def test_the_page_names_the_options() -> None:
+    """Options that the page mentions exist."""
+    import typer  # noqa: PLC0415
+    from typer.testing import CliRunner  # noqa: PLC0415
+
+    from ledger.lab.compare.commands import compare  # noqa: PLC0415
+
+    app = typer.Typer()
+    app.command()(compare)
+    helped = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).stdout
+    options = set(re.findall(r"--[a-z]+", PAGE))
+    assert options
+    assert all(option in helped for option in options)

@@ -1,0 +1,79 @@
+"""What the demo shows while it runs and at the end."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+from rich.console import Console, RenderableType
+
+from ledger.lab.demos.changes.display import panel, verdict_table
+from ledger.lab.demos.changes.sample import Sample
+from ledger.lab.demos.changes.state import Outcome, Progress, Verdict
+from ledger.writing.plan import Change
+
+REGIONS = ("us-east-1", "eu-west-1")
+EXACT = Verdict(
+    truth=Decimal("1234.50"),
+    counters=2,
+    changes=100,
+    ledger=[Outcome(region, Decimal("1234.50"), 2, 0) for region in REGIONS],
+    single=[Outcome(region, Decimal(1000), 1, 40) for region in REGIONS],
+    reads=5_000,
+    wrong=[],
+    items_before=110,
+    items_after=8,
+    write_units=100.0,
+    merge_units=104.0,
+    merge_read_units=50.0,
+    single_units=100.0,
+    entries_per_fold=25.0,
+    seconds=30.0,
+)
+
+
+def shown(content: RenderableType) -> str:
+    """Return what a terminal would show."""
+    console = Console(width=120, record=True, quiet=False, file=None)
+    with console.capture() as capture:
+        console.print(content)
+    return capture.get()
+
+
+def test_the_verdict_compares_both_ways() -> None:
+    """Sums, errors, exact counters, lost changes, reads, items and costs are all there."""
+    text = shown(verdict_table(EXACT))
+    assert EXACT.is_exact
+    for region in REGIONS:
+        assert text.count(region) == 2
+    for figure in ("1,234.50", "-234.50", "40", "5,000, of which wrong: 0", "110 written, 8 left"):
+        assert figure in text
+    assert "1.00 to write, 1.04 to merge and delete" in text
+
+
+def test_wrong_reads_are_shown_and_judged() -> None:
+    """One wrong read is enough for the verdict, and the first few are shown word for word."""
+    wrong = replace(EXACT, wrong=[f"probe-{number} is wrong" for number in range(9)])
+    assert not wrong.is_exact
+    text = shown(verdict_table(wrong))
+    assert "of which wrong: 9" in text
+    assert "probe-0 is wrong" in text
+    assert "probe-8 is wrong" not in text
+
+
+def test_an_inexact_counter_in_one_region_is_judged() -> None:
+    """A single counter that is not exact in a single region is enough for the verdict."""
+    off = Outcome(REGIONS[1], Decimal("1234.40"), 1, 0)
+    assert not replace(EXACT, ledger=[EXACT.ledger[0], off]).is_exact
+
+
+def test_the_live_panel() -> None:
+    """The panel shows the phase, each region, the partition, and wrong reads at once."""
+    sample = Sample("sample", [Change("a", 1)] * 20, {"a": Decimal(20)})
+    progress = Progress(sample, REGIONS, phase="writing", partition="cut off")
+    progress.recorded["us-east-1"] = 7
+    progress.judged(None)
+    text = shown(panel(progress))
+    for part in ("writing", "us-east-1", "eu-west-1", "cut off", "reads checked: 1, wrong: 0"):
+        assert part in text
+    progress.judged("wrong")
+    assert "reads checked: 2, wrong: 1" in shown(panel(progress))
+    assert progress.wrong == ["wrong"]

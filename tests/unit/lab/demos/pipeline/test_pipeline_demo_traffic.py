@@ -1,0 +1,87 @@
+import json
+from collections import Counter
+from decimal import Decimal
+from random import Random
+
+from support.ledgers import make_settings
+
+from ledger.lab.demos.pipeline.options import Options
+from ledger.lab.demos.pipeline.traffic import WINDOW, Message, Traffic
+from ledger.lab.demos.pipeline.truth import Truth
+from ledger.pipeline.core.records import Form, Poison, Record
+
+OPTIONS = Options(messages=6_000, trades=300, lanes=2, poison=0.01)
+
+
+def messages(options: Options = OPTIONS, seed: int = 7) -> list[Message]:
+    """Return all messages of a run."""
+    return list(Traffic(options, Random(seed)).messages())  # noqa: S311 (repeatable)
+
+
+def test_the_seed_decides_every_message() -> None:
+    """The same seed gives the same messages, another one others; as many as asked for."""
+    assert messages() == messages() != messages(seed=8)
+    assert len(messages()) == OPTIONS.messages
+
+
+def test_messages_are_doubled_late_broken_and_from_elsewhere() -> None:
+    """Each share shows; every version comes, and none later than the window allows."""
+    found = messages()
+    sound = [one for one in found if one.version]
+    assert abs(len(found) - len(sound) - 60) < 40
+    times = Counter((one.trade, one.version) for one in sound)
+    assert abs(sum(times.values()) - len(times) - 300) < 100
+    first: dict[tuple[int, int], int] = {}
+    for place, one in enumerate(sound):
+        first.setdefault((one.trade, one.version), place)
+    late = sum(
+        place > first.get((trade, version + 1), place) for (trade, version), place in first.items()
+    )
+    assert late > 50
+    for trade in range(300):
+        versions = sorted(version for (one, version) in times if one == trade)
+        assert versions == list(range(1, len(versions) + 1))
+    crossing = sum(one.lane // OPTIONS.lanes != one.trade % OPTIONS.regions for one in sound)
+    assert abs(crossing / len(sound) - OPTIONS.crossing) < 0.03
+    assert {one.lane for one in sound} == {0, 1, 2, 3}
+
+
+def test_the_truth_is_what_the_pipeline_reads_in_the_messages() -> None:
+    """Summed up from the records as the pipeline reads them: the same totals and poison."""
+    form = Form(
+        make_settings(
+            home="us-east-1",
+            regions={"us-east-1": {}, "eu-west-1": {}},
+            pipeline=OPTIONS.pipeline(),
+        )
+    )
+    truth, newest, poison = Truth(OPTIONS), dict[str, Record](), 0
+    for one in messages():
+        truth.take(one)
+        record = form.read(one.line)
+        if isinstance(record, Poison):
+            poison += 1
+            continue
+        assert record.home == OPTIONS.names[one.trade % OPTIONS.regions]
+        if record.trade not in newest or record.version > newest[record.trade].version:
+            newest[record.trade] = record
+    sums: dict[str, Decimal] = {}
+    for record in newest.values():
+        for category in record.categories:
+            sums[category] = sums.get(category, Decimal(0)) + record.value
+    assert {name: value for name, value in truth.totals().items() if value} == {
+        name: value for name, value in sums.items() if value
+    }
+    assert truth.poison == poison > 0
+
+
+def test_without_mishaps_each_version_comes_once_and_in_order() -> None:
+    """Shares of nothing give nothing of the kind."""
+    calm = Options(messages=2 * WINDOW, trades=50, regions=1, doubled=0, disordered=0, poison=0)
+    found = messages(calm)
+    newest = Counter[int]()
+    for one in found:
+        newest[one.trade] += 1
+        assert one.version == newest[one.trade]
+        assert one.lane == 0
+        assert json.loads(one.line)["Version"] == one.version

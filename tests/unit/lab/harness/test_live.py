@@ -1,0 +1,53 @@
+"""Work under a live display, on a terminal and elsewhere."""
+
+import io
+
+import anyio
+import pytest
+from rich.console import Console
+
+from ledger.lab.harness import live
+from ledger.lab.harness.live import with_display
+
+
+async def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line now and then, no panel, and the result of the work."""
+    monkeypatch.setattr(live, "PLAIN_LINE_SECONDS", 0.0)
+    output, told = io.StringIO(), anyio.Event()
+
+    def line() -> str:
+        told.set()
+        return "so far [1]"
+
+    async def work() -> int:
+        await told.wait()
+        return 7
+
+    console = Console(file=output, width=40)
+    assert await with_display(work, console, panel=lambda: "panel", line=line) == 7
+    assert output.getvalue().startswith("so far [1]\n")
+    assert "panel" not in output.getvalue()
+
+
+async def test_on_a_terminal_there_is_a_panel() -> None:
+    """The panel is drawn while the work goes on."""
+    drawn = anyio.Event()
+
+    def panel() -> str:
+        drawn.set()
+        return "panel"
+
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=40)
+    await with_display(drawn.wait, console, panel=panel)
+    assert "panel" in output.getvalue()
+
+
+async def test_an_error_comes_out_alone() -> None:
+    """Whatever groups it was wrapped in, the first plain error is raised."""
+
+    async def work() -> None:
+        raise ExceptionGroup("two", [ExceptionGroup("one", [ValueError("wrong")])])
+
+    with pytest.raises(ValueError, match="wrong"):
+        await with_display(work, Console(file=io.StringIO()), panel=lambda: "")

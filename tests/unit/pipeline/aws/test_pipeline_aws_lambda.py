@@ -1,0 +1,138 @@
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.ledgers import HOME, make_settings
+from support.pipelines import CATEGORIES, POISON, message, shown, truth
+from support.stream_events import event_of, kinesis_records, recorded
+
+from ledger.administration.templates.pipeline_function import (
+    FUNCTION_SECONDS_MAX,
+    HANDLER,
+    METRIC_NAMESPACE,
+)
+from ledger.core.errors import SettingsError
+from ledger.pipeline.aws import aws_lambda
+from ledger.pipeline.aws.aws_lambda import (
+    STOP_MARGIN_SECONDS,
+    KeptConnections,
+    environment,
+    handler,
+)
+from ledger.pipeline.sources.dead_letters import DeadLetterList
+from ledger.runtime.clock import SystemClock
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+
+
+@dataclass
+class LambdaContext:
+    """What Lambda hands in."""
+
+    function_name: str = "pipeline-function"
+    seconds: float = FUNCTION_SECONDS_MAX
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Give the time that the test wants to be left."""
+        return int(self.seconds * 1000)
+
+
+class InMemory(KeptConnections):
+    """Connections to a table in memory, which all environments share."""
+
+    table = MemoryStore(HOME).table
+    opened = 0
+
+    async def store(self, region: str) -> Store:
+        """Return the store of a region."""
+        type(self).opened += 1
+        return MemoryStore(region, self.table)
+
+    async def dead_letters(self, region: str) -> DeadLetterList:
+        """Return a list that nobody reads."""
+        assert region == HOME
+        return DeadLetterList()
+
+
+@pytest.fixture(autouse=True)
+def in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[InMemory]]:
+    """Give the function a regions.yaml of its own, and a table in memory."""
+    config = tmp_path / "regions.yaml"
+    settings = make_settings(pipeline={"categories": CATEGORIES, "reduce_every": 0})
+    config.write_text(settings.model_dump_json(exclude_none=True), encoding="utf-8")
+    monkeypatch.setenv("LEDGER_CONFIG", str(config))
+    monkeypatch.setattr(aws_lambda, "KeptConnections", InMemory)
+    monkeypatch.setattr(InMemory, "table", MemoryStore(HOME).table)
+    monkeypatch.setattr(InMemory, "opened", 0)
+    environment.cache_clear()
+    yield InMemory
+    if environment.cache_info().currsize:
+        environment().close()
+    environment.cache_clear()
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """Return what was logged as metrics."""
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_invocations_share_what_is_open(in_memory: type[InMemory]) -> None:
+    """A warm start opens nothing again; each event is in the totals once, whatever comes again."""
+    raws = [message("T1", 1, 10), message("T2", 1, 5), message("T1", 2, 12)]
+    records = kinesis_records(raws)
+    for event in (records[:1], records[:2], records[1:]):
+        assert handler(event_of(event), LambdaContext()) == {"batchItemFailures": []}
+    assert shown(in_memory.table) == truth(raws)
+    assert in_memory.opened == 1
+
+
+def test_what_is_done_is_told_as_metrics(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each invocation logs its own counts, and how old its newest record was when it counted."""
+    raws = [message("T1", 1, 10), message("T1", 1, 10), POISON]
+    handler(event_of(kinesis_records(raws)), LambdaContext())
+    handler(recorded("dynamodb_window_end"), LambdaContext())
+    first, second = lines(capsys)
+    assert (first["Records"], first["Doubled"], first["DeadLetters"]) == (3, 1, 1)
+    assert (first["Again"], first["Outdated"], first["Retried"]) == (0, 0, 0)
+    assert first["LagSeconds"] > 0
+    assert (second["Records"], second["Doubled"], second["DeadLetters"]) == (0, 0, 0)
+    assert "LagSeconds" not in second
+    (described,) = first["_aws"]["CloudWatchMetrics"]
+    assert described["Namespace"] == METRIC_NAMESPACE
+    assert first["FunctionName"] == "pipeline-function"
+    units = {one["Name"]: one["Unit"] for one in described["Metrics"]}
+    assert units == {
+        name: "Seconds" if name == "LagSeconds" else "Count"
+        for name in first
+        if name not in {"_aws", "FunctionName"}
+    }
+
+
+def test_settings_that_are_wrong_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that could not begin keeps nothing: put right, it begins."""
+    with monkeypatch.context() as patch:
+        patch.setenv("LEDGER_CONFIG", "no/such/regions.yaml")
+        with pytest.raises(SettingsError, match="no/such/regions"):
+            handler(event_of([]), LambdaContext())
+    assert handler(event_of([]), LambdaContext()) == {"batchItemFailures": []}
+
+
+async def test_a_function_without_a_queue_does_not_begin() -> None:
+    """There must be a place for records that cannot be taken, before the first of them."""
+    with pytest.raises(SettingsError, match="LEDGER_PIPELINE__DEAD_LETTER_QUEUE"):
+        await KeptConnections(make_settings(), SystemClock()).dead_letters(HOME)
+
+
+def test_a_batch_has_most_of_the_functions_time() -> None:
+    """What is cut off has time to be told, and a batch more than all tries of one request."""
+    settings = make_settings()
+    assert STOP_MARGIN_SECONDS < FUNCTION_SECONDS_MAX / 2
+    assert settings.patience < FUNCTION_SECONDS_MAX - STOP_MARGIN_SECONDS
+
+
+def test_the_handler_is_the_one_that_the_template_names() -> None:
+    """The template's command names this module and function."""
+    assert f"{handler.__module__}.{handler.__name__}" == HANDLER

@@ -1,0 +1,352 @@
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from support.ledgers import AWAY, HOME, InstantClock, seeded
+from support.pipelines import (
+    BOTH_HOMES,
+    POISON,
+    map_items,
+    message,
+    pipeline_settings,
+    shown,
+    truth,
+)
+from support.stream_events import (
+    ARRIVED,
+    LANE,
+    Event,
+    event_of,
+    kinesis_records,
+    number,
+    recorded,
+)
+
+from ledger.core.errors import AccessDenied, LedgerError, SettingsError
+from ledger.pipeline.aws import invocations
+from ledger.pipeline.aws.begun import LeftOut
+from ledger.pipeline.aws.invocations import LANES_MAX, Invocations, values_of
+from ledger.pipeline.aws.stream_events import DELETED
+from ledger.pipeline.core.items import position_key, position_of, state_key
+from ledger.pipeline.metrics import PipelineMetrics
+from ledger.pipeline.sources.dead_letters import DeadLetterList
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+from ledger.store.wrappers.faults import Call, Decide, Fault, FaultyStore, Late, Lost, Raises
+
+CRASH = Raises(AccessDenied("killed"))
+FAULTS_SHARE = 0.2
+RAWS = [
+    message(f"T{trade}", version, 100 * trade + version) for version in (1, 2) for trade in range(6)
+]
+RECORDS = kinesis_records(RAWS)
+
+
+@dataclass
+class Kept:
+    """Stores in memory, made faulty by a decision that a test can change, and a list of letters."""
+
+    stores: dict[str, MemoryStore] = field(
+        default_factory=lambda: {name: MemoryStore(name) for name in (HOME, AWAY)}
+    )
+    letters: DeadLetterList = field(default_factory=DeadLetterList)
+    decide: Decide = lambda _call: None
+    opened: list[str] = field(default_factory=list)
+    faulty: list[FaultyStore] = field(default_factory=list)
+
+    async def store(self, region: str) -> Store:
+        """Return the store of a region."""
+        self.opened.append(region)
+        store = FaultyStore(self.stores[region], self._decided)
+        self.faulty.append(store)
+        return store
+
+    def _decided(self, call: Call) -> Fault | None:
+        return self.decide(call)
+
+    async def land(self, draw: Random) -> None:
+        """Let some of the requests that are in flight land."""
+        for store in self.faulty:
+            while store.flying and draw.random() < 0.5:
+                await store.land()
+
+    async def dead_letters(self, region: str) -> DeadLetterList:
+        """Return the list."""
+        del region
+        return self.letters
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The totals at home."""
+        return shown(self.stores[HOME].table)
+
+    @property
+    def committed(self) -> str:
+        """The lane's committed sequence number."""
+        item = self.stores[HOME].table.get(position_key(f"{HOME}/{LANE}"))
+        return position_of(item).lstrip("0")
+
+
+def environment(
+    kept: Kept, *, metrics: PipelineMetrics | None = None, **pipeline: Any
+) -> Invocations:
+    """Return one environment of the function: what it remembers, it remembers until it ends."""
+    settings = pipeline_settings(**pipeline)
+    clock = InstantClock()
+    return Invocations(settings, kept, clock=clock, randomness=seeded(), metrics=metrics)
+
+
+async def again(lambda_: Invocations, records: Sequence[Event], seconds: float = 60) -> str | None:
+    """Hand in records; returns the first sequence number that must come again, if any."""
+    failures = (await lambda_.answer(event_of(records), seconds=seconds)).response
+    named = [one["itemIdentifier"] for one in failures["batchItemFailures"]]
+    assert len(named) <= 1
+    return named[0] if named else None
+
+
+async def deliver(
+    hand_in: Callable[[Sequence[Event]], Awaitable[str | None]],
+    records: Sequence[Event],
+    sizes: Callable[[], int],
+) -> None:
+    """Hand in all records as Lambda does: from the first that failed on, until all are through."""
+    place = 0
+    for _ in range(1_000):
+        if place == len(records):
+            return
+        batch = records[place : place + sizes()]
+        with suppress(LedgerError):
+            failed = await hand_in(batch)
+            numbers = [one["kinesis"]["sequenceNumber"] for one in batch]
+            place += len(batch) if failed is None else numbers.index(failed)
+    raise AssertionError("the records never get through")
+
+
+async def test_an_event_is_in_the_totals_when_it_is_answered() -> None:
+    """Records are counted once, poison is kept with lane and position, nothing comes again."""
+    kept = Kept()
+    raws = [*RAWS, POISON]
+    assert await again(environment(kept), kinesis_records(raws)) is None
+    assert kept.shown == truth(raws)
+    assert map_items(kept.stores[HOME].table) == []
+    (letter,) = kept.letters.letters
+    assert (letter.lane, letter.raw) == (f"{HOME}/{LANE}", POISON)
+    assert letter.position.lstrip("0") == number(len(RAWS)) == kept.committed
+
+
+async def test_items_of_a_table_are_records() -> None:
+    """New images count by version, a delete is a dead letter, and the window's state is kept."""
+    kept = Kept()
+    answer = await environment(kept).answer(recorded("dynamodb_window"), seconds=60)
+    assert answer.response == {"state": {}, "batchItemFailures": []}
+    assert {name: str(total) for name, total in kept.shown.items()} == {
+        "risk/Delta": "12.5",
+        "desk/EMEA/A": "12.5",
+    }
+    assert [one.reason for one in kept.letters.letters] == [DELETED]
+    end = await environment(kept).answer(recorded("dynamodb_window_end"), seconds=60)
+    assert end.response == {"state": {"seen": 2}, "batchItemFailures": []}
+
+
+async def test_the_first_record_not_committed_is_named_and_nothing_before_is_repeated() -> None:
+    """What was committed before a failure is not handed in again; what follows is, once."""
+    kept = Kept()
+    lambda_ = environment(kept, batch_max=3, in_flight=1)
+    commits = 0
+
+    def third_commit_fails(call: Call) -> Fault | None:
+        nonlocal commits
+        commits += call.operation == "transact" and call.size > 1
+        return CRASH if commits >= 3 else None
+
+    kept.decide = third_commit_fails
+    failed = await again(lambda_, RECORDS)
+    assert failed is not None
+    place = [one["kinesis"]["sequenceNumber"] for one in RECORDS].index(failed)
+    assert 0 < place < len(RECORDS)
+    assert kept.committed == number(place - 1)
+    kept.decide = lambda _call: None
+    assert await again(lambda_, RECORDS[place:]) is None
+    assert kept.shown == truth(RAWS)
+
+
+async def test_what_is_committed_and_not_added_up_comes_again() -> None:
+    """If reduce fails, the last record is named: its shard may never have another one."""
+    kept = Kept()
+    lambda_ = environment(kept)
+    transactions = 0
+
+    def reduce_fails(call: Call) -> Fault | None:
+        nonlocal transactions
+        transactions += call.operation == "transact"
+        return CRASH if transactions > 1 else None
+
+    kept.decide = reduce_fails
+    assert await again(lambda_, RECORDS) == number(len(RECORDS) - 1)
+    assert kept.shown == {}
+    assert map_items(kept.stores[HOME].table) != []
+    kept.decide = lambda _call: None
+    assert await again(lambda_, RECORDS[-1:]) is None
+    assert kept.shown == truth(RAWS)
+    assert map_items(kept.stores[HOME].table) == []
+
+
+async def test_an_event_of_which_nothing_is_committed_is_an_error() -> None:
+    """Lambda counts it, so the alarm on errors goes by it; the same event again is well."""
+    kept = Kept()
+    lambda_ = environment(kept)
+    kept.decide = lambda call: CRASH if call.operation == "transact" else None
+    with pytest.raises(AccessDenied):
+        await again(lambda_, RECORDS)
+    kept.decide = lambda _call: None
+    assert await again(lambda_, RECORDS) is None
+    assert kept.shown == truth(RAWS)
+
+
+async def test_time_that_runs_out_is_told() -> None:
+    """Without time an event fails whole, whatever of it is in states."""
+    kept = Kept()
+    lambda_ = environment(kept)
+    with pytest.raises(LedgerError, match="not brought in within 0 s"):
+        await again(lambda_, RECORDS, seconds=0)
+    assert await again(lambda_, RECORDS) is None
+    assert kept.shown == truth(RAWS)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_batches_cut_anew_end_exact(seed: int) -> None:
+    """Whatever fails, however often, and however records are divided then, totals are the truth.
+
+    Environments come and go; some requests are lost, some land late, some kill the invocation.
+    """
+    draw = Random(seed)  # noqa: S311 (repeatable)
+    versions = [(f"T{draw.randrange(8)}", draw.randrange(1, 5)) for _ in range(60)]
+    raws = [message(trade, version, 7 * version**3) for trade, version in versions]
+    kept = Kept()
+    kept.decide = lambda _call: (
+        draw.choice((CRASH, Lost(), Late())) if draw.random() < FAULTS_SHARE else None
+    )
+    alive = [environment(kept, batch_max=5)]
+    sizes = []
+
+    async def hand_in(records: Sequence[Event]) -> str | None:
+        if draw.random() < 0.3:
+            alive.append(environment(kept, batch_max=draw.choice((2, 5, 50)), in_flight=3))
+        await kept.land(draw)
+        sizes.append(len(records))
+        return await again(draw.choice(alive), records)
+
+    await deliver(hand_in, kinesis_records(raws), lambda: draw.randrange(1, 12))
+    assert kept.shown == truth(raws)
+    assert map_items(kept.stores[HOME].table) == []
+    assert sum(sizes) > len(raws)  # something came again
+
+
+async def test_events_of_the_past_change_nothing() -> None:
+    """A mapping that begins anew hands in what is in the totals: divided otherwise, no matter."""
+    kept = Kept()
+    await again(environment(kept), RECORDS)
+    before = dict(kept.stores[HOME].table.partitions)
+    for size in (1, 5, len(RECORDS)):
+        for start in range(0, len(RECORDS), size):
+            assert await again(environment(kept), RECORDS[start : start + size]) is None
+    assert kept.shown == truth(RAWS)
+    assert dict(kept.stores[HOME].table.partitions) == before
+
+
+async def given_up(kept: Kept) -> list[Event]:
+    """Let states take an event in that is then given up; returns what follows it."""
+    kept.decide = lambda call: CRASH if call.operation == "transact" else None
+    with pytest.raises(AccessDenied):
+        await again(environment(kept), RECORDS[:6])
+    kept.decide = lambda _call: None
+    assert kept.stores[HOME].table.get(state_key("T1")) is not None
+    return kinesis_records([*RAWS[:6], message("T9", 1, 9)])[6:]
+
+
+async def test_a_lane_does_not_pass_what_was_begun_and_given_up() -> None:
+    """Lambda goes on after a batch that it gave up: refused, until the batch comes again."""
+    kept = Kept()
+    rest = await given_up(kept)
+    for _ in range(2):
+        with pytest.raises(LeftOut, match=number(0)):
+            await again(environment(kept), rest)
+    assert kept.committed == ""
+    lambda_ = environment(kept)
+    for records in (RECORDS[:6], rest):
+        assert await again(lambda_, records) is None
+    assert kept.shown == truth([*RAWS[:6], message("T9", 1, 9)])
+
+
+async def test_without_the_mark_what_was_given_up_would_be_lost() -> None:
+    """The negative twin: the lane goes on, and records sent again change nothing any more."""
+
+    async def leave_none(*_: object) -> None:
+        pass
+
+    kept = Kept()
+    with patch.object(invocations, "begin", leave_none):
+        rest = await given_up(kept)
+        lambda_ = environment(kept)
+        for records in (rest, RECORDS[:6]):
+            assert await again(lambda_, records) is None
+        resent = kinesis_records([b"{}"] * 7 + RAWS[:6])[7:]
+        assert await again(lambda_, resent) is None
+    assert kept.shown == truth([message("T9", 1, 9)])
+
+
+async def test_two_batches_of_one_shard_at_once_would_lose_records() -> None:
+    """The negative twin of a parallelization factor of 1: positions pass what came beside them."""
+    kept = Kept()
+    for records in (RECORDS[::2], RECORDS[1::2]):
+        assert await again(environment(kept), records) is None
+    assert kept.shown == truth([*RAWS[::2], RAWS[-1]])  # of the second batch only the last
+    assert kept.shown != truth(RAWS)
+
+
+async def test_two_regions_are_reached_and_opened_once() -> None:
+    """States go to their trades' homes, whichever region's stream brings them."""
+    kept = Kept()
+    lambda_ = environment(kept, home=BOTH_HOMES)
+    raws = [message("E1", 1, 5), message("T1", 1, 7)]
+    records = kinesis_records(raws, stream=f"arn:aws:kinesis:{AWAY}:111122223333:stream/trades")
+    assert await again(lambda_, records) is None
+    assert await again(lambda_, records) is None
+    assert kept.opened == sorted([HOME, AWAY])
+    assert kept.stores[AWAY].table.get(state_key("E1"))
+    assert kept.stores[HOME].table.get(state_key("T1"))
+    assert shown(kept.stores[AWAY].table) == truth(raws)
+
+
+async def test_a_few_lanes_are_remembered() -> None:
+    """An environment keeps the lanes that it saw last, and their trades' states with them."""
+    kept = Kept()
+    lambda_ = environment(kept)
+    shards = [f"shardId-{place:012d}" for place in range(LANES_MAX + 1)]
+    for shard in (*shards, shards[-1], shards[0]):
+        assert await again(lambda_, kinesis_records(RAWS[:1], shard=shard)) is None
+    assert len(kept.opened) == LANES_MAX + 2
+    assert kept.shown == truth(RAWS[:1])
+
+
+async def test_what_is_done_is_counted() -> None:
+    """Doubled, outdated and dead records are told apart, and requests made again."""
+    kept, metrics = Kept(), PipelineMetrics()
+    lambda_ = environment(kept, metrics=metrics)
+    raws = [message("T1", 2, 5), message("T1", 1, 4), message("T1", 2, 5), POISON]
+    answer = await lambda_.answer(event_of(kinesis_records(raws)), seconds=60)
+    assert (len(answer.records), answer.again) == (4, 0)
+    last = answer.records[-1].at
+    assert last is not None
+    assert last.timestamp() == ARRIVED
+    assert values_of(metrics) == {"Doubled": 1, "Outdated": 1, "DeadLetters": 1, "Retried": 0}
+
+
+async def test_settings_without_categories_are_refused_at_once() -> None:
+    """A function that could count nothing does not begin."""
+    with pytest.raises(SettingsError, match="categories"):
+        environment(Kept(), categories=[])

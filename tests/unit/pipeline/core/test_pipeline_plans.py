@@ -1,0 +1,133 @@
+from datetime import timedelta
+from decimal import Decimal
+
+from support.ledgers import HOME, START
+from support.pipelines import pipeline_settings
+
+from ledger.core import ids
+from ledger.core.entry import Item, entry_of
+from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of
+from ledger.pipeline.core.plans import ReducePlan, grouped, plan_map, plan_reduce
+from ledger.pipeline.core.sums import Changes
+from ledger.store.port import Absent, Delete, Equals, Has, Put
+
+LANE = "us-east-1/lane"
+SETTINGS = pipeline_settings()
+
+
+def made(name: str, *categories: str, change: int = 1) -> MapItem:
+    """Return a map item of these categories."""
+    changes = dict.fromkeys(categories, Decimal(change))
+    return map_item_of(map_item(LANE, name, 0, changes))
+
+
+def reduced(*items: MapItem, seconds: float = 0.0) -> ReducePlan:
+    """Plan to reduce some map items."""
+    now = START + timedelta(seconds=seconds)
+    return plan_reduce(items, region=HOME, settings=SETTINGS, now=now)
+
+
+def test_a_commit_moves_the_lane_from_where_the_batch_begins() -> None:
+    """Map items are put where none is, and the lane goes on only from the batch's beginning."""
+    plan = plan_map(LANE, "03", "07", {"a": Decimal(5)})
+    assert plan is not None
+    moved, put = plan.actions
+    assert moved == Put(lane_item(LANE, "07"), Equals("position", {"S": "03"}))
+    assert put.condition == Absent()
+    assert [item.key for item in plan.items] == [put.key]
+    first = plan_map(LANE, "", "07", {"a": Decimal(5)})
+    assert first is not None
+    assert first.actions[0].condition == Absent()
+
+
+def test_the_same_batch_is_the_same_commit() -> None:
+    """Repeating a batch gives the same keys and token; another cut gives others."""
+    changes: Changes = {"a": Decimal(5)}
+    assert plan_map(LANE, "03", "07", changes) == plan_map(LANE, "03", "07", changes)
+    one, other = plan_map(LANE, "03", "07", changes), plan_map(LANE, "03", "08", changes)
+    assert one is not None
+    assert other is not None
+    assert one.token != other.token
+    assert one.items[0].key != other.items[0].key
+
+
+def test_a_batch_without_changes_only_moves_the_lane() -> None:
+    """No map item is made of nothing."""
+    plan = plan_map(LANE, "03", "07", {})
+    assert plan is not None
+    assert (len(plan.actions), plan.items) == (1, ())
+
+
+def test_what_is_too_much_for_a_transaction_is_told() -> None:
+    """Too many categories, or too many bytes of them, make no plan."""
+    assert plan_map(LANE, "03", "07", {f"c{n}": Decimal(1) for n in range(5000)}) is None
+    long = {f"{n:04d}{'x' * 1000}": Decimal(1) for n in range(2100)}
+    assert plan_map(LANE, "03", "07", long) is None
+
+
+def test_reduce_writes_ordinary_entries() -> None:
+    """One entry per category with the sum of its changes, of this moment, signed no later."""
+    plan = reduced(made("m1", "a", "b"), made("m2", "b", "c", change=2))
+    puts = [action for action in plan.actions if isinstance(action, Put)]
+    assert {(entry.counter, entry.change) for entry in plan.entries} == {
+        ("a", Decimal(1)),
+        ("b", Decimal(3)),
+        ("c", Decimal(2)),
+    }
+    assert [entry_of(put.item) for put in puts] == list(plan.entries)
+    for entry, put in zip(plan.entries, puts, strict=True):
+        assert (entry.region, entry.at) == (HOME, START)
+        assert ids.parse(entry.id) is not None
+        assert put.condition == Absent()
+        assert put.not_after == START + timedelta(seconds=SETTINGS.retry_horizon)
+
+
+def test_map_items_are_deleted_on_condition_that_they_are_there() -> None:
+    """Each delete stands only if its map item does."""
+    items = made("m1", "a"), made("m2", "b")
+    plan = reduced(*items)
+    deletes = [action for action in plan.actions if isinstance(action, Delete)]
+    assert [delete.key for delete in deletes] == [item.key for item in items]
+    assert {delete.condition for delete in deletes} == {Has("sums")}
+
+
+def test_sums_that_cancel_only_delete() -> None:
+    """A correction that takes everything back leaves no entries of nothing."""
+    plan = reduced(made("m1", "a"), made("m2", "a", change=-1))
+    assert plan.entries == ()
+    assert len(plan.actions) == 2
+
+
+def test_ids_follow_from_the_map_items_and_the_moment() -> None:
+    """The same again is the same request under the same token; a later one is another."""
+    one, again, later = (reduced(made("m1", "a"), seconds=at) for at in (0, 0, 1))
+    assert one == again
+    assert later.token != one.token
+    assert later.entries[0].id[-16:] == one.entries[0].id[-16:]
+    assert reduced(made("m2", "a")).entries[0].id != one.entries[0].id
+
+
+def test_what_another_was_faster_with_is_left_out() -> None:
+    """The positions of failed conditions tell which map items are gone."""
+    items = made("m1", "a"), made("m2", "b"), made("m3", "c")
+    plan = reduced(*items)
+    gone: dict[int, Item | None] = {len(plan.entries) + 1: None}
+    assert plan.left(gone) == [items[0], items[2]]
+    assert plan.left({0: None}) == list(items)
+
+
+def test_groups_fit_in_a_transaction() -> None:
+    """Entries and deletes of a group are at most 100, and all map items are in one."""
+    items = [made(f"m{n}", *(f"c{n}-{place}" for place in range(30))) for n in range(7)]
+    groups = grouped(items)
+    assert all(len(reduced(*group).actions) <= 100 for group in groups)
+    assert sorted(item.key for group in groups for item in group) == [one.key for one in items]
+    assert len(groups) == 3
+
+
+def test_map_items_with_the_same_categories_come_together() -> None:
+    """Thirty batches over the same categories are two transactions per part, not thirty."""
+    first = [made(f"a{n:02d}", *(f"x{place}" for place in range(60))) for n in range(30)]
+    other = [made(f"b{n:02d}", *(f"y{place}" for place in range(60))) for n in range(30)]
+    mixed = [item for pair in zip(first, other, strict=True) for item in pair]
+    assert len(grouped(mixed)) == 2

@@ -1,0 +1,169 @@
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from support.ledgers import AWAY, HOME, make_settings
+from support.pipelines import BOTH_HOMES, CATEGORIES, message, pipeline_settings
+
+from ledger.core.errors import SettingsError
+from ledger.pipeline.core.records import Form, Poison, Record
+
+GOOD: dict[str, Any] = {
+    "TradeID": "T1",
+    "Version": 3,
+    "Value": 12,
+    "Hierarchy": {"RiskType": "Delta", "Region": "EMEA", "Desk": "A"},
+}
+FORM = Form(pipeline_settings())
+
+
+def read(**changed: Any) -> Record | Poison:
+    """Read the good record with some fields changed; None takes one away."""
+    told = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
+    return FORM.read(json.dumps(told).encode())
+
+
+def test_a_record_has_what_the_settings_name() -> None:
+    """Id, version, value and the categories of all templates are taken from the record."""
+    categories = ("desk/EMEA/A", "risk/Delta")
+    assert read() == Record("T1", 3, Decimal(12), categories, HOME)
+
+
+def test_fields_go_by_any_name() -> None:
+    """The settings name the fields, at any depth, and numbers can be names of things."""
+    form = Form(
+        pipeline_settings(
+            fields={"id": "trade.no", "version": "v", "value": "amount"},
+            categories=["book-{book}", "all"],
+        )
+    )
+    raw = b'{"trade": {"no": 17}, "v": 0, "amount": "1.50", "book": 4, "more": [1]}'
+    assert form.read(raw) == Record("17", 0, Decimal("1.50"), ("all", "book-4"), HOME)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12.10", "12.10"),
+        ("0.1000000000000000055511151231257827", None),
+        ("-999999999999999.123456789012345", "-999999999999999.123456789012345"),
+        ("1e3", "1000"),
+        ("0.000", "0"),
+        ('"7.25"', "7.25"),
+        ("1.5000000000000000000000", "1.5"),
+        ("1000000000000000", None),
+        ("1e-16", None),
+        ("1e999999999", None),
+        ("1e9999999999999999999999", None),
+        ("9" * 5000, None),
+        ("NaN", None),
+        ("Infinity", None),
+        ("true", None),
+        ("null", None),
+        ("[1]", None),
+        ('"1,5"', None),
+    ],
+)
+def test_a_value_is_the_decimal_that_was_written(text: str, value: str | None) -> None:
+    """Digits are taken as they stand, up to 15 on each side of the point; others are poison."""
+    raw = json.dumps({**GOOD, "Value": "@"}).replace('"@"', text).encode()
+    found = FORM.read(raw)
+    if value is None:
+        assert isinstance(found, Poison)
+    else:
+        assert isinstance(found, Record)
+        assert found.value == Decimal(value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"TradeID": None}, "no field TradeID"),
+        ({"TradeID": ""}, "TradeID"),
+        ({"TradeID": ["T"]}, "TradeID"),
+        ({"TradeID": True}, "TradeID"),
+        ({"TradeID": "x" * 1025}, "1,024 bytes"),
+        ({"TradeID": "\ud800"}, "UTF-8"),
+        ({"Version": None}, "no field Version"),
+        ({"Version": 2.5}, "whole number"),
+        ({"Version": "3"}, "whole number"),
+        ({"Version": True}, "whole number"),
+        ({"Version": -1}, "version -1"),
+        ({"Version": 10**38}, "version"),
+        ({"Value": None}, "no field Value"),
+        ({"Value": "much"}, "Value"),
+        ({"Hierarchy": None}, "no field Hierarchy.RiskType"),
+        ({"Hierarchy": "EMEA"}, "no field Hierarchy.RiskType"),
+        ({"Hierarchy": {**GOOD["Hierarchy"], "Desk": "a\nb"}}, "control"),
+        ({"Hierarchy": {**GOOD["Hierarchy"], "Desk": 1.5}}, "Hierarchy.Desk"),
+        ({"Hierarchy": {**GOOD["Hierarchy"], "Desk": "x" * 1020}}, "1,024 bytes"),
+    ],
+)
+def test_poison_says_what_is_wrong(changed: dict[str, Any], reason: str) -> None:
+    """A record that breaks a rule is told from a good one, with the reason in words."""
+    found = read(**changed)
+    assert isinstance(found, Poison)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"[1, 2]", "no JSON object"),
+        (b'{"TradeID": ', "not JSON"),
+        (b"[" * 60_000, "nested"),
+        (b'{"TradeID": "' + b"x" * 70_000 + b'"}', "bytes"),
+    ],
+)
+def test_what_is_no_record_is_poison(raw: bytes, reason: str) -> None:
+    """Any bytes are taken: what is no JSON object of a bounded size is poison."""
+    found = FORM.read(raw)
+    assert isinstance(found, Poison)
+    assert reason in found.reason
+
+
+def test_a_category_counts_once() -> None:
+    """Two templates that give the same counter for a record make one category."""
+    form = Form(pipeline_settings(categories=["{Hierarchy.Desk}", "{Hierarchy.RiskType}"]))
+    found = form.read(message("T1", 1, 5, risk="A", desk="A"))
+    assert isinstance(found, Record)
+    assert found.categories == ("A",)
+
+
+def test_the_first_pattern_that_matches_is_home() -> None:
+    """A trade's home follows from the field that the settings name, its id by default."""
+    form = Form(pipeline_settings(home=BOTH_HOMES))
+    homes = [form.read(message(trade, 1, 1)) for trade in ("E1", "T1")]
+    assert [one.home for one in homes if isinstance(one, Record)] == [AWAY, HOME]
+    assert form.homes == {HOME, AWAY}
+    by_desk = Form(pipeline_settings(home={"field": "Hierarchy.Desk", "regions": {"A": AWAY}}))
+    found = [by_desk.read(message("T1", 1, 1, desk=desk)) for desk in "AB"]
+    assert isinstance(found[0], Record)
+    assert found[0].home == AWAY
+    assert isinstance(found[1], Poison)
+    assert "matches none" in found[1].reason
+
+
+def test_without_categories_there_is_no_form() -> None:
+    """A pipeline that adds to nothing is refused, with the line that is missing."""
+    with pytest.raises(SettingsError, match=r"pipeline\.categories"):
+        Form(make_settings())
+
+
+@pytest.mark.parametrize(
+    ("group", "told"),
+    [
+        ({"categories": ["{a"]}, "template"),
+        ({"fields": {"id": "a..b"}}, "dots"),
+        ({"home": {"regions": {"*": "mars-north-1"}}}, "mars-north-1"),
+        ({"categories": ["{a}"] * 21}, "20"),
+        ({"batch_max": 10_001}, "10000"),
+    ],
+)
+def test_settings_are_checked_when_they_are_made(group: dict[str, Any], told: str) -> None:
+    """What breaks a rule of the pipeline's settings is named before anything runs."""
+    with pytest.raises(SettingsError, match=told):
+        make_settings(pipeline={"categories": CATEGORIES, **group})

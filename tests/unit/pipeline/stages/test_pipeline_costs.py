@@ -1,0 +1,119 @@
+"""What a message and a category cost in write and read units, by the meter: README.md says so."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+import pytest
+from support.lanes import lane_worker
+from support.ledgers import HOME, START, InstantClock, sample
+from support.pipeline_reduces import by_adding, by_batches, by_transaction
+from support.pipelines import deliveries, message, pipeline_settings
+
+from ledger.pipeline.core.items import MapItem, map_item, map_item_of
+from ledger.runtime.metrics import Metrics
+from ledger.settings import Settings
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Put, Store
+from ledger.store.wrappers.metered import MeteredStore
+
+TRADES = 100
+Reduce = Callable[[Store, Sequence[MapItem], Settings, datetime], Awaitable[None]]
+
+
+class Meter:
+    """A store that is metered, and what was consumed through it."""
+
+    def __init__(self, table: Table | None = None) -> None:
+        self.metrics = Metrics()
+        self.inner = MemoryStore(HOME, table)
+        self.store = MeteredStore(self.inner, metrics=self.metrics, clock=InstantClock())
+
+    def units(self, kind: str = "write", **labels: str) -> float:
+        """Return the units of a kind."""
+        return sample(self.metrics, "ledger_consumed_units_total", kind=kind, **labels)
+
+
+async def cost_of(raws: Sequence[bytes], table: Table | None = None) -> tuple[float, float]:
+    """Return the write and read units of the states of these records, for each record."""
+    meter = Meter(table)
+    await lane_worker(deliveries(raws), meter.store, lane="next", batch_max=TRADES).run()
+    reads = meter.units("read", operation="get") - 2  # the lane's position, before and after
+    return meter.units(operation="put") / len(raws), reads / len(raws)
+
+
+def versions(version: int) -> list[bytes]:
+    """Return a version of every trade."""
+    return [message(f"T{number}", version, version + number) for number in range(TRADES)]
+
+
+async def known() -> Table:
+    """Return a table with version 1 of every trade."""
+    meter = Meter()
+    await lane_worker(deliveries(versions(1)), meter.store).run()
+    return meter.inner.table
+
+
+async def test_a_new_trade_costs_one_write_unit() -> None:
+    """The first version is put where nothing is: no read, one unit."""
+    assert await cost_of(versions(1)) == (1.0, 0.0)
+
+
+async def test_a_correction_of_a_trade_that_is_remembered_costs_one_write_unit() -> None:
+    """Two versions in two batches: the second is put over the first without a look."""
+    assert await cost_of([*versions(1), *versions(2)]) == (1.0, 0.0)
+
+
+async def test_a_correction_of_a_trade_that_is_not_remembered_costs_two() -> None:
+    """The put that finds the state there is charged; reading first would cost each new one."""
+    writes, reads = await cost_of(versions(2), await known())
+    assert writes == 2.0
+    assert reads <= 0.01  # another lane's position, once
+
+
+async def test_a_doubled_record_costs_nothing_while_it_is_remembered() -> None:
+    """Repeats of remembered versions write and read nothing; others cost the refused put."""
+    moves = 1  # of the lane's position, for each batch that changes nothing
+    raws = [*versions(1), *versions(1), *versions(1)]
+    assert await cost_of(raws) == ((TRADES + 2 * moves) / len(raws), 0.0)
+    assert await cost_of(versions(1), await known()) == ((TRADES + moves) / TRADES, 0.0)
+
+
+async def test_a_batch_costs_its_map_item_and_its_position() -> None:
+    """A commit is a transaction of two small items; a batch without changes moves the position."""
+    meter = Meter()
+    await lane_worker(deliveries(versions(1)), meter.store, batch_max=TRADES).run()
+    commit = 2 * (1 + 1)
+    reduce = 2 * (2 + 1)  # two categories, one map item
+    assert meter.units(operation="transaction") == commit + reduce
+    meter = Meter(meter.inner.table)
+    again = deliveries(versions(1))
+    await lane_worker(again, meter.store, lane="again", batch_max=TRADES).run()
+    assert meter.units(operation="transaction") == 0
+    assert meter.units(operation="put") == TRADES + 1
+
+
+CHOICES: list[tuple[Reduce, int, int]] = [
+    (by_transaction, 2, 2),
+    (by_batches, 1, 1),
+    (by_adding, 2, 2),
+]
+"""Of each choice: write units for each category, and for each KB of a map item."""
+
+
+@pytest.mark.parametrize(("reduce", "of_category", "of_map_item"), CHOICES)
+@pytest.mark.parametrize("batches", [1, 20])
+async def test_what_each_choice_of_reduce_costs(
+    reduce: Reduce, of_category: int, of_map_item: int, batches: int
+) -> None:
+    """Units grow with categories and map items, not with messages: gathering saves most."""
+    categories = {f"desk/EMEA/equities/{number:02d}": Decimal(number + 1) for number in range(50)}
+    made = [map_item(f"{HOME}/lane", f"{n:064d}", 0, categories) for n in range(batches)]
+    meter = Meter()
+    for item in made:
+        await meter.inner.write(Put(item))
+    items = [map_item_of(item) for item in made]
+    assert {-(-item.size_bytes // 1024) for item in items} == {2}
+    await reduce(meter.store, items, pipeline_settings(), START)
+    assert meter.units() == 50 * of_category + batches * 2 * of_map_item
+    assert meter.inner.table.partitions.keys() == categories.keys()

@@ -1,0 +1,407 @@
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import pytest
+from prometheus_client import CollectorRegistry
+from support.lanes import lane_worker
+from support.ledgers import AWAY, HOME, START, InstantClock, sample
+from support.pipelines import (
+    BOTH_HOMES,
+    POISON,
+    deliveries,
+    map_items,
+    message,
+    position,
+    shown,
+    truth,
+)
+
+from ledger.core.errors import (
+    AccessDenied,
+    LedgerError,
+    SettingsError,
+    Throttled,
+    Unreachable,
+)
+from ledger.pipeline.core.items import lane_item, position_key, state_key
+from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.metrics import PipelineMetrics
+from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterList
+from ledger.pipeline.sources.source import ListSource
+from ledger.pipeline.stages.worker import RESTARTS
+from ledger.runtime.metrics import Metrics
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Action, Outcome, Page, Rejected
+from ledger.store.repeating import BACKOFF
+from ledger.store.wrappers.faults import (
+    Call,
+    Fault,
+    FaultyStore,
+    InOrder,
+    Late,
+    Lost,
+    NeverArrived,
+    Raises,
+)
+from ledger.totals.history import history
+
+RAWS = [
+    message("T1", 1, 10),
+    message("T2", 1, "2.50", desk="B"),
+    message("T1", 3, 40, desk="B"),
+    message("T1", 2, 99),
+    message("T2", 1, "2.50", desk="B"),
+]
+
+
+async def test_the_newest_version_of_each_trade_counts() -> None:
+    """Corrections move between categories; doubled and outdated versions change nothing."""
+    store = MemoryStore(HOME)
+    await lane_worker(deliveries(RAWS), store).run()
+    assert shown(store.table) == truth(RAWS)
+    assert shown(store.table) == {"risk/Delta": Decimal("42.50"), "desk/EMEA/B": Decimal("42.50")}
+    assert map_items(store.table) == []
+
+
+@pytest.mark.parametrize("batch_max", [1, 2, 3, 100])
+async def test_a_lane_run_again_changes_nothing(batch_max: int) -> None:
+    """From its committed position a lane has nothing left; read anew by another name, neither."""
+    store = MemoryStore(HOME)
+    for lane in ("one", "one", "two"):
+        await lane_worker(deliveries(RAWS), store, lane=lane, batch_max=batch_max).run()
+        assert shown(store.table) == truth(RAWS)
+
+
+async def test_entries_are_ordinary_ones() -> None:
+    """History shows what reduce wrote as it shows any other entry."""
+    store = MemoryStore(HOME)
+    await lane_worker(deliveries(RAWS), store).run()
+    found = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
+    entries = [one async for one in found]
+    assert [(one.change, one.region, one.at is not None) for one in entries] == [
+        (Decimal("42.50"), HOME, True)
+    ]
+
+
+async def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on() -> None:
+    """A record that cannot be taken is kept with its place and reason; the others count."""
+    store, letters = MemoryStore(HOME), DeadLetterList()
+    raws = [RAWS[0], POISON, RAWS[1], b"no json"]
+    await lane_worker(deliveries(raws), store, letters=letters, batch_max=2).run()
+    assert shown(store.table) == truth([RAWS[0], RAWS[1]])
+    assert [(one.lane, one.position, one.raw) for one in letters.letters] == [
+        (f"{HOME}/lane", position(2), POISON),
+        (f"{HOME}/lane", position(4), b"no json"),
+    ]
+    assert "no field Hierarchy.RiskType" in letters.letters[0].reason
+    assert store.table.get(position_key(f"{HOME}/lane")) == lane_item(f"{HOME}/lane", position(4))
+
+
+async def test_a_letter_that_cannot_be_kept_stops_the_lane() -> None:
+    """The position does not pass a record that is kept nowhere."""
+
+    class Full(DeadLetterList):
+        async def add(self, letters: Sequence[DeadLetter]) -> None:
+            raise LedgerError(f"the disk is full, {len(letters)} are lost")
+
+    store = MemoryStore(HOME)
+    with pytest.raises(LedgerError, match="disk is full"):
+        await lane_worker(deliveries([RAWS[0], POISON]), store, letters=Full(), batch_max=1).run()
+    assert store.table.get(position_key(f"{HOME}/lane")) in (
+        None,
+        lane_item(f"{HOME}/lane", position(1)),
+    )
+
+
+async def test_a_trade_that_changes_its_home_is_a_dead_letter() -> None:
+    """A record that names another home than its trade's state is not counted a second time."""
+    stores = {name: MemoryStore(name) for name in (HOME, AWAY)}
+    home = {"field": "Hierarchy.Desk", "regions": {"A": HOME, "B": AWAY}}
+    first = deliveries([message("T1", 1, 10)])
+    await lane_worker(first, stores, home=home).run()
+    state = stores[HOME].table.get(state_key("T1"))
+    stores[AWAY].table.set(state_key("T1"), state)  # as replication does
+    letters = DeadLetterList()
+    moved = deliveries([message("T1", 2, 50, desk="B"), message("T1", 3, 11)])
+    await lane_worker(moved, stores, lane="other", home=home, letters=letters).run()
+    assert shown(stores[HOME].table) == truth([message("T1", 3, 11)])
+    assert [one.position for one in letters.letters] == [position(1)]
+    assert "kept in us-east-1, not in eu-west-1" in letters.letters[0].reason
+
+
+async def test_states_go_to_their_home_and_totals_to_the_lanes_region() -> None:
+    """Whoever produces, a trade's state is written in its home; the lane's items stay by it."""
+    stores = {name: MemoryStore(name) for name in (HOME, AWAY)}
+    raws = [message("E1", 1, 10), message("T1", 1, 5)]
+    await lane_worker(deliveries(raws), stores, region=AWAY, home=BOTH_HOMES).run()
+    assert shown(stores[AWAY].table) == truth(raws)
+    assert list(stores[HOME].table.partitions) == [state_key("T1")[0]]
+
+
+async def test_what_another_left_is_reduced_first() -> None:
+    """Map items of a worker that died before reduce are added up by the next one."""
+    store = MemoryStore(HOME)
+    await _die_before_reduce(store)
+    assert shown(store.table) == {}
+    assert map_items(store.table) != []
+    await lane_worker(deliveries(RAWS), store).run()
+    assert shown(store.table) == truth(RAWS)
+    assert map_items(store.table) == []
+
+
+async def test_a_lane_that_another_moves_goes_on_from_there() -> None:
+    """A worker whose commit is refused begins again at the position that is there."""
+    store, metrics = MemoryStore(HOME), PipelineMetrics()
+
+    class Overtaken(MemoryStore):
+        async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+            if store.table.get(position_key(f"{HOME}/lane")) is None:
+                await lane_worker(deliveries(RAWS[:1]), store).run()
+            return await super().transact(actions, token=token)
+
+    await lane_worker(
+        deliveries(RAWS), Overtaken(HOME, store.table), metrics=metrics, batch_max=2
+    ).run()
+    assert shown(store.table) == truth(RAWS)
+    assert _count(metrics, "ledger_pipeline_restarts_total", cause="LaneOvertaken") == 1
+
+
+async def test_what_another_committed_meanwhile_is_reduced() -> None:
+    """Whoever commits after a worker looked, and dies, leaves nothing behind: it looks again."""
+    store = MemoryStore(HOME)
+
+    class Meanwhile(MemoryStore):
+        async def query(self, partition: str, **options: Any) -> Page:
+            page = await super().query(partition, **options)
+            if store.table.get(position_key(f"{HOME}/lane")) is None:
+                await _die_before_reduce(store)
+            return page
+
+    await lane_worker([], Meanwhile(HOME, store.table)).run()
+    assert shown(store.table) == truth(RAWS)
+    assert map_items(store.table) == []
+
+
+async def _die_before_reduce(store: MemoryStore) -> None:
+    """Let a worker commit everything and add up nothing."""
+
+    def dies(call: Call) -> Fault | None:
+        is_reduce = call.operation == "transact" and map_items(store.table) != []
+        return Raises(AccessDenied("killed")) if is_reduce else None
+
+    with pytest.raises(AccessDenied):
+        await lane_worker(deliveries(RAWS), FaultyStore(store, dies)).run()
+
+
+@pytest.mark.parametrize("fault", [Lost(), NeverArrived(), Late()])
+@pytest.mark.parametrize("stage", ["map", "reduce"])
+async def test_a_long_silence_is_no_answer(stage: str, fault: Fault) -> None:
+    """After more tries in the dark than one request is given, nothing is taken for done."""
+    store = MemoryStore(HOME)
+    silent = 3 * BACKOFF.tries_max
+
+    def decide(call: Call) -> Fault | None:
+        nonlocal silent
+        is_reduce = map_items(store.table) != []
+        if call.operation != "transact" or (stage == "reduce") != is_reduce or not silent:
+            return None
+        silent -= 1
+        return fault
+
+    faulty = FaultyStore(store, decide, clock=InstantClock())
+    await lane_worker(deliveries(RAWS), faulty).run()
+    while faulty.flying:
+        await faulty.land()
+    assert shown(store.table) == truth(RAWS)
+    assert map_items(store.table) == []
+
+
+async def test_failures_that_pass_are_waited_for() -> None:
+    """Throttling and lost answers, one after the other, end in the same totals."""
+    store = MemoryStore(HOME)
+    faults: list[Fault] = [
+        Raises(Throttled("slow")),
+        Lost(),
+        NeverArrived(),
+        Raises(Unreachable("gone")),
+    ]
+
+    def decide(call: Call) -> Fault | None:
+        if call.operation in {"get", "query"}:
+            return Raises(Unreachable("gone")) if call.number % 7 == 0 else None
+        return faults[call.number % 4] if call.number % 3 else None
+
+    await lane_worker(deliveries(RAWS), FaultyStore(store, decide, clock=InstantClock())).run()
+    assert shown(store.table) == truth(RAWS)
+
+
+async def test_a_lane_that_does_not_get_on_is_given_up() -> None:
+    """After so many beginnings without any progress the last failure is raised."""
+    calls: list[Call] = []
+
+    def decide(call: Call) -> Fault | None:
+        calls.append(call)
+        return Raises(Unreachable("no region"))
+
+    with pytest.raises(Unreachable, match="no region"):
+        await lane_worker(deliveries(RAWS), FaultyStore(MemoryStore(HOME), decide)).run()
+    assert len(calls) == RESTARTS.tries_max + 1
+
+
+async def test_what_does_not_pass_is_raised_at_once() -> None:
+    """A refusal is the operator's business."""
+    store = FaultyStore(MemoryStore(HOME), lambda _call: Raises(AccessDenied("no")))
+    with pytest.raises(AccessDenied):
+        await lane_worker(deliveries(RAWS), store).run()
+    assert store.calls == 1
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [["02", "01"], ["01", "01"], ["1", "002"], [""]],
+    ids=["falls", "twice", "width", "none"],
+)
+async def test_positions_out_of_order_stop_the_lane(positions: list[str]) -> None:
+    """A source that breaks the order could count twice, or leave out: it is not believed."""
+    records = [Delivery(one, message("T1", 1, 1)) for one in positions]
+
+    class Careless(ListSource):
+        async def batches(
+            self, after: str, *, most: int
+        ) -> AsyncGenerator[Sequence[Delivery], None]:
+            del after, most
+            yield records
+
+    with pytest.raises(LedgerError, match="position"):
+        await lane_worker(Careless([])).run()
+
+
+async def test_a_batch_that_changes_too_much_is_cut() -> None:
+    """A batch with more categories than a transaction holds is committed in pieces, exactly."""
+    raws = [message(f"T{n}", 1, n + 1, risk=f"R{n}", desk=f"D{n}") for n in range(1600)]
+    raws += [message(f"T{n}", 2, n, risk=f"R{n}", desk=f"D{n}x") for n in range(0, 1600, 3)]
+    store = MemoryStore(HOME)
+    await lane_worker(deliveries(raws), store, batch_max=10_000).run()
+    assert shown(store.table) == truth(raws)
+    assert map_items(store.table) == []
+
+
+async def test_stop_brings_in_what_was_read() -> None:
+    """A worker that waits for records stops when it is told to; all that it read is counted."""
+    store = MemoryStore(HOME)
+
+    class Endless(ListSource):
+        async def batches(
+            self, after: str, *, most: int
+        ) -> AsyncGenerator[Sequence[Delivery], None]:
+            async for batch in super().batches(after, most=most):
+                yield batch
+            await anyio.sleep_forever()
+
+    worker = lane_worker(Endless(deliveries(RAWS)), store)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker.run)
+            while not shown(store.table):
+                await anyio.lowlevel.checkpoint()
+            worker.stop()
+    assert shown(store.table) == truth(RAWS)
+
+
+async def test_whoever_asks_hears_of_records_once_they_count() -> None:
+    """Positions are told once the totals show all up to them, also by who begins after a crash."""
+    store, heard = MemoryStore(HOME), list[str]()
+
+    def counted(at: str) -> None:
+        assert shown(store.table) == truth(RAWS[: int(at)])
+        heard.append(at)
+
+    for crashes in range(1, 30):
+        faults = FaultyStore(store, InOrder(*[None] * crashes, Raises(AccessDenied("killed"))))
+        with suppress(AccessDenied):
+            await lane_worker(deliveries(RAWS), faults, batch_max=2, on_counted=counted).run()
+    assert heard == sorted(heard)
+    assert heard.count(position(len(RAWS))) > 1
+
+
+async def test_metrics_tell_each_stage() -> None:
+    """In, out, doubled, outdated, dead, batch sizes and lag are counted by stage."""
+    metrics, clock = PipelineMetrics(), InstantClock()
+    records = [one._replace(at=START - timedelta(seconds=5)) for one in deliveries([*RAWS, POISON])]
+    await lane_worker(records, metrics=metrics, clock=clock, reduce_every=0).run()
+    assert {
+        (stage, name): _count(metrics, f"ledger_pipeline_{name}_total", stage=stage)
+        for stage in ("state", "map", "reduce")
+        for name in ("in", "out")
+    } == {
+        ("state", "in"): 6,
+        ("state", "out"): 2,
+        ("map", "in"): 2,
+        ("map", "out"): 1,
+        ("reduce", "in"): 1,
+        ("reduce", "out"): 2,
+    }
+    for reason, count in (("doubled", 1), ("outdated", 2), ("dead", 1)):
+        found = _count(metrics, "ledger_pipeline_left_out_total", stage="state", reason=reason)
+        assert found == count, reason
+    assert _count(metrics, "ledger_pipeline_batch_size_sum", stage="state") == 6
+    assert _count(metrics, "ledger_pipeline_retried_total") == 0
+    assert _count(metrics, "ledger_pipeline_lag_seconds", lane=f"{HOME}/lane") == 5.0
+
+
+def test_one_registry_has_one_set_of_metrics() -> None:
+    """Lanes of a process share their metrics by the registry."""
+    registry = CollectorRegistry()
+    assert PipelineMetrics.of(registry) is PipelineMetrics.of(registry)
+    assert PipelineMetrics.of(None) is not PipelineMetrics.of(None)
+
+
+async def test_the_compactor_is_led_to_the_totals() -> None:
+    """Entries of reduce leave hints as other entries do."""
+    store, ledger_metrics = MemoryStore(HOME), Metrics()
+    worker = lane_worker(deliveries(RAWS), store, ledger_metrics=ledger_metrics)
+    worker._settings = worker._settings.with_(compactor={"hint_every": 1})
+    await worker.run()
+    assert sample(ledger_metrics, "ledger_hints_total", outcome="left") == 2
+
+
+def test_a_store_of_every_home_is_needed() -> None:
+    """A pipeline that could not write some trade's state is refused before it runs."""
+    with pytest.raises(SettingsError, match="eu-west-1"):
+        lane_worker([], home=BOTH_HOMES)
+
+
+async def test_a_commit_that_lands_late_is_refused() -> None:
+    """A map commit in flight that lands after another one of the lane changes nothing."""
+    store = MemoryStore(HOME)
+    slow = FaultyStore(store, lambda call: Late() if call.operation == "transact" else None)
+    with anyio.CancelScope() as life:
+
+        def dies(call: Call) -> Fault | None:
+            if slow.flying:
+                life.cancel()
+            return Late() if call.operation == "transact" else None
+
+        slow.decide = dies
+        await lane_worker(deliveries(RAWS), slow, batch_max=5).run()
+    assert store.table.get(position_key(f"{HOME}/lane")) is None
+    await lane_worker(deliveries(RAWS), store, batch_max=2).run()
+    while slow.flying:
+        assert isinstance(await slow.land(), Rejected)
+    await lane_worker(deliveries(RAWS), store).run()
+    assert shown(store.table) == truth(RAWS)
+
+
+def _count(metrics: PipelineMetrics, name: str, **labels: str) -> float:
+    """Return the value of a metric over all that has these labels."""
+    return sum(
+        float(one.value)
+        for metric in vars(metrics).values()
+        for family in metric.collect()
+        for one in family.samples
+        if one.name == name and labels.items() <= one.labels.items()
+    )

@@ -1,0 +1,71 @@
+from collections.abc import Sequence
+
+from support.counting import make_counter
+from support.ledgers import InstantClock
+
+from ledger.primitives.counters import Applied, Rejected, Unknown
+from ledger.primitives.counters.client_token import REPEAT_SECONDS_MAX, REQUEST_LIFE_SECONDS
+from ledger.store.memory import MemoryStore
+from ledger.store.port import TOKEN_SECONDS, Action, Outcome, signed_by
+from ledger.store.wrappers.faults import FaultyStore, InOrder, Late, Lost, NeverArrived
+
+
+async def test_repeats_within_an_add_count_once() -> None:
+    """Lost or late, a try is repeated under its token and counts once."""
+    inner = MemoryStore("us-east-1")
+    store = FaultyStore(inner, InOrder(Lost(), Late(), NeverArrived()), clock=InstantClock())
+    assert await make_counter("client-token", store).add(7) == Applied()
+    await store.land()
+    assert await make_counter("client-token", inner).value() == 7
+
+
+async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
+    """The token of an unknown outcome, made by the counter, leads to the same change."""
+    inner = MemoryStore("us-east-1")
+    store = FaultyStore(inner, InOrder(*[Lost()] * 5), clock=InstantClock())
+    counter = make_counter("client-token", store)
+    outcome = await counter.add(7)
+    assert isinstance(outcome, Unknown)
+    assert await counter.add(7, token=outcome.token) == Applied()
+    assert await counter.value() == 7
+
+
+async def test_past_ten_minutes_a_token_counts_again() -> None:
+    """The negative twin: DynamoDB has forgotten the token, and the repeat is another change."""
+    clock = InstantClock()
+    counter = make_counter("client-token", MemoryStore("us-east-1", clock=clock), clock=clock)
+    await counter.add(7, token="t")
+    clock.pass_by(TOKEN_SECONDS - 1)
+    await counter.add(7, token="t")
+    assert await counter.value() == 7
+    clock.pass_by(1)
+    await counter.add(7, token="t")
+    assert await counter.value() == 14
+
+
+async def test_another_change_under_a_token_is_refused() -> None:
+    """A token stands for one change; so it does for one pair of thresholds."""
+    store = MemoryStore("us-east-1")
+    await make_counter("client-token", store).add(7, token="t")
+    other = make_counter("client-token", store)
+    bounded = make_counter("client-token", store, maximum=50)
+    for outcome in (await other.add(8, token="t"), await bounded.add(7, token="t")):
+        assert isinstance(outcome, Rejected)
+        assert outcome.reason == "token conflict"
+
+
+async def test_no_repeat_is_signed_when_its_token_may_be_forgotten() -> None:
+    """Every try is to be signed early enough to arrive while DynamoDB still knows the token."""
+    clock, seen = InstantClock(), []
+
+    class Noting(MemoryStore):
+        async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+            seen.append(signed_by(actions))
+            return await super().transact(actions, token=token)
+
+    store = FaultyStore(Noting("us-east-1"), InOrder(Lost(), Lost()), clock=clock)
+    began = clock.now()
+    await make_counter("client-token", store, clock=clock).add(1)
+    assert len(seen) == 3
+    assert {(limit - began).total_seconds() for limit in seen if limit} == {REPEAT_SECONDS_MAX}
+    assert REPEAT_SECONDS_MAX + REQUEST_LIFE_SECONDS <= TOKEN_SECONDS

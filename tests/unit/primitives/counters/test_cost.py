@@ -1,0 +1,53 @@
+import dataclasses
+
+import pytest
+from support.counting import make_counter
+from support.ledgers import HOME, InstantClock, sample
+
+from ledger.primitives.counters import METHODS, new_token
+from ledger.runtime.metrics import Metrics
+from ledger.store.memory import MemoryStore
+from ledger.store.wrappers.metered import MeteredStore
+
+CHANGES = 10
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_the_cost_is_what_the_guarantees_say(method: str) -> None:
+    """Units of an uncontended change and of a value are as stated, by the meter."""
+    metrics, clock = Metrics(None), InstantClock()
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
+    counter = make_counter(method, store, clock=clock)
+
+    def units(kind: str) -> float:
+        return sample(metrics, "ledger_consumed_units_total", kind=kind)
+
+    await counter.add(1)  # the first one may have to find its shards
+    before = units("write"), units("read")
+    for _ in range(CHANGES):
+        await counter.add(1)
+    promised = METHODS[method].guarantees
+    assert (units("write") - before[0]) / CHANGES == promised.write_units
+    assert (units("read") - before[1]) / CHANGES == promised.read_units
+    before = units("write"), units("read")
+    await counter.value()
+    assert (units("write") - before[0], units("read") - before[1]) == (0, promised.value_units)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_guarantees_are_whole_sentences(method: str) -> None:
+    """Every method says something of everything."""
+    promised = METHODS[method].guarantees
+    for field in dataclasses.fields(promised):
+        said = getattr(promised, field.name)
+        assert not isinstance(said, str) or len(said) > 20, field.name
+
+
+async def test_the_history_stays_within_a_write_unit() -> None:
+    """With tokens of `new_token` a full history is still an item of 1 KB."""
+    metrics, clock = Metrics(None), InstantClock()
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
+    counter = make_counter("history", store, clock=clock)
+    for _ in range(30):
+        await counter.add(1, token=new_token(clock.now(), counter.randomness))
+    assert sample(metrics, "ledger_consumed_units_total", kind="write") == 30

@@ -1,0 +1,119 @@
+from decimal import Decimal
+
+import pytest
+from support.counting import make_counter
+from support.ledgers import InstantClock
+
+from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
+from ledger.primitives.counters import Applied, Rejected, Unknown
+from ledger.primitives.counters.slots import SLOTS
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Update
+from ledger.store.wrappers.faults import (
+    Call,
+    Fault,
+    FaultyStore,
+    InOrder,
+    Late,
+    Lost,
+    NeverArrived,
+    Raises,
+)
+
+
+async def test_slots_are_taken_and_given_back() -> None:
+    """Each token holds a slot once; a full set takes no other, a slot given back is free."""
+    counter = make_counter("slots", MemoryStore("us-east-1"), maximum=2)
+    assert await counter.add(1, token="ann") == Applied(Decimal(1))
+    assert await counter.add(1, token="ann") == Rejected("applied before")
+    assert await counter.add(1, token="bob") == Applied(Decimal(2))
+    assert await counter.add(1, token="ann") == Rejected("applied before")
+    assert await counter.add(1, token="cid") == Rejected("threshold", "maximum 2")
+    assert await counter.add(-1, token="ann") == Applied(Decimal(1))
+    assert await counter.add(-1, token="ann") == Rejected("no such slot")
+    assert await counter.add(1, token="cid") == Applied(Decimal(2))
+    assert await counter.value() == 2
+
+
+async def test_only_one_slot_at_a_time_under_a_name() -> None:
+    """Changes are +1 and -1, and who gives back has to say what."""
+    counter = make_counter("slots", MemoryStore("us-east-1"))
+    for change in (2, -2, 0, Decimal("0.5")):
+        with pytest.raises(InvalidAmount, match="-1"):
+            await counter.add(change, token="t")
+    with pytest.raises(InvalidEntry, match="token"):
+        await counter.add(-1)
+    with pytest.raises(InvalidInput, match="minimum"):
+        make_counter("slots", MemoryStore("us-east-1"), minimum=-1)
+
+
+async def test_the_size_of_an_item_is_told_by_its_rule() -> None:
+    """At 400 KB a set is full, whatever its maximum, and the rejection names the rule."""
+    store = MemoryStore("us-east-1")
+    counter = make_counter("slots", store, maximum=10**6)
+    many = [f"{number:01000d}" for number in range(409)]
+    await store.write(Update(counter.key(0), add={SLOTS: {"SS": many}}))
+    outcome = await counter.add(1, token="x" * 1000)
+    assert isinstance(outcome, Rejected)
+    assert outcome.reason == "size"
+    assert "409,600 (400 KB)" in outcome.detail
+    assert "409 slots" in outcome.detail
+    assert isinstance(await counter.add(1, token="short"), Applied)
+
+
+async def test_another_refusal_is_an_error() -> None:
+    """What DynamoDB refuses for another reason is not taken for a full set."""
+    refused = Raises(RequestRefused("no"))
+    store = FaultyStore(MemoryStore("us-east-1"), InOrder(refused), clock=InstantClock())
+    with pytest.raises(RequestRefused, match="no"):
+        await make_counter("slots", store).add(1)
+
+
+@pytest.mark.parametrize("maximum", [0, Decimal("0.9")])
+async def test_a_maximum_below_one_holds_nothing(maximum: Decimal) -> None:
+    """Not even the first token, when there is no set yet."""
+    counter = make_counter("slots", MemoryStore("us-east-1"), maximum=maximum)
+    assert isinstance(await counter.add(1), Rejected)
+
+
+async def test_a_lost_answer_is_read_from_the_set() -> None:
+    """A repeat that meets its own token has its slot; one that meets a full set knows nothing."""
+    inner = MemoryStore("us-east-1")
+    store = FaultyStore(inner, InOrder(Lost()), clock=InstantClock())
+    assert await make_counter("slots", store, maximum=1).add(1, token="ann") == Applied()
+    store = FaultyStore(inner, InOrder(NeverArrived()), clock=InstantClock())
+    outcome = await make_counter("slots", store, maximum=1).add(1, token="bob")
+    assert isinstance(outcome, Unknown)
+    assert outcome.token == "bob"
+
+
+async def test_a_lost_give_back_is_known_by_the_look_before() -> None:
+    """Lost or never arrived, the slot is free afterwards, and the change counted once."""
+    for fault in (Lost(), NeverArrived()):
+        inner = MemoryStore("us-east-1")
+        await make_counter("slots", inner).add(1, token="ann")
+        store = FaultyStore(inner, InOrder(None, fault), clock=InstantClock())
+        outcome = await make_counter("slots", store).add(-1, token="ann")
+        assert isinstance(outcome, Applied)
+        assert await make_counter("slots", inner).value() == 0
+
+
+async def test_what_was_never_held_is_not_given_back_by_a_repeat() -> None:
+    """Without the look before, a repeat that finds no such token would take it for its own work."""
+    store = FaultyStore(MemoryStore("us-east-1"), _lost, clock=InstantClock())
+    assert await make_counter("slots", store).add(-1, token="ann") == Rejected("no such slot")
+
+
+def _lost(call: Call) -> Fault | None:
+    return NeverArrived() if call.operation == "write" and call.number < 3 else None
+
+
+async def test_a_late_take_comes_after_the_slot_was_given_back() -> None:
+    """What the method cannot see: a token given back while its own take is still under way."""
+    inner = MemoryStore("us-east-1")
+    store = FaultyStore(inner, InOrder(Late()), clock=InstantClock())
+    counter = make_counter("slots", store)
+    await counter.add(1, token="ann")
+    await counter.add(-1, token="ann")
+    await store.land()
+    assert await counter.value() == 1

@@ -1,0 +1,145 @@
+"""Many contenders for one lease: never two holders at a time, whatever their clocks do."""
+
+import random
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import anyio
+import pytest
+from support.clock import FakeClock, SkewedClock
+from support.leases import KEY, World
+
+from ledger.core.errors import LeaseLost
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import Held
+from ledger.runtime.clock import Clock
+from ledger.store.port import Applied, Outcome, Put, Rejected
+
+CONTENDERS = 300
+
+
+@dataclass
+class Referee:
+    """Notes who believes to hold the lease, by the world's own time."""
+
+    world: World
+    holders: set[str] = field(default_factory=set)
+    most: int = 0
+    epochs: list[int] = field(default_factory=list)
+
+    def begins(self, lease: Lease, held: Held) -> None:
+        """Note the beginning of a holding."""
+        self.holders.add(lease.owner)
+        self.most = max(self.most, len(self.holders))
+        self.epochs.append(held.epoch)
+
+    def ends(self, lease: Lease) -> None:
+        """Note that a holder has stopped."""
+        self.holders.discard(lease.owner)
+
+
+async def lead_until_lost(lease: Lease, referee: Referee, clock: Clock, seconds: float) -> None:
+    """Hold the lease for some seconds without heartbeats, or until `check` refuses."""
+    held = await lease.acquire()
+    assert isinstance(held, Held)
+    referee.begins(lease, held)
+    ends = clock.monotonic() + seconds
+    try:
+        while clock.monotonic() < ends:
+            await clock.sleep(0.25)
+            lease.check()
+    except LeaseLost:
+        referee.ends(lease)
+        return
+    referee.ends(lease)
+    await lease.release()
+
+
+async def test_of_hundreds_of_contenders_one_holds_at_a_time(world: World) -> None:
+    """Hundreds that come, lead, die silently or release: one holder at a time, all epochs once."""
+    randomness = random.Random(5)  # noqa: S311 (repeatable)
+    referee = Referee(world)
+    async with anyio.create_task_group() as tasks:
+        for number in range(CONTENDERS):
+            dies = number % 10 == 0
+            seconds = 100.0 if dies else randomness.uniform(0.0, 3.0)
+            lease = world.contender(f"contender {number}")
+            tasks.start_soon(lead_until_lost, lease, referee, world.clock, seconds)
+        await world.clock.advance(CONTENDERS / 10 * 35.0 + CONTENDERS * 6.0)
+    assert referee.most == 1
+    assert referee.epochs == list(range(1, CONTENDERS + 1))
+
+
+async def test_contenders_that_start_together_are_one_leader_and_the_rest(world: World) -> None:
+    """Of hundreds that try at the same moment exactly one acquires, the rest learn its name."""
+    won: list[str] = []
+    named: set[str] = set()
+
+    async def once(owner: str) -> None:
+        outcome = await world.contender(owner).acquire(0)
+        if isinstance(outcome, Held):
+            won.append(owner)
+        else:
+            named.add(outcome.owner)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(CONTENDERS):
+            tasks.start_soon(once, f"contender {number}")
+    assert len(won) == 1
+    assert named == set(won)
+
+
+@pytest.mark.parametrize(
+    ("holder_rate", "other_rate"), [(1.0, 1.0), (0.95, 1.04), (1.05, 0.96), (1.0, 0.92)]
+)
+async def test_clocks_within_the_margin_never_give_two_holders(
+    world: World, holder_rate: float, other_rate: float
+) -> None:
+    """Clocks whose rates differ by less than the margin, with zeros far apart: one at a time."""
+    referee = Referee(world)
+    slow = SkewedClock(world.clock, rate=holder_rate, zero=1e6)
+    fast = SkewedClock(world.clock, rate=other_rate, zero=-500.0)
+    async with anyio.create_task_group() as tasks:
+        for number, clock in enumerate((slow, fast, slow, fast)):
+            lease = world.contender(f"contender {number}", clock=clock)
+            tasks.start_soon(lead_until_lost, lease, referee, clock, 1000.0)
+        await world.clock.advance(200.0)
+    assert referee.most == 1
+    assert len(referee.epochs) == 4
+
+
+async def test_beyond_the_margin_the_fence_still_separates(world: World) -> None:
+    """A clock that runs twice as fast steals early; the stolen holder's transaction is rejected."""
+    fast = SkewedClock(world.clock, rate=2.0)
+    one, two = world.contender("one"), world.contender("two", clock=fast)
+    held = await one.acquire(0)
+    assert isinstance(held, Held)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(two.acquire)
+        await world.clock.advance(15.0)
+    one.check()  # it cannot know
+    outcomes: list[Outcome] = []
+    for lease in (one, two):
+        work = Put({"pk": {"S": "counter"}, "sk": {"S": lease.owner}})
+        outcomes.append(await world.store.transact([lease.fence(), work]))
+    assert isinstance(outcomes[0], Rejected)
+    assert isinstance(outcomes[1], Applied)
+
+
+class ClockWithoutWallTime(FakeClock):
+    """A clock whose time of day nobody may ask for."""
+
+    def now(self) -> datetime:
+        """Refuse."""
+        raise AssertionError("a lease asked for the time of day")
+
+
+async def test_wall_clocks_do_not_matter(world: World) -> None:
+    """No part of a lease ever asks for the time of day, so its jumps cannot matter."""
+    world.clock = ClockWithoutWallTime()
+    async with world.contender("dead").held():
+        await world.clock.advance(50.0)
+        world.clock.wall -= timedelta(days=400)
+        await world.clock.advance(50.0)
+    two = world.contender("two")
+    assert await two.acquire() == Held(KEY, "two", 2)

@@ -1,0 +1,75 @@
+"""What a lease costs, as its page says; and a paused holder with and without its fence."""
+
+import random
+
+from support.clock import FakeClock
+from support.ledgers import sample
+
+from ledger.core.entry import Item
+from ledger.primitives.leases import Held, Lease, LeaseTerms, NotHeld
+from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Applied, Put, Rejected, Store
+from ledger.store.wrappers.metered import MeteredStore
+
+REGION = "eu-west-1"
+TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10)
+
+
+def contender(owner: str, store: Store, clock: Clock) -> Lease:
+    """Return a contender for one lease."""
+    randomness = random.Random(owner)  # noqa: S311 (repeatable)
+    return Lease(store, "job", owner=owner, terms=TERMS, clock=clock, randomness=randomness)
+
+
+def result(by: str) -> Item:
+    """Return the item that the holder of the lease writes."""
+    return {"pk": {"S": "report"}, "sk": {"S": "today"}, "by": {"S": by}}
+
+
+async def test_the_units_of_each_step() -> None:
+    """Acquire, heartbeat, release, a look while waiting and the fence cost what the page says."""
+    clock, metrics, table = FakeClock(), Metrics(None), Table()
+    store = MeteredStore(MemoryStore(REGION, table), metrics=metrics, clock=clock)
+    spent = (0.0, 0.0)
+
+    def since_last() -> tuple[float, float]:
+        nonlocal spent
+        now = tuple(
+            sample(metrics, "ledger_consumed_units_total", kind=kind) for kind in ("write", "read")
+        )
+        before, spent = spent, (now[0], now[1])
+        return now[0] - before[0], now[1] - before[1]
+
+    lease = contender("a", store, clock)
+    assert isinstance(await lease.acquire(0), Held)
+    assert since_last() == (1, 1)
+    assert await lease.heartbeat()
+    assert since_last() == (1, 0)
+    assert isinstance(await contender("b", store, clock).acquire(0), NotHeld)
+    assert since_last() == (0, 1)
+    await store.transact([lease.fence(), Put(result("a"))])
+    assert since_last() == (2 + 2, 0)
+    assert await lease.release()
+    assert since_last() == (1, 0)
+
+
+async def test_a_paused_holder_is_stopped_by_the_fence_alone() -> None:
+    """After its pause the fenced write is rejected, the same one without the fence is applied."""
+    clock, table = FakeClock(), Table()
+    store = MemoryStore(REGION, table)
+    paused, next_one = contender("paused", store, clock), contender("next", store, clock)
+    assert isinstance(await paused.acquire(0), Held)
+    paused.check()
+    fence = paused.fence()  # it has checked, and is paused before it writes
+
+    assert isinstance(await next_one.acquire(0), NotHeld)
+    await clock.advance(TERMS.lease_seconds)
+    assert isinstance(await next_one.acquire(0), Held)
+    await store.transact([next_one.fence(), Put(result("next"))])
+
+    assert isinstance(await store.transact([fence, Put(result("paused"))]), Rejected)
+    assert table.get(("report", "today")) == result("next")
+    assert isinstance(await store.transact([Put(result("paused"))]), Applied)
+    assert table.get(("report", "today")) == result("paused")

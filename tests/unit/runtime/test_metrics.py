@@ -1,0 +1,170 @@
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from compactor.metrics import CompactorMetrics
+from ledger.core.errors import LedgerError, Unreachable
+from ledger.runtime.metrics import Metrics, serve
+
+LEDGER_NAMES = {
+    "ledger_writes_total", "ledger_write_duration_seconds", "ledger_group_entries",
+    "ledger_queued_entries", "ledger_cache_hits_total",
+    "ledger_cache_misses_total", "ledger_cache_shared_total", "ledger_cache_age_seconds",
+    "ledger_cache_counters", "ledger_read_duration_seconds", "ledger_read_pages",
+    "ledger_read_restarts_total", "ledger_consumed_units_total", "ledger_retries_total",
+    "ledger_errors_total", "ledger_hints_total",
+}  # fmt: skip
+COMPACTOR_NAMES = {
+    "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",
+    "compactor_backlog_entries", "compactor_due_collections", "compactor_folds_total",
+    "compactor_entries_merged_total", "compactor_entries_deleted_total",
+    "compactor_pass_duration_seconds", "compactor_passes_total",
+    "compactor_last_success_timestamp_seconds", "compactor_region_unreadable_total",
+    "compactor_scan_pages_total", "compactor_errors_total", "compactor_hints_total",
+}  # fmt: skip
+
+
+def names(registry: CollectorRegistry) -> set[str]:
+    """Give the names in a registry as a Prometheus server sees them."""
+    helps = [line.split()[2] for line in generate_latest(registry).decode().splitlines()
+             if line.startswith("# HELP")]  # fmt: skip
+    return {name for name in helps if not name.endswith("_created")}
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"), [(Metrics, LEDGER_NAMES), (CompactorMetrics, COMPACTOR_NAMES)]
+)
+def test_the_metrics_have_the_published_names(
+    make: Callable[[CollectorRegistry], object], expected: set[str]
+) -> None:
+    """Dashboards and alerts rest on these names, no more and no fewer."""
+    registry = CollectorRegistry()
+    make(registry)
+    assert names(registry) == expected
+
+
+def test_each_method_moves_its_metrics() -> None:
+    """What the ledger notes is what a scrape shows, with labels in their places."""
+    registry = CollectorRegistry()
+    metrics = Metrics.of(registry)
+    metrics.write("eu-west-1", "record", "applied", 3, 0.2)
+    metrics.read("eu-west-1", pages=2, restarts=1, seconds=0.3)
+    metrics.consumed("eu-west-1", "Query", "read", 1.5)
+    metrics.retry("eu-west-1", "PutItem", "throttled")
+    metrics.error("eu-west-1", Unreachable("gone"))
+    metrics.cache_hit("eu-west-1", age_seconds=0.4)
+    metrics.cache_miss("eu-west-1")
+    metrics.cache_share("eu-west-1")
+    metrics.cache_size("eu-west-1", 12)
+    shown = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+    region = ("region", "eu-west-1")
+    operation = ("operation", "record")
+    expected = {
+        ("ledger_writes_total", operation, ("outcome", "applied"), region): 3,
+        ("ledger_write_duration_seconds_sum", operation, region): 0.2,
+        ("ledger_read_duration_seconds_sum", region): 0.3,
+        ("ledger_read_pages_sum", region): 2,
+        ("ledger_read_restarts_total", region): 1,
+        ("ledger_consumed_units_total", ("kind", "read"), ("operation", "Query"), region): 1.5,
+        ("ledger_retries_total", ("cause", "throttled"), ("operation", "PutItem"), region): 1,
+        ("ledger_errors_total", ("kind", "Unreachable"), region): 1,
+        ("ledger_cache_hits_total", region): 1,
+        ("ledger_cache_age_seconds_sum", region): 0.4,
+        ("ledger_cache_misses_total", region): 1,
+        ("ledger_cache_shared_total", region): 1,
+        ("ledger_cache_counters", region): 12,
+    }
+    assert {key: shown.get(key) for key in expected} == expected
+
+
+def test_each_method_of_the_compactor_moves_its_metrics() -> None:
+    """The compactor's notes are what a scrape shows."""
+    registry = CollectorRegistry()
+    metrics = CompactorMetrics.of(registry)
+    metrics.leads("us-east-1", leading=True, epoch=4)
+    metrics.lag({"eu-west-1": 0.8})
+    metrics.searched(backlog_entries=70, due_collections=2)
+    metrics.scanned(3)
+    metrics.fold("applied", merged=40)
+    metrics.fold("rejected")
+    metrics.deleted(25)
+    metrics.unreadable("eu-west-1")
+    metrics.passed("done", seconds=21, succeeded_at=1_900_000_000)
+    metrics.error(Unreachable("gone"))
+    shown: dict[tuple[Any, ...], float] = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+    expected = {
+        ("compactor_leader", "us-east-1"): 1,
+        ("compactor_epoch",): 4,
+        ("compactor_replication_lag_seconds", "eu-west-1"): 0.8,
+        ("compactor_backlog_entries",): 70,
+        ("compactor_due_collections",): 2,
+        ("compactor_scan_pages_total",): 3,
+        ("compactor_folds_total", "applied"): 1,
+        ("compactor_folds_total", "rejected"): 1,
+        ("compactor_entries_merged_total",): 40,
+        ("compactor_entries_deleted_total",): 25,
+        ("compactor_region_unreadable_total", "eu-west-1"): 1,
+        ("compactor_passes_total", "done"): 1,
+        ("compactor_pass_duration_seconds_sum",): 21,
+        ("compactor_last_success_timestamp_seconds",): 1_900_000_000,
+        ("compactor_errors_total", "Unreachable"): 1,
+    }
+    assert {key: shown.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("kind", [Metrics, CompactorMetrics])
+def test_one_registry_has_one_instance(kind: type[Metrics | CompactorMetrics]) -> None:
+    """Two ledgers in one process share a registry without a clash; None is always private."""
+    registry = CollectorRegistry()
+    assert kind.of(registry) is kind.of(registry)
+    assert kind.of(CollectorRegistry()) is not kind.of(registry)
+    assert kind.of(None) is not kind.of(None)
+
+
+@pytest.mark.parametrize("kind", [Metrics, CompactorMetrics])
+def test_a_registry_is_not_kept_alive(kind: type[Metrics | CompactorMetrics]) -> None:
+    """A host application that drops its registry gets the memory back."""
+    registry = CollectorRegistry()
+    kind.of(registry)
+    dropped = weakref.ref(registry)
+    del registry
+    gc.collect()
+    assert dropped() is None
+
+
+def test_metrics_are_served_until_closed() -> None:
+    """The page has the metrics; after closing, the port is free again."""
+    registry = CollectorRegistry()
+    Metrics.of(registry).cache_miss("eu-west-1")
+    with serve(0, registry) as server:
+        page = urlopen(f"http://{server.host}:{server.port}/metrics").read().decode()
+    assert 'ledger_cache_misses_total{region="eu-west-1"} 1.0' in page
+    serve(server.port, registry).close()
+
+
+def test_a_taken_port_is_one_clear_error() -> None:
+    """The message names host and port and what to do."""
+    with serve(0, CollectorRegistry()) as server:
+        with pytest.raises(LedgerError, match=rf"127\.0\.0\.1 port {server.port}: .*in use") as got:
+            serve(server.port, CollectorRegistry())
+        assert "choose another port" in str(got.value)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_port_that_cannot_be_is_one_clear_error(port: int) -> None:
+    """A number that is no port is refused like a taken one."""
+    with pytest.raises(LedgerError, match=f"port {port}: "):
+        serve(port, CollectorRegistry())

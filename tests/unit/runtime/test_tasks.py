@@ -1,0 +1,85 @@
+"""Many jobs at once, within a bound, with plain errors."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from ledger.runtime.tasks import run_all
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 50])
+async def test_results_keep_their_order(count: int) -> None:
+    """Results come in the order of the jobs, whichever is done first."""
+
+    async def job(number: int) -> int:
+        for _ in range(count - number):
+            await checkpoint()
+        return number
+
+    jobs = [partial(job, number) for number in range(count)]
+
+    assert await run_all(jobs, at_once=7) == list(range(count))
+
+
+async def test_never_more_than_allowed_at_once() -> None:
+    """As many jobs as allowed run together, never more."""
+    running, most = 0, 0
+
+    async def job() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await checkpoint()
+        running -= 1
+
+    await run_all([job] * 20, at_once=3)
+
+    assert most == 3
+
+
+@pytest.mark.parametrize("beside", [0, 5])
+async def test_first_error_is_raised_plain_and_ends_the_rest(beside: int) -> None:
+    """The first error comes out as it is, not in a group, and jobs under way are cancelled."""
+    error = KeyError("first")
+    ended: list[str] = []
+
+    async def fail() -> None:
+        await checkpoint()
+        raise error
+
+    async def hang() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("cancelled")
+
+    jobs: list[Callable[[], Awaitable[None]]] = [*[hang] * beside, fail, *[hang] * (beside * 3)]
+    with pytest.raises(KeyError) as caught:
+        await run_all(jobs, at_once=8)
+
+    assert caught.value is error
+    assert ended == ["cancelled"] * (7 if beside else 0)
+
+
+async def test_cancelling_the_caller_cancels_the_jobs() -> None:
+    """A caller that is cancelled leaves no job running."""
+    started, ended = 0, 0
+
+    async def hang() -> None:
+        nonlocal started, ended
+        started += 1
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(run_all, [hang] * 4, at_once=4))
+        while started < 4:
+            await checkpoint()
+        tasks.cancel_scope.cancel()
+
+    assert ended == 4

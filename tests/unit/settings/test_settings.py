@@ -1,0 +1,358 @@
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.core.errors import SettingsError
+from ledger.settings import Settings
+from ledger.settings.groups import (
+    FOLD_MAX_LIMIT,
+    ITEM_BYTES_MAX,
+    MERGED_ID_BYTES,
+    NET_REST_BYTES_MAX,
+    SHARDS_MAX,
+    Cache,
+    Region,
+)
+
+REGIONS = {"us-east-1": Region(), "eu-west-1": Region()}
+SMALL = "home: us-east-1\nregions:\n  us-east-1:\n  eu-west-1:\n"
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable of the machine, and no file of the checkout, reaches a test."""
+    for name in [name for name in os.environ if name.startswith("LEDGER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def settings(**values: Any) -> Settings:
+    """Give valid settings of two regions but for `values`."""
+    return Settings(**{"home": "us-east-1", "regions": REGIONS, **values})
+
+
+def written(text: str, name: str = "regions.yaml") -> Path:
+    """Write a settings file in the current directory."""
+    path = Path(name)
+    path.write_text(text)
+    return path
+
+
+def test_the_shipped_example_is_the_defaults() -> None:
+    """The commented regions.yaml at the top level loads and shows each default as it is."""
+    example = Settings.load(Path(__file__).parents[3] / "regions.yaml")
+    assert list(example.regions) == ["us-east-1", "eu-west-1", "ap-southeast-1"]
+    assert example == Settings(home="us-east-1", regions=example.regions)
+
+
+def test_settings_in_code_read_neither_file_nor_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Constructing settings takes arguments and defaults only."""
+    written(SMALL + "table: from-file\n")
+    monkeypatch.setenv("LEDGER_TABLE", "from-environment")
+    assert settings().table == "ledger"
+
+
+def test_arguments_come_before_variables_before_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each source overrides the next, setting by setting, nested ones too."""
+    written(SMALL + "table: from-file\ncache: {max_age: 3, counters_max: 7}\nhold: 30\n")
+    monkeypatch.setenv("LEDGER_TABLE", "from-environment")
+    monkeypatch.setenv("LEDGER_CACHE__MAX_AGE", "250ms")
+    monkeypatch.setenv("LEDGER_HOLD", "40")
+    loaded = Settings.load(hold="50s")
+    assert loaded.table == "from-environment"
+    assert loaded.cache == Cache(max_age=0.25, counters_max=7)
+    assert loaded.hold == 50.0
+
+
+def test_a_variable_gives_one_region_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A region's own fields can be set one by one, and the other regions stay."""
+    written(SMALL)
+    monkeypatch.setenv("LEDGER_REGIONS__eu-west-1__ENDPOINT", "http://127.0.0.1:8002")
+    loaded = Settings.load()
+    assert loaded.region("eu-west-1").endpoint == "http://127.0.0.1:8002"
+    assert loaded.region("us-east-1").endpoint is None
+
+
+def test_the_file_is_the_path_then_the_variable_then_the_current_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The three ways to name the file are tried in this order."""
+    written(SMALL + "table: here\n")
+    written(SMALL + "table: by-variable\n", "other.yaml")
+    written(SMALL + "table: by-path\n", "third.yaml")
+    assert Settings.load().table == "here"
+    monkeypatch.setenv("LEDGER_CONFIG", "other.yaml")
+    assert Settings.load().table == "by-variable"
+    assert Settings.load("third.yaml").table == "by-path"
+
+
+def test_without_any_file_variables_may_be_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container can be configured by variables alone."""
+    with pytest.raises(SettingsError, match=r"there is no regions\.yaml in the current directory"):
+        Settings.load()
+    monkeypatch.setenv("LEDGER_HOME", "us-east-1")
+    monkeypatch.setenv("LEDGER_REGIONS", '{"us-east-1": {}}')
+    assert Settings.load().home == "us-east-1"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("250ms", 0.25), ("20s", 20), ("15m", 900), ("5h", 18_000), ("1d", 86_400), ("1.5", 1.5)],
+)
+def test_durations_may_be_text(text: str, seconds: float) -> None:
+    """Each unit, and a bare number as a variable gives it, is read as seconds."""
+    assert settings(compactor={"fold_age": text}).compactor.fold_age == seconds
+
+
+@pytest.mark.parametrize(
+    "value", [-1, "-5m", "5 weeks", "", float("nan"), float("inf"), True, None, "1e3", []]
+)
+def test_what_is_no_duration_is_refused(value: object) -> None:
+    """Negative, endless, truth values and other units are refused with the rule."""
+    with pytest.raises(SettingsError, match="a duration is 0 or more seconds"):
+        settings(retry_horizon=value)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"settle": 660}, r"settle \(660 s\) .* \(300 \+ 300 \+ 60 = 660 s\).* counted twice"),
+        ({"hold": 15}, r"hold \(15 s\) must exceed read_max \(15 s\): .* miss an entry"),
+        ({"request_timeout": 301}, r"request_timeout \(301 s\) .* request_life \(300 s\)"),
+        ({"patience": 301}, r"patience \(301 s\) .* retry_horizon \(300 s\)"),
+        ({"compactor": {"lease": 19}}, r"compactor\.lease \(19 s\) .*heartbeat \(10 s\)"),
+        ({"compactor": {"fold_max": 19}}, r"compactor\.fold_min \(20\) .*fold_max \(19\)"),
+        ({"home": "eu-west-2"}, r"home 'eu-west-2' is not one of the regions us-east-1, eu-west-1"),
+        ({"regions": {}}, "at least one region"),
+        ({"regions": {"Europe": {}}}, "'Europe' is not the name of a region"),
+        ({"table": "my table"}, "3 to 255 of the characters"),
+        ({"table": "ab"}, "3 to 255 of the characters"),
+        ({"compactor": {"scan_segments": 1001}}, "less than or equal to 1000"),
+        ({"compactor": {"parallel": 0}}, "greater than or equal to 1"),
+        ({"compactor": {"parallel": True}}, "must be a whole number"),
+        ({"compactor": {"heartbeat": 0}}, "greater than 0"),
+        ({"regions": {"us-east-1": {"endpoint": "localhost:8000"}}}, "an endpoint is a URL"),
+        ({"regions": {"us-east-1": {"endpoint": "http://[::1"}}}, "an endpoint is a URL"),
+        ({"regions": {"us-east-1": {"profil": "x"}}}, "profil is no setting"),
+        ({"shards": {"": 2}}, "an empty pattern matches no counter"),
+        ({"table": "a" * 300}, "a{50}.*[.]{3}: a table name"),
+        ({"setle": 5}, "setle is no setting; did you mean settle"),
+    ],
+)
+def test_each_broken_rule_is_named_with_its_values(values: dict[str, Any], named: str) -> None:
+    """The message has the values that clash, in one line."""
+    with pytest.raises(SettingsError, match=named) as raised:
+        settings(**values)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_net_change_with_the_most_ids_fits_an_item() -> None:
+    """The bound of fold_max leaves room in DynamoDB's 400 KB, and one more is refused."""
+    assert FOLD_MAX_LIMIT * MERGED_ID_BYTES + NET_REST_BYTES_MAX <= ITEM_BYTES_MAX
+    assert settings(compactor={"fold_max": FOLD_MAX_LIMIT}).compactor.fold_max == FOLD_MAX_LIMIT
+    with pytest.raises(SettingsError, match="400 KB"):
+        settings(compactor={"fold_max": FOLD_MAX_LIMIT + 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "named"),
+    [
+        (SMALL + "retry_horizon: -5\n", 5, "retry_horizon is -5: a duration"),
+        (SMALL + "\nsettle: 5m\n", 6, "settle"),
+        (SMALL + "retry_horizon: 1h\n", 5, "settle"),
+        (SMALL + "cache:\n  max_age: 1s\n  size: 5\n", 7, "cache.size is no setting"),
+        ("home: eu-west-2\nregions:\n  us-east-1:\n", 1, "home 'eu-west-2'"),
+        (SMALL + "compactor:\n  lease: 5s\n", 6, "compactor.lease"),
+        (SMALL + "shards:\n  a:\n    - count: 0\n", 7, "shards.a.0.count"),
+        (SMALL + "shards:\n  a: 101\n", 6, "shards.a.0.count"),
+        (SMALL + "hold: [1\nsettle: 5\n", 6, "not YAML"),
+        (SMALL + "hold: 30\nhold: 40\n", 6, "'hold' is there twice, first in line 5"),
+        (SMALL + "regions:\n  us-east-1:\n", 5, "'regions' is there twice"),
+        ("- a\n", 1, "`name: value` pairs"),
+    ],
+)
+def test_a_wrong_file_names_file_line_and_rule(text: str, line: int, named: str) -> None:
+    """Whatever is wrong, the message begins with the file and the line to go to."""
+    written(text)
+    with pytest.raises(SettingsError) as raised:
+        Settings.load()
+    assert str(raised.value).startswith(f"regions.yaml, line {line}: ")
+    assert named in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"home: \xff\n", "not YAML"),
+        (b"home: 2026-13-45\n", "not YAML"),
+        (b"home: us-east-1\nregions: &a {us-east-1: *a}\n", "regions.us-east-1.us-east-1"),
+        (b"home: us-east-1\n", "regions.yaml: regions is missing"),
+        (b"", "regions.yaml: home is missing"),
+        (b"#" * 1_000_001, "no settings file"),
+    ],
+)
+def test_a_file_that_is_no_settings_file_is_refused(content: bytes, named: str) -> None:
+    """Other bytes, rings of aliases, an empty and a huge file each give one line."""
+    Path("regions.yaml").write_bytes(content)
+    with pytest.raises(SettingsError, match=named) as raised:
+        Settings.load()
+    assert str(raised.value).startswith("regions.yaml")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_file_and_a_directory_are_named() -> None:
+    """A path that cannot be read is told as such."""
+    with pytest.raises(SettingsError, match=r"nowhere\.yaml: there is no such settings file"):
+        Settings.load("nowhere.yaml")
+    with pytest.raises(SettingsError, match="Is a directory"):
+        Settings.load(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "named"),
+    [
+        ("LEDGER_RETRY_HORIZON", "-5", "retry_horizon is '-5'"),
+        ("LEDGER_SETTLE", "10s", "settle (10 s) must exceed"),
+        ("LEDGER_COMPACTOR__FOLD_MAX", "many", "compactor.fold_max is 'many'"),
+        ("LEDGER_CACHE__SIZE", "5", "cache.size is no setting"),
+        ("LEDGER_SHARDS", "{", "must be JSON"),
+        ("LEDGER_SHARDS", '{"a": 101}', "shards.a.0.count"),
+        ("LEDGER_SHARDS", '{"a": [{"count": 1}, {"count": 0}]}', "shards.a.1.count"),
+    ],
+)
+def test_a_wrong_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, named: str
+) -> None:
+    """The message begins with the variable, not with the file that it overrides."""
+    written(SMALL + "settle: 20m\nretry_horizon: 5m\nshards: {a: 3}\n")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as raised:
+        Settings.load()
+    assert str(raised.value).startswith(f"{name}: ")
+    assert named in str(raised.value)
+
+
+def test_an_argument_of_load_is_not_blamed_on_the_file() -> None:
+    """A value handed in by the caller has no line, whatever the file says."""
+    written(SMALL + "settle: 20m\n")
+    with pytest.raises(SettingsError, match=r"^settle is -1"):
+        Settings.load(settle=-1)
+
+
+def test_a_region_may_be_given_without_anything_special() -> None:
+    """None, as YAML gives it for an empty value, is a region with the SDK's defaults."""
+    assert settings(regions={"us-east-1": None}).region("us-east-1") == Region()
+
+
+def test_several_problems_are_counted_and_all_kept() -> None:
+    """The message is the first problem and the number of the others; `problems` has them all."""
+    written(SMALL + "hold: -1\npatience: soon\ntable: a b\n")
+    with pytest.raises(SettingsError, match=r"\(and 2 more\)$") as raised:
+        Settings.load()
+    lines = [problem.split(":")[0] for problem in raised.value.problems]
+    assert sorted(lines) == [f"regions.yaml, line {line}" for line in (5, 6, 7)]
+
+
+def test_several_broken_relations_are_all_found() -> None:
+    """Relations are checked together, not one by one."""
+    with pytest.raises(SettingsError) as raised:
+        settings(settle=1, hold=1, home="eu-west-3")
+    assert len(raised.value.problems) == 3
+
+
+def test_with_changes_and_checks_again() -> None:
+    """A group given as a mapping keeps its other fields; a broken rule is still refused."""
+    first = settings(cache={"max_age": 5, "counters_max": 9})
+    second = first.with_(cache={"max_age": 0}, settle="20m")
+    assert second.cache == Cache(max_age=0, counters_max=9)
+    assert (second.settle, first.settle) == (1200, 900)
+    with pytest.raises(SettingsError, match="settle"):
+        first.with_(retry_horizon="1h")
+
+
+def test_settings_are_frozen() -> None:
+    """Settings that are passed around cannot change under way."""
+    with pytest.raises(ValueError, match="frozen"):
+        settings().table = "other"  # type: ignore[misc]  # what is shown to fail
+
+
+def test_an_unknown_region_is_named_with_the_known_ones() -> None:
+    """Asking for a region that is not there lists those that are."""
+    with pytest.raises(
+        SettingsError, match=r"'mars-east-1' is not one of .*: us-east-1, eu-west-1"
+    ):
+        settings().region("mars-east-1")
+
+
+SINCE = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def test_shards_grow_at_a_date_of_the_entry() -> None:
+    """An id time before the date keeps to the old shards for ever; readers query the most."""
+    grown = settings(
+        shards={"orders-*": [{"count": 2}, {"count": 8, "since": "2027-01-01T00:00:00Z"}]}
+    )
+    assert grown.shards_at("orders-1", SINCE - timedelta(microseconds=1)) == 2
+    assert grown.shards_at("orders-1", SINCE) == 8
+    assert grown.shards_max("orders-1") == 8
+
+
+def test_the_first_pattern_that_matches_counts() -> None:
+    """Patterns are tried in their order, case matters, and 1 shard is the default."""
+    several = settings(shards={"hot-[0-4]": 2, "hot-*": 4})
+    assert [several.shards_max(name) for name in ("hot-3", "hot-7", "Hot-3")] == [2, 4, 1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        (0, "greater than or equal to 1"),
+        (SHARDS_MAX + 1, "less than or equal to 100"),
+        ([], "the first step has no `since`"),
+        ([{"count": 1, "since": SINCE}], "the first step has no `since`"),
+        ([{"count": 1}, {"count": 2}], "every step but the first needs `since`"),
+        ([{"count": 4}, {"count": 2, "since": SINCE}], "falls from 4 to 2"),
+        ([{"count": 1}, {"count": 2, "since": datetime(2027, 1, 1)}], "timezone"),  # noqa: DTZ001
+        (
+            [{"count": 1}, {"count": 2, "since": SINCE}, {"count": 3, "since": SINCE}],
+            "`since` must ascend",
+        ),
+    ],
+)
+def test_a_wrong_shard_rule_is_refused(rule: object, named: str) -> None:
+    """Steps start without a date, ascend, never shrink, and carry a zone."""
+    with pytest.raises(SettingsError, match=named):
+        settings(shards={"a": rule})
+
+
+def test_reading_only_what_is_new_is_for_one_region_read_consistently() -> None:
+    """Where entries may arrive late, or a read may miss one, nothing may be left unread."""
+    incremental = {"incremental": True}
+    one = settings(regions={"us-east-1": {}}, cache=incremental)
+    assert one.cache.incremental
+    with pytest.raises(SettingsError, match=r"cache\.incremental is for a table of one region"):
+        settings(cache=incremental)
+    with pytest.raises(SettingsError, match=r"cache\.incremental needs consistent_reads"):
+        one.with_(consistent_reads=False)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "named"),
+    [
+        ({"dead_letter_queue": "dead-letters"}, "the URL of a queue"),
+        ({"dead_letter_queue": ""}, "the URL of a queue"),
+        ({"deletes": "perhaps"}, "refuse"),
+    ],
+)
+def test_a_wrong_place_for_dead_letters_is_refused(pipeline: dict[str, str], named: str) -> None:
+    """A queue is named by its URL, and a delete is refused or ignored."""
+    with pytest.raises(SettingsError, match=named):
+        settings(pipeline=pipeline)

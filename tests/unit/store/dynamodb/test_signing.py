@@ -1,0 +1,81 @@
+"""Tests of the look at the time in a request's signature."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.awsrequest import AWSRequest
+from support.ledgers import START
+from support.scripted import ok
+from support.wire import TRANSPORTS, open_wire
+
+from ledger.settings import Settings
+from ledger.store.dynamodb import signing
+from ledger.store.dynamodb.store import open_store
+from ledger.store.port import Absent, Applied, Put, Unknown, signed_by
+
+SIGNED = datetime(2026, 11, 21, 6, 50, 1, tzinfo=UTC)
+HOME = "us-east-1"
+ITEM = {"pk": {"S": "counter"}, "sk": {"S": "entry"}, "change": {"N": "1"}}
+
+
+def request() -> AWSRequest:
+    """Return a request as botocore signs it."""
+    return AWSRequest(headers={"X-Amz-Date": "20261121T065001Z"})
+
+
+def test_request_signed_in_time_is_sent() -> None:
+    """A signature up to the limit passes, and any does without a limit."""
+    signing.refuse_late(request())
+    with signing.not_after(SIGNED):
+        signing.refuse_late(request())
+
+
+def test_request_signed_too_late_is_not_sent() -> None:
+    """A signature a second past the limit is refused before sending, inside the block only."""
+    limit = SIGNED - timedelta(seconds=1)
+    with (
+        signing.not_after(limit),
+        pytest.raises(signing.SignedTooLate, match=r"06:50:01.*not sent"),
+    ):
+        signing.refuse_late(request())
+    signing.refuse_late(request())
+
+
+def test_earliest_limit_of_a_request_counts() -> None:
+    """Of several writes in one request the one that may be signed least late decides."""
+    early = Put(ITEM, not_after=SIGNED)
+    late = Put(ITEM, not_after=SIGNED + timedelta(hours=1))
+    assert signed_by([late, early, Put(ITEM)]) == SIGNED
+    assert signed_by([Put(ITEM)]) is None
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_transport_looks_before_it_sends(
+    transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No transport even connects for a write whose time is over: nobody listens there."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
+    settings = Settings(
+        home=HOME, regions={HOME: {"endpoint": "http://127.0.0.1:9"}}, transport=transport
+    )
+    async with open_store(settings, HOME) as store:
+        outcome = await store.write(Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999)))
+        batch = await store.write_batch([Put(ITEM, not_after=SIGNED - timedelta(days=9999))])
+    assert isinstance(outcome, Unknown)
+    assert "not sent" in outcome.cause
+    assert batch.unknown == (0,)
+    assert "not sent" in batch.cause
+
+
+async def test_lean_transport_signs_by_the_clock_that_it_is_given() -> None:
+    """The lean transport sends what is signed at the limit, and not a moment later."""
+    async with open_wire("lean") as wire:
+        wire.server.play(otherwise=ok())
+        in_time = await wire.store.write(Put(ITEM, not_after=START))
+        late = await wire.store.write(Put(ITEM, not_after=START - timedelta(microseconds=1)))
+
+        assert in_time == Applied()
+        assert isinstance(late, Unknown)
+        assert len(wire.server.requests) == 1
+        assert wire.server.headers[0]["X-Amz-Date"] == "20261121T065000Z"

@@ -1,0 +1,216 @@
+"""The lean transport: what goes through it, with which credentials, and what it does with them."""
+
+import json
+import shlex
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from support.ledgers import HOME, InstantClock, make_settings
+from support.scripted import Scripted, drip, hang, ok, scripted
+from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
+
+from ledger.core.errors import AccessDenied, RequestRefused
+from ledger.store.dynamodb.store import CONNECTIONS_MAX, open_store
+from ledger.store.dynamodb.transport import NeverSent
+from ledger.store.port import Applied, Put, Unknown
+from ledger.store.transports.lean import OPERATIONS
+from ledger.store.transports.lean_http import open_http
+
+PAGE = ok({"Items": []})
+HEADERS = {"Host": "dynamodb", "X-Amz-Target": "DynamoDB_20120810.Query"}
+
+
+@pytest.fixture(scope="module")
+async def lean_wire() -> AsyncIterator[Wire]:
+    """Open one store over the lean transport."""
+    async with open_wire("lean") as wire:
+        yield wire
+
+
+async def test_hot_operations_go_through_it_and_the_rest_through_the_sdk(lean_wire: Wire) -> None:
+    """Only what `OPERATIONS` names is sent without the SDK, which says so in its User-Agent."""
+    lean_wire.server.play(otherwise=PAGE)
+    for call in (*WRITES.values(), *READS.values()):
+        await call(lean_wire.store)
+
+    pairs = zip(lean_wire.server.operations, lean_wire.server.headers, strict=True)
+    by_sdk = {operation: "cfg/retry-mode" in headers["User-Agent"] for operation, headers in pairs}
+    assert {operation for operation, sdk in by_sdk.items() if not sdk} == set(OPERATIONS.values())
+    assert set(by_sdk) - set(OPERATIONS.values()) == {
+        "DeleteItem",
+        "Scan",
+        "TransactWriteItems",
+        "UpdateItem",
+    }
+
+
+async def test_what_no_json_can_hold_is_refused(lean_wire: Wire) -> None:
+    """Half a surrogate pair cannot be sent, and nothing is."""
+    lean_wire.server.play()
+
+    with pytest.raises(RequestRefused, match="surrogates"):
+        await lean_wire.store.write(Put({**ITEM, "note": {"S": "\ud800"}}))
+    assert lean_wire.server.requests == []
+
+
+async def test_redirect_is_not_followed(lean_wire: Wire) -> None:
+    """A signed write is sent where it was meant to go, and nowhere else."""
+
+    async def elsewhere(request: Any, _body: object) -> Any:
+        answer = await ok(status=307)(request, {})
+        answer.headers["Location"] = "/"
+        return answer
+
+    lean_wire.server.play(elsewhere, ok())
+    assert isinstance(await lean_wire.store.write(PUTS[0]), Unknown)
+    assert len(lean_wire.server.requests) == 1
+
+
+# Connections
+
+
+async def test_cancelled_requests_leave_the_pool_whole(lean_wire: Wire) -> None:
+    """The connection of a cancelled caller is closed, and its place in the pool is free again."""
+    lean_wire.server.play(otherwise=hang())
+    async with anyio.create_task_group() as tasks:
+        for number in range(CONNECTIONS_MAX):
+            tasks.start_soon(lean_wire.store.query, f"c{number}")
+        with anyio.fail_after(20):
+            while len(lean_wire.server.requests) < CONNECTIONS_MAX:
+                await checkpoint()
+        tasks.cancel_scope.cancel()
+    cancelled = set(lean_wire.server.connections)
+    with anyio.fail_after(20):
+        while not all(connection.is_closing() for connection in cancelled):
+            await checkpoint()
+
+    lean_wire.server.play(ok())
+    with anyio.fail_after(20):
+        assert await lean_wire.store.write(PUTS[0]) == Applied()
+    assert len(cancelled) == CONNECTIONS_MAX
+    assert not cancelled & lean_wire.server.connections
+
+
+async def test_connections_are_kept_and_closed_at_the_end() -> None:
+    """One after the other requests share a connection, which ends with the store."""
+    async with open_wire("lean") as wire:
+        wire.server.play(otherwise=PAGE)
+        for _ in range(3):
+            await wire.store.query("c")
+        (connection,) = wire.server.connections
+        assert not connection.is_closing()
+        await wire.store.close()
+        with anyio.fail_after(20):
+            while not connection.is_closing():
+                await checkpoint()
+
+
+async def test_waiting_for_a_free_connection_is_not_sending() -> None:
+    """A request that found no connection in its time was never sent, so it may be repeated."""
+    async with scripted() as server:
+        server.play(otherwise=drip())
+        opening = open_http(server.endpoint, ca_bundle=None, request_timeout=0.1, connections_max=1)
+        async with opening as http, anyio.create_task_group() as tasks:
+            tasks.start_soon(http.post, HEADERS, b"{}")
+            with anyio.fail_after(20):
+                while not server.requests:
+                    await checkpoint()
+            with pytest.raises(NeverSent):
+                await http.post(HEADERS, b"{}")
+            tasks.cancel_scope.cancel()
+        assert len(server.requests) == 1
+
+
+# Credentials
+
+
+@pytest.fixture
+def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return what writes the profile `mine`, the only place where credentials are."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+
+    def write(lines: str) -> None:
+        (tmp_path / "config").write_text(f"[profile mine]\n{lines}\n")
+
+    return write
+
+
+def open_as_mine(server: Scripted) -> Any:
+    """Open a store with the credentials of the profile `mine`."""
+    region = {"endpoint": server.endpoint, "profile": "mine"}
+    settings = make_settings(regions={HOME: region}, transport="lean")
+    return open_store(settings, HOME, clock=InstantClock())
+
+
+async def test_session_token_is_sent_and_signed(profile: Callable[[str], None]) -> None:
+    """The token of temporary credentials is a header, and a signed one."""
+    profile(
+        "aws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = s\naws_session_token = to/k+n"
+    )
+    async with scripted() as server:
+        server.play(ok())
+        async with open_as_mine(server) as store:
+            await store.write(PUTS[0])
+
+    headers = server.headers[0]
+    assert headers["X-Amz-Security-Token"] == "to/k+n"
+    assert "Credential=AKIDEXAMPLE/20261121/us-east-1/dynamodb/" in headers["Authorization"]
+    assert "x-amz-date;x-amz-security-token;x-amz-target" in headers["Authorization"]
+
+
+def refreshing(folder: Path, then: str) -> str:
+    """Return a profile whose program gives a new token each time, soon to expire; then this."""
+    expires = datetime.now(UTC) + timedelta(minutes=1)
+    answer = {"Version": 1, "AccessKeyId": "key", "SecretAccessKey": "secret"}
+    told = json.dumps({**answer, "SessionToken": "token-N", "Expiration": expires.isoformat()})
+    script = folder / "credentials.sh"
+    script.write_text(
+        f"cd {shlex.quote(str(folder))}; echo >> asked; n=$(wc -l < asked); {then}\n"
+        f"echo {shlex.quote(told)} | sed s/N/$n/\n"
+    )
+    return f"credential_process = sh {shlex.quote(str(script))}"
+
+
+async def test_credentials_are_refreshed(profile: Callable[[str], None], tmp_path: Path) -> None:
+    """Each request carries credentials that are valid now: those about to expire are replaced."""
+    profile(refreshing(tmp_path, then=""))
+    async with scripted() as server:
+        server.play(otherwise=ok())
+        async with open_as_mine(server) as store:
+            for put in PUTS[:3]:
+                assert await store.write(put) == Applied()
+
+    tokens = [headers["X-Amz-Security-Token"] for headers in server.headers]
+    assert len(set(tokens)) == 3
+    assert tokens == sorted(tokens)
+
+
+async def test_credentials_that_cannot_be_refreshed_send_nothing(
+    profile: Callable[[str], None], tmp_path: Path
+) -> None:
+    """Where new credentials are not to be had, the error says so, and no request is made."""
+    profile(refreshing(tmp_path, then="test $n -lt 2 || exit 1"))
+    async with scripted() as server:
+        async with open_as_mine(server) as store:
+            with pytest.raises(AccessDenied, match="AWS_PROFILE"):
+                await store.write(PUTS[0])
+        assert server.requests == []
+
+
+async def test_without_credentials_nothing_is_sent(profile: Callable[[str], None]) -> None:
+    """A profile without credentials is an error that says what to do."""
+    profile("region = us-east-1")
+    async with scripted() as server:
+        async with open_as_mine(server) as store:
+            with pytest.raises(AccessDenied, match="AWS_PROFILE"):
+                await store.query("c")
+        assert server.requests == []

@@ -1,0 +1,219 @@
+"""A counter's entries one by one: their order, their bounds, their pages."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.ledgers import HOME, START, net
+
+from ledger.core import ids, keys
+from ledger.core.entry import Entry, Key, entry_item
+from ledger.core.errors import DamagedItem, InvalidEntry, RequestRefused
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Page
+from ledger.totals.history import Bound, history
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+class StrictStore(MemoryStore):
+    """A store in memory that refuses the bounds that DynamoDB refuses, and counts queries."""
+
+    queries = 0
+
+    async def query(
+        self,
+        partition: str,
+        *,
+        consistent: bool = True,
+        after: Key | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        attributes: Sequence[str] = (),
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> Page:
+        """Read one page; BETWEEN wants its bounds in order, and no key value may be empty."""
+        self.queries += 1
+        if "" in {first, last} or (first is not None and last is not None and first > last):
+            raise RequestRefused(f"ValidationException: BETWEEN {first!r} AND {last!r}")
+        return await super().query(
+            partition,
+            consistent=consistent,
+            after=after,
+            first=first,
+            last=last,
+            attributes=attributes,
+            limit=limit,
+            descending=descending,
+        )
+
+
+def store_of(*places: tuple[datetime, int], shards: int = 1) -> StrictStore:
+    """Return a store of entries at these times and with these suffixes, in four items a page."""
+    store = StrictStore(HOME, page_items_max=4)
+    for at, suffix in places:
+        entry = Entry("c", str(ids.entry_id(at, suffix)), Decimal(suffix), HOME)
+        item = entry_item(entry, shard=keys.shard_of(suffix, shards))
+        store.table.set((item["pk"]["S"], entry.id), item)
+    return store
+
+
+async def read(
+    store: StrictStore,
+    *,
+    shards: int = 1,
+    after: Bound = None,
+    before: Bound = None,
+    page_size: int | None = None,
+) -> list[Entry]:
+    """Return a whole history."""
+    entries = history(
+        store,
+        "c",
+        shards=shards,
+        after=after,
+        before=before,
+        consistent=True,
+        page_size=page_size,
+    )
+    return [entry async for entry in entries]
+
+
+@given(
+    places=st.sets(st.tuples(st.integers(0, 5), st.integers(0, 40)), max_size=40),
+    page_size=st.integers(1, 5),
+    bounds=st.tuples(st.integers(-1, 7), st.integers(-1, 7)),
+)
+async def test_property_order_and_bounds_over_shards(
+    places: set[tuple[int, int]], page_size: int, bounds: tuple[int, int]
+) -> None:
+    """Over four shards and tiny pages entries come in order of ids, between both bounds, once."""
+    moments = [(START + second * MICROSECOND, suffix) for second, suffix in places]
+    store = store_of(*moments, shards=4)
+    after, before = (START + bound * MICROSECOND for bound in bounds)
+
+    entries = await read(store, shards=4, after=after, before=before, page_size=page_size)
+
+    expected = sorted(str(ids.entry_id(*one)) for one in moments if after < one[0] < before)
+    assert [entry.id for entry in entries] == expected
+
+
+async def test_without_bounds_everything_comes() -> None:
+    """A history without bounds yields every entry with all that was recorded of it."""
+    store = StrictStore(HOME, page_items_max=2)
+    at = str(ids.entry_id(START, 5))
+    whole = Entry("c", at, Decimal("2.50"), HOME, note="refund", effective=date(2026, 1, 2))
+    store.table.set(("c", at), entry_item(whole))
+
+    assert await read(store) == [whole]
+    assert (await read(store))[0].at == START
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 12])
+async def test_no_entry_is_lost_between_pages(count: int) -> None:
+    """Whether the last page is full, part full or empty, each entry comes once."""
+    store = store_of(*[(START + n * MICROSECOND, n) for n in range(count)])
+
+    assert [int(entry.change) for entry in await read(store)] == list(range(count))
+
+
+async def test_ids_as_bounds_are_left_out() -> None:
+    """With the last id seen as `after` a reader goes on exactly behind it; `before` likewise."""
+    store = store_of(*[(START, n) for n in range(6)])
+    everything = await read(store)
+
+    between = await read(store, after=everything[1].id, before=everything[4].id)
+
+    assert between == everything[2:4]
+    assert await read(store, after=everything[2].id, before=everything[2].id) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "before"),
+    [
+        (START, START),
+        (START, START + MICROSECOND),
+        (START + timedelta(days=1), START),
+        (str(ids.entry_id(START, 9)), str(ids.entry_id(START, 1))),
+        (START + timedelta(days=1), str(ids.entry_id(START, 1))),
+    ],
+)
+async def test_nothing_lies_between_equal_adjacent_or_crossed_bounds(
+    after: Bound, before: Bound
+) -> None:
+    """Bounds with nothing between them give nothing; DynamoDB, which would refuse, is not asked."""
+    store = store_of(*[(START, n) for n in range(4)])
+
+    assert await read(store, after=after, before=before) == []
+    assert store.queries == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "named"),
+    [
+        ({"after": datetime(2026, 1, 1)}, "no zone"),  # noqa: DTZ001
+        ({"before": datetime(2026, 1, 1)}, "no zone"),  # noqa: DTZ001
+        ({"after": datetime.max.replace(tzinfo=START.tzinfo)}, "9999"),
+        ({"before": datetime.min.replace(tzinfo=START.tzinfo)}, "1970 to 9999"),
+        ({"after": ""}, "neither"),
+        ({"before": date(2026, 1, 1)}, "neither"),
+        ({"after": 5}, "bound 5"),
+    ],
+)
+async def test_bad_bound_is_named(bounds: dict[str, Any], named: str) -> None:
+    """A bound that is no aware time and no id is refused before anything is read."""
+    store = store_of((START, 1))
+
+    with pytest.raises(InvalidEntry, match=named):
+        await read(store, **bounds)
+    assert store.queries == 0
+
+
+async def test_foreign_items_are_shown_and_nets_are_not() -> None:
+    """Another tool's item with a `change` is an entry without a time; the net is none."""
+    store = store_of((START, 1))
+    foreign = Entry("c", "a458fc3d", Decimal(7))
+    store.table.set(("c", "a458fc3d"), entry_item(foreign))
+    store.table.set(("c", "other"), {"pk": {"S": "c"}, "sk": {"S": "other"}})
+    store.table.set(("c", "~net#0001"), net("c", 5, [ids.entry_id(START, 9)]))
+
+    entries = await read(store)
+
+    assert entries[1] == foreign
+    assert entries[1].at is None
+    assert [entry.id for entry in entries] == [str(ids.entry_id(START, 1)), "a458fc3d"]
+
+
+async def test_merged_and_deleted_entries_are_gone() -> None:
+    """A history shows what is there one by one: what was merged and deleted is not."""
+    store = store_of((START, 1), (START + MICROSECOND, 2))
+    gone = ids.entry_id(START, 1)
+    store.table.set(("c", "~net#0001"), net("c", 1, [gone]))
+    store.table.set(("c", str(gone)), None)
+
+    assert [entry.change for entry in await read(store)] == [Decimal(2)]
+
+
+async def test_damaged_entry_is_named() -> None:
+    """An entry that cannot be read ends the history with an error that names it."""
+    store = store_of((START, 1))
+    key = ("c", str(ids.entry_id(START, 1)))
+    store.table.set(key, {**(store.table.get(key) or {}), "note": {"N": "5"}})
+
+    with pytest.raises(DamagedItem, match="note is not text"):
+        await read(store)
+
+
+async def test_pages_are_read_as_they_are_needed() -> None:
+    """Who takes one entry pays for one page."""
+    store = store_of(*[(START, n) for n in range(20)])
+    entries = history(store, "c", shards=1, after=None, before=None, consistent=True)
+
+    await anext(entries)
+
+    assert store.queries == 1

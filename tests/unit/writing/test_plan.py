@@ -1,0 +1,242 @@
+"""What a change must be to be written, and what is said about one that is not."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from support.ledgers import AWAY, HOME, START, make_settings
+
+from ledger.core import ids
+from ledger.core.entry import Entry, entry_of
+from ledger.core.errors import (
+    AmountOverflow,
+    InvalidAmount,
+    InvalidCounter,
+    InvalidEntry,
+    InvalidInput,
+    KeyConflict,
+    RetryHorizonPassed,
+)
+from ledger.writing.plan import Change, Planned, confirmed, distinct, latest_repeat, plan, replan
+
+SETTINGS = make_settings()
+
+
+def planned(change: Change, *, region: str = HOME, now: datetime = START) -> Planned:
+    """Plan with a fixed time and chance."""
+    return plan(change, region=region, settings=SETTINGS, now=now, suffix=0xABC)
+
+
+@pytest.mark.parametrize(
+    ("counter", "change", "error", "named", "rule"),
+    [
+        ("c", 1.5, InvalidAmount, "1.5", "never float"),
+        ("c", float("nan"), InvalidAmount, "nan", "never float"),
+        ("c", True, InvalidAmount, "True", "int or Decimal"),
+        ("c", "12", InvalidAmount, "'12'", "int or Decimal"),
+        ("c", None, InvalidAmount, "None", "int or Decimal"),
+        ("c", Decimal("NaN"), InvalidAmount, "NaN", "finite"),
+        ("c", Decimal("-Infinity"), InvalidAmount, "-Infinity", "finite"),
+        ("c", int("1" * 39), AmountOverflow, "1" * 39, "up to 38"),
+        ("c", Decimal("0." + "3" * 39), AmountOverflow, "0.333", "up to 38"),
+        ("c", Decimal("1E+126"), AmountOverflow, "1E+126", "9.99E+125"),
+        ("c", Decimal("1E-131"), AmountOverflow, "1E-131", "1E-130"),
+        ("", 1, InvalidCounter, "''", "1 to 1,024 bytes"),
+        ("~lease", 1, InvalidCounter, "~lease", "reserved"),
+        ("~2~c", 1, InvalidCounter, "~2~c", "reserved"),
+        ("a\nb", 1, InvalidCounter, r"a\nb", "control character"),
+        ("a\x00", 1, InvalidCounter, r"a\x00", "control character"),
+        ("a\x85", 1, InvalidCounter, r"a\x85", "control character"),
+        ("é" * 513, 1, InvalidCounter, "1026 bytes", "1 to 1,024 bytes"),
+        ("\ud800", 1, InvalidCounter, r"\ud800", "UTF-8"),
+        (7, 1, InvalidCounter, "7", "not a str"),
+    ],
+)
+def test_bad_value_is_named_with_its_rule(
+    counter: Any, change: Any, error: type[InvalidInput], named: str, rule: str
+) -> None:
+    """A counter or an amount that breaks a rule is refused by an error that names both."""
+    with pytest.raises(error) as caught:
+        planned(Change(counter, change))
+
+    assert named in str(caught.value)
+    assert rule in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named", "rule"),
+    [
+        ({"note": 5}, "5", "not a str"),
+        ({"note": "\udfff"}, r"\udfff", "UTF-8"),
+        ({"note": "n" * 410_000}, "bytes", "up to 409,600"),
+        ({"effective": datetime(2026, 1, 1, tzinfo=UTC)}, "2026-01-01", "give a date"),
+        ({"effective": "2026-01-01"}, "'2026-01-01'", "not a date"),
+        ({"key": "", "at": START}, "''", "1 to 1024 bytes"),
+        ({"key": 5, "at": START}, "5", "1 to 1024 bytes"),
+        ({"key": "k" * 1025, "at": START}, "kkk", "over 1024 bytes"),
+        ({"key": "k"}, "'c'", "belong together"),
+        ({"at": START}, "'c'", "belong together"),
+        ({"key": "k", "at": datetime(2026, 11, 21)}, "2026-11-21", "aware"),  # noqa: DTZ001
+        ({"key": "k", "at": date(2026, 11, 21)}, "2026", "aware datetime"),
+        ({"key": "k", "at": "2026-11-21T06:50:00Z"}, "'2026-11-21T06:50:00Z'", "aware datetime"),
+        ({"key": "k", "at": 1.0}, "1.0", "aware datetime"),
+        ({"key": "k", "at": datetime(1969, 1, 1, tzinfo=UTC)}, "1969", "1970 to 9999"),
+        ({"key": "k", "at": START + timedelta(seconds=60.1)}, "60.1 s ahead", "60 s"),
+        ({"key": "k", "at": datetime.max.replace(tzinfo=UTC)}, "9999", "clock_skew"),
+    ],
+)
+def test_bad_field_is_named_with_its_rule(fields: dict[str, Any], named: str, rule: str) -> None:
+    """A note, date, key or time that breaks a rule is refused by an error that names both."""
+    with pytest.raises(InvalidEntry) as caught:
+        planned(Change("c", 1, **fields))
+
+    assert named in str(caught.value)
+    assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [0, -1, int("9" * 38), Decimal("2.50"), Decimal("9.99E+125"), Decimal("-1E-130")],
+)
+def test_every_exact_amount_comes_back(change: int | Decimal) -> None:
+    """An amount within the rules is in the item exactly as it was given."""
+    found = entry_of(planned(Change("c", change)).item)
+
+    assert found.change == change
+
+
+def test_longest_names_fit() -> None:
+    """A counter and a key of 1,024 bytes, and a note that just fills an item, are written."""
+    longest = planned(Change("é" * 512, 1, key="k" * 1024, at=START, note="n" * 408_400))
+
+    assert longest.entry.note == "n" * 408_400
+
+
+def test_key_and_time_alone_make_the_id() -> None:
+    """The same counter, key and time give the same item in any region, at any moment."""
+    change = Change("c", 1, key="order-17", at=START)
+    here = planned(change)
+    there = planned(change, region=AWAY, now=START + timedelta(seconds=200))
+
+    assert here.entry.id == there.entry.id
+    assert here.put.key == there.put.key
+    assert planned(Change("d", 1, key="order-17", at=START)).entry.id != here.entry.id
+
+
+def test_time_zone_of_at_does_not_matter() -> None:
+    """One moment told in two zones is one id."""
+    from_zone = datetime.fromisoformat("2026-11-21T07:50:00+01:00")
+
+    assert (
+        planned(Change("c", 1, key="k", at=from_zone)).entry.id
+        == planned(Change("c", 1, key="k", at=START)).entry.id
+    )
+
+
+@pytest.mark.parametrize("seconds", [0, 299.9, 300])
+def test_within_the_horizon_a_repeat_is_planned(seconds: float) -> None:
+    """Up to the retry horizon, its end included, a change may be repeated."""
+    change = Change("c", 1, key="k", at=START)
+
+    assert planned(change, now=START + timedelta(seconds=seconds)).entry.at == START
+
+
+def test_past_the_horizon_a_repeat_is_refused() -> None:
+    """A microsecond past the retry horizon both ways to repeat are refused, with the reason."""
+    late = START + timedelta(seconds=300, microseconds=1)
+    entry = planned(Change("c", 1)).entry
+
+    with pytest.raises(RetryHorizonPassed, match=r"300\.0 s old.*horizon of 300 s.*twice"):
+        planned(Change("c", 1, key="k", at=START), now=late)
+    with pytest.raises(RetryHorizonPassed, match="horizon"):
+        replan(entry, region=HOME, settings=SETTINGS, now=late)
+
+
+def test_foreign_id_is_never_written_again() -> None:
+    """An entry whose id is not of our form cannot be retried: it would not be the same item."""
+    foreign = Entry("c", "a458fc3d", Decimal(1))
+
+    with pytest.raises(InvalidEntry, match="a458fc3d"):
+        replan(foreign, region=HOME, settings=SETTINGS, now=START)
+
+
+def test_a_retry_elsewhere_keeps_the_first_region() -> None:
+    """An entry written again from another region still says where it was written first."""
+    entry = planned(Change("c", 1)).entry
+    again = replan(entry, region=AWAY, settings=SETTINGS, now=START)
+
+    assert again.item["region"] == {"S": HOME}
+
+
+def test_the_shard_is_that_of_the_entrys_own_time() -> None:
+    """A retry lands in the shard of the first try, though more shards are configured since."""
+    since = START + timedelta(seconds=10)
+    settings = make_settings(
+        shards={"c": [{"count": 1}, {"count": 50, "since": since.isoformat()}]}
+    )
+    changes = [Change("c", 1, key=f"k{n}", at=START) for n in range(20)]
+    late = [
+        plan(one, region=HOME, settings=settings, now=START + timedelta(seconds=60), suffix=0)
+        for one in changes
+    ]
+    new = plan(Change("c", 1), region=HOME, settings=settings, now=since, suffix=49)
+
+    assert {one.put.key[0] for one in late} == {"c"}
+    assert new.put.key[0] == "~49~c"
+
+
+def test_duplicates_are_written_once() -> None:
+    """The same keyed change twice in one call is one entry; another counter's is its own."""
+    once = planned(Change("c", 1, key="k", at=START))
+    other = planned(Change("d", 1, key="k", at=START))
+
+    assert distinct([once, other, once]) == [once, other]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"change": 2}, "change 2"),
+        ({"note": "other"}, "note 'other'"),
+        ({"effective": date(2026, 1, 2)}, "effective 2026-01-02"),
+    ],
+)
+def test_one_key_for_two_changes_is_a_conflict(fields: dict[str, Any], said: str) -> None:
+    """The same key with another amount, note or date is refused; the error holds both."""
+    ours = planned(Change("c", **{"change": 1, "key": "k", "at": START, **fields}))
+    theirs = planned(Change("c", 1, key="k", at=START))
+
+    with pytest.raises(KeyConflict, match="already stands for change 1") as caught:
+        confirmed(ours.entry, theirs.item)
+    assert caught.value.ours == ours.entry
+    assert caught.value.theirs == theirs.entry
+    assert said in str(caught.value)
+    with pytest.raises(KeyConflict):
+        distinct([theirs, ours])
+
+
+def test_same_change_from_another_region_is_no_conflict() -> None:
+    """Where a change was written first does not make it another one; nor do trailing zeros."""
+    ours = planned(Change("c", Decimal("2.50"), key="k", at=START))
+    theirs = planned(Change("c", Decimal("2.5"), key="k", at=START), region=AWAY)
+
+    assert confirmed(ours.entry, theirs.item).region == AWAY
+
+
+def test_the_oldest_entry_sets_the_horizon() -> None:
+    """Several changes may be repeated only until the first of them is too old."""
+    old = planned(Change("c", 1, key="k", at=START - timedelta(seconds=250)))
+    new = planned(Change("c", 1))
+
+    assert latest_repeat([new, old]) == START + timedelta(seconds=50)
+
+
+def test_two_changes_differ_in_their_suffix_only() -> None:
+    """Changes without a key take their id from time and chance, so none overwrites another."""
+    one = plan(Change("c", 1), region=HOME, settings=SETTINGS, now=START, suffix=1)
+    two = plan(Change("c", 1), region=HOME, settings=SETTINGS, now=START, suffix=2)
+
+    assert ids.parse(one.entry.id) == ids.entry_id(START, 1)
+    assert one.put.key != two.put.key
