@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from compactor.plan import Plan
-from ledger.core.entry import NetChange
+from ledger.core.values import NetChange
 
 AGAIN_SECONDS = 2.0
 """Before a hot collection is visited again: what was written must reach the other regions."""

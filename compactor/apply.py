@@ -11,7 +11,8 @@ from functools import partial
 
 from compactor.plan import Plan
 from ledger.core import keys
-from ledger.core.entry import NetChange, net_item
+from ledger.core.entry import net_item
+from ledger.core.values import NetChange
 from ledger.runtime.tasks import run_all
 from ledger.store.port import (
     BATCH_WRITES_MAX,

@@ -26,7 +26,7 @@ from ledger.primitives.leases.state import Held, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 __all__ = ["Compactor", "Report"]

@@ -15,9 +15,10 @@ from typing import TypeVar
 from compactor.plan import Observation, Plan, Rules
 from ledger.core import ids, keys
 from ledger.core.capacity import item_size
-from ledger.core.entry import Key, NetChange
+from ledger.core.entry import Key, entry_id
 from ledger.core.errors import LeaseLost, StoreError
 from ledger.core.fold import Collection
+from ledger.core.values import NetChange
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
@@ -49,7 +50,7 @@ class Reach:
     def of(rules: Rules, *, now: datetime) -> "Reach":
         """Return how far a visit by these rules has to look."""
         settled = now - timedelta(seconds=rules.settle)
-        return Reach(str(ids.entry_id(settled, 0)), rules.fold_max + 1)
+        return Reach(str(entry_id(settled, 0)), rules.fold_max + 1)
 
 
 @dataclass(frozen=True, slots=True)

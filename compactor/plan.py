@@ -19,9 +19,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from ledger.core import amounts, ids
-from ledger.core.entry import NetChange
 from ledger.core.fold import Collection, stamp_of
 from ledger.core.ids import EntryId
+from ledger.core.values import NetChange
 
 
 @dataclass(frozen=True, slots=True)

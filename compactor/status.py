@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ledger.core.errors import StoreError
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 

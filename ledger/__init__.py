@@ -1,7 +1,7 @@
 """Counters and balances that stay exact when many regions write at once."""
 
-from ledger.core.entry import Entry
 from ledger.core.errors import LedgerError, OutcomeUnknown
+from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.gc import calm_collector
 from ledger.settings import Settings

@@ -13,12 +13,12 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from ledger.core import keys
-from ledger.core.entry import Entry
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.values import Entry
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
 from ledger.totals.history import Bound, history

@@ -13,8 +13,8 @@ from typing import Self
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from prometheus_client import CollectorRegistry
 
-from ledger.core.entry import Entry
 from ledger.core.errors import LedgerError
+from ledger.core.values import Entry
 from ledger.ledger import ChangeLike
 from ledger.ledger import Ledger as AsyncLedger
 from ledger.settings import Settings

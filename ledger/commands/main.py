@@ -19,8 +19,8 @@ from ledger.commands.local import app as local_app
 from ledger.commands.pipeline.commands import app as pipeline_app
 from ledger.commands.table import app as table_app
 from ledger.core import amounts
-from ledger.core.entry import Entry
 from ledger.core.errors import InvalidEntry, OutcomeUnknown
+from ledger.core.values import Entry
 from ledger.lab.bench.commands import bench
 from ledger.lab.chaos.commands import chaos
 from ledger.lab.compare.commands import compare

@@ -7,14 +7,14 @@ An item is a mapping from attribute names to DynamoDB's attribute values (`{"S":
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from ledger.core import amounts, ids, keys
 from ledger.core.errors import DamagedItem, InvalidAmount, InvalidEntry
-from ledger.core.ids import EntryId
+from ledger.core.ids import EPOCH, MICROSECOND, MICROSECONDS_MAX, EntryId
+from ledger.core.values import Entry, NetChange
 
 AttributeValue = Mapping[str, Any]
 Item = Mapping[str, AttributeValue]
@@ -26,50 +26,23 @@ DIGEST_BYTES = 8
 """Of SHA-256, kept in a net change over the rest of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One change of one counter.
-
-    `id` is its sort key; `at` the time in it, None for an entry that another tool wrote under a
-    key of its own. `region` is where it was written, `effective` the date that it is for. An
-    entry of `count` over 1 is the sum of so many changes that were combined.
-    """
-
-    counter: str
-    id: str
-    change: Decimal
-    region: str | None = None
-    note: str | None = None
-    effective: date | None = None
-    count: int = 1
-
-    @property
-    def at(self) -> datetime | None:
-        """When the change was made, aware, in UTC; None for a foreign entry."""
-        parsed = ids.parse(self.id)
-        return parsed.at if parsed else None
-
-
-@dataclass(frozen=True, slots=True)
-class NetChange:
-    """The item that stands for merged entries of one collection.
-
-    `merged` holds the ids of entries that it counts and that may still be visible somewhere;
-    `version` is new at each write; only the region `home` may write it.
-    """
-
-    change: Decimal
-    count: int
-    merged: tuple[EntryId, ...]
-    version: str
-    until: str
-    home: str
-    generation: int = 1
-
-
 def key_of(item: Item) -> Key:
     """Return partition and sort key of an item."""
     return item["pk"]["S"], item["sk"]["S"]
+
+
+def entry_id(at: datetime, suffix: int) -> EntryId:
+    """Make an id from an aware time and a suffix.
+
+    Raises:
+        InvalidEntry: the time has no zone, or lies before 1970.
+    """
+    if at.tzinfo is None:
+        raise InvalidEntry(f"time {at.isoformat()} has no zone: give an aware datetime")
+    microseconds = (at - EPOCH) // MICROSECOND
+    if not 0 <= microseconds <= MICROSECONDS_MAX:
+        raise InvalidEntry(f"time {at.isoformat()} lies outside the years 1970 to 9999")
+    return EntryId(microseconds, suffix)
 
 
 def entry_item(entry: Entry, *, shard: int = 0) -> dict[str, AttributeValue]:

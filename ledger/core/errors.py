@@ -30,13 +30,9 @@ What a caller can meet in normal use of one step (applied, rejected, unknown) is
 error: see `ledger.store.port`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ledger.core.entry import Entry
+from ledger.core.values import Entry
 
 
 class LedgerError(Exception):

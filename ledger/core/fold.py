@@ -19,8 +19,9 @@ from decimal import Decimal
 from typing import TypeVar
 
 from ledger.core import amounts, ids, keys
-from ledger.core.entry import Item, NetChange, net_of, number_of
+from ledger.core.entry import Item, net_of, number_of
 from ledger.core.errors import LedgerError
+from ledger.core.values import NetChange
 
 ATTRIBUTES = ("sk", "change", "count", "merged", "version", "until", "home", "digest")
 """All that a total rests on, of entries and of net changes: the rest need not be read."""

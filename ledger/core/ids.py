@@ -13,24 +13,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from ledger.core.errors import InvalidEntry
-
 SUFFIX_BITS = 64
 SUFFIX_DIGITS = SUFFIX_BITS // 4
 SECONDS_KEPT = 64
 """Seconds whose text is remembered."""
 PACKED_BYTES = 16
 _HALF = PACKED_BYTES // 2
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 # Hours end at 23: newer Pythons read 24:00 as the next day, whose id would be another sort key.
 _FORM = re.compile(
     r"\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):\d{2}:\d{2}\.\d{6}Z#[0-9a-f]{16}", flags=re.ASCII
 )
 # The last moment that the four-digit year of a sort key can hold.
-_MICROSECONDS_MAX = (
-    datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - _EPOCH
-) // _MICROSECOND
+MICROSECONDS_MAX = (datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC) - EPOCH) // MICROSECOND
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,7 +39,7 @@ class EntryId:
     @property
     def at(self) -> datetime:
         """The time of the change, aware, in UTC."""
-        return _EPOCH + timedelta(microseconds=self.microseconds)
+        return EPOCH + timedelta(microseconds=self.microseconds)
 
     def __str__(self) -> str:
         """Return the sort key."""
@@ -81,20 +77,6 @@ def _second(year: int, month: int, day: int, hour: int, minute: int, second: int
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
 
 
-def entry_id(at: datetime, suffix: int) -> EntryId:
-    """Make an id from an aware time and a suffix.
-
-    Raises:
-        InvalidEntry: the time has no zone, or lies before 1970.
-    """
-    if at.tzinfo is None:
-        raise InvalidEntry(f"time {at.isoformat()} has no zone: give an aware datetime")
-    microseconds = (at - _EPOCH) // _MICROSECOND
-    if not 0 <= microseconds <= _MICROSECONDS_MAX:
-        raise InvalidEntry(f"time {at.isoformat()} lies outside the years 1970 to 9999")
-    return EntryId(microseconds, suffix)
-
-
 def suffix_of(counter: str, key: str) -> int:
     """Return the suffix that every call with this key gives: 64 bits of SHA-256(counter, key).
 
@@ -112,9 +94,9 @@ def parse(sort_key: str) -> EntryId | None:
         at = datetime.fromisoformat(sort_key[:27])
     except ValueError:
         return None
-    if at < _EPOCH:
+    if at < EPOCH:
         return None
-    return EntryId((at - _EPOCH) // _MICROSECOND, suffix_in(sort_key))
+    return EntryId((at - EPOCH) // MICROSECOND, suffix_in(sort_key))
 
 
 def pack_all(ids: Iterable[EntryId]) -> bytes:
@@ -140,6 +122,6 @@ def unpack_all(packed: bytes) -> tuple[EntryId, ...]:
     )
     if any(one >= other for one, other in itertools.pairwise(found)):
         raise ValueError("the ids are not in rising order, each once")
-    if found and found[-1].microseconds > _MICROSECONDS_MAX:
+    if found and found[-1].microseconds > MICROSECONDS_MAX:
         raise ValueError("an id lies after the year 9999")
     return found

@@ -22,8 +22,9 @@ from itertools import islice
 
 from ledger.core import keys
 from ledger.core.capacity import item_size, write_units
-from ledger.core.entry import Entry, Item, Key, damaged, entry_item
-from ledger.core.ids import SUFFIX_BITS, EntryId, entry_id
+from ledger.core.entry import Item, Key, damaged, entry_id, entry_item
+from ledger.core.ids import SUFFIX_BITS, EntryId
+from ledger.core.values import Entry
 from ledger.importing.form import BATCH_ROWS
 from ledger.importing.rows import BadRow, Row
 from ledger.store.port import Absent, Put

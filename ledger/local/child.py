@@ -15,12 +15,12 @@ from typing import Any
 
 import anyio
 
-import ledger
 from ledger.core.errors import LedgerError, LocalTableError
 
 STOP_SECONDS_MAX = 20.0
 ORPHAN_CHECK_SECONDS = 1.0
 READ_BYTES = 4096
+_PACKAGE_PARENT = str(Path(__file__).parents[2])
 
 
 def start_child(options: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
@@ -29,8 +29,7 @@ def start_child(options: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], di
     Raises:
         LocalTableError: it did not start; the message is its own.
     """
-    package_parent = str(Path(ledger.__file__).parent.parent)
-    search = os.pathsep.join(filter(None, (package_parent, os.environ.get("PYTHONPATH"))))
+    search = os.pathsep.join(filter(None, (_PACKAGE_PARENT, os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(  # noqa: S603 (our own module)
         [sys.executable, "-m", "ledger.local", json.dumps(dict(options))],
         stdin=subprocess.PIPE,

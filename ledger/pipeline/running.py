@@ -27,7 +27,7 @@ from ledger.runtime.gc import calm_collector
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.signals import Signalled, until_signalled
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 FOLLOW_SECONDS = 0.2

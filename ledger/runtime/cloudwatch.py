@@ -4,6 +4,9 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 
+PIPELINE_NAMESPACE = "Ledger/Pipeline"
+"""Of the metrics that `ledger.pipeline.aws.aws_lambda` writes to its log."""
+
 
 def metric_line(
     values: Mapping[str, float], *, namespace: str, function_name: str, now: datetime

@@ -25,9 +25,10 @@ long as the net stays as it is; see `ledger.settings.groups.Cache`.
 from dataclasses import dataclass, replace
 
 from ledger.core import keys
-from ledger.core.entry import Key, NetChange
+from ledger.core.entry import Key
 from ledger.core.errors import ReadTooSlow
 from ledger.core.fold import ATTRIBUTES, Collection, Subtotal, collect, stamp_of
+from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.settings.groups import READ_KEYS_MAX
 from ledger.store.port import Page, Store

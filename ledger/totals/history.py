@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 from ledger.core import ids, keys
-from ledger.core.entry import Entry, Key, entry_of
+from ledger.core.entry import Key, entry_id, entry_of
 from ledger.core.errors import InvalidEntry
+from ledger.core.values import Entry
 from ledger.store.port import Store
 
 Bound = datetime | str | None
@@ -71,13 +72,13 @@ async def _merged(streams: Sequence[AsyncIterator[Entry]]) -> AsyncIterator[Entr
 def _first(after: Bound) -> str | None:
     if not isinstance(after, datetime):
         return _checked_id(after)
-    return str(ids.entry_id(_moved(after, _MICROSECOND), 0))
+    return str(entry_id(_moved(after, _MICROSECOND), 0))
 
 
 def _last(before: Bound) -> str | None:
     if not isinstance(before, datetime):
         return _checked_id(before)
-    return str(ids.entry_id(_moved(before, -_MICROSECOND), 2**ids.SUFFIX_BITS - 1))
+    return str(entry_id(_moved(before, -_MICROSECOND), 2**ids.SUFFIX_BITS - 1))
 
 
 def _moved(bound: datetime, by: timedelta) -> datetime:

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
-from ledger.core import amounts, ids, keys
+from ledger.core import amounts, keys
+from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
@@ -105,7 +106,7 @@ class Reader:
     def _border(self) -> str:
         """Return the sort key before which no entry can appear any more in this region."""
         settled = self._clock.now() - timedelta(seconds=self._settings.settle)
-        return str(ids.entry_id(settled, 0))
+        return str(entry_id(settled, 0))
 
 
 def _value(counter: str, changes: Iterable[Decimal]) -> Decimal:

@@ -29,8 +29,8 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from ledger.core import amounts
-from ledger.core.entry import Entry
 from ledger.core.errors import AmountOverflow, LedgerError, OutcomeUnknown
+from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.settings.groups import WriterSettings
 from ledger.store.port import BATCH_WRITES_MAX

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 import anyio
 from anyio.abc import TaskGroup
 
-from ledger.core.entry import Entry
 from ledger.core.errors import AccessDenied, StoreError
 from ledger.core.hints import Hint, ending_below, hint_for
+from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings

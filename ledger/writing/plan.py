@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
-from ledger.core.entry import Entry, Item, checked_size, entry_item, entry_of
+from ledger.core.entry import Item, checked_size, entry_id, entry_item, entry_of
 from ledger.core.errors import InvalidEntry, KeyConflict, RetryHorizonPassed
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry
 from ledger.settings import Settings
 from ledger.store.port import Absent, Put
 
@@ -79,9 +80,9 @@ def plan(change: Change, *, region: str, settings: Settings, now: datetime, suff
     at = now
     if keyed:
         suffix = ids.suffix_of(counter, checked_key(change.key))
-        entry_id = ids.entry_id(_checked_at(change.at), suffix)
-        check_horizon(entry_id, settings=settings, now=now)
-        at = entry_id.at
+        made = entry_id(_checked_at(change.at), suffix)
+        check_horizon(made, settings=settings, now=now)
+        at = made.at
     entry = Entry(
         counter,
         ids.sort_key(at, suffix),

@@ -23,7 +23,6 @@ from anyio.abc import TaskGroup
 
 from ledger.core import amounts, keys
 from ledger.core.capacity import item_size
-from ledger.core.entry import Entry
 from ledger.core.errors import (
     DamagedItem,
     InvalidEntry,
@@ -32,6 +31,7 @@ from ledger.core.errors import (
     StoreError,
 )
 from ledger.core.ids import SUFFIX_BITS
+from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings

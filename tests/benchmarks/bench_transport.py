@@ -23,7 +23,7 @@ from ledger.lab.bench.stub_pages import counter_name
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import BATCH_WRITES_MAX, Put, Store
 
 REGION = "us-east-1"

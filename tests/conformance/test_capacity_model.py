@@ -23,7 +23,7 @@ from ledger.core.capacity import item_size
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import (
     Absent,
     Action,

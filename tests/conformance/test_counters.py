@@ -6,8 +6,8 @@ import pytest
 from conformance.counter_suite import CounterInputSuite, CounterSuite
 from support.engines import bare_table
 
-from ledger.store.dynamodb.store import open_store
 from ledger.store.memory import MemoryStore
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 

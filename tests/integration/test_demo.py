@@ -17,7 +17,7 @@ from ledger.lab.demos.changes import story
 from ledger.lab.demos.changes.commands import demo
 from ledger.lab.harness.probes import PREFIX
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 ROWS, ACCOUNTS = 360, 5
 # A request may take settle - retry_horizon: short for a test, long enough for a busy machine.

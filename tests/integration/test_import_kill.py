@@ -22,7 +22,7 @@ from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.form import BATCH_ROWS
 from ledger.local import Fault, LocalGlobalTable
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 HOME, OTHER = "us-east-1", "eu-west-1"
 SAMPLE = Path(str(files("ledger.lab.demos.changes") / "bank-changes.csv"))

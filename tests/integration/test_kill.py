@@ -35,7 +35,7 @@ from ledger.ledger import Ledger
 from ledger.local import Fault, LocalGlobalTable
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 REGIONS = ["us-east-1", "eu-west-1"]
 CHANGES = 60

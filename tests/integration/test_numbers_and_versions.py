@@ -27,7 +27,7 @@ from ledger.primitives.versions import ConditionGuard, Handled, LockGuard, Skipp
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Applied, Put, Store
 
 CLIENTS, EACH = 4, 5

@@ -24,10 +24,11 @@ from support.strategies import (
 
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size, read_units, write_units
-from ledger.core.entry import Entry, Item, NetChange, entry_item, entry_of, net_item, net_of
+from ledger.core.entry import Item, entry_id, entry_item, entry_of, net_item, net_of
 from ledger.core.errors import AmountOverflow, InvalidAmount
 from ledger.core.fold import Collection, collect
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry, NetChange
 
 # Amounts.
 
@@ -124,7 +125,7 @@ def test_an_id_survives_its_sort_key_and_its_packed_form(entry: EntryId) -> None
 @given(moments(), st.integers(0, 2**64 - 1))
 def test_an_id_keeps_its_time_to_the_microsecond(at: datetime, suffix: int) -> None:
     """The time told by an id is the one it was made with, in UTC."""
-    entry = ids.entry_id(at, suffix)
+    entry = entry_id(at, suffix)
     assert entry.at == at.astimezone(UTC)
     assert entry.suffix == suffix
 

@@ -30,10 +30,11 @@ from compactor.discovery.scan import Finder, load_cursor
 from compactor.passes import rules_of
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
-from ledger.core.entry import Entry, Item, entry_item, entry_of
+from ledger.core.entry import Item, entry_item, entry_of
 from ledger.core.errors import AmountOverflow, DamagedItem, StoreError
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry
 from ledger.importing.batches import NUMBER_DIGITS, batch_number
 from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
 from ledger.store.dynamodb.attempts import Attempts

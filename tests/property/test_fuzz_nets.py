@@ -15,10 +15,11 @@ from support.damage import COUNTER, assert_named, damaged, mutated, number_in
 from support.strategies import entry_ids, money
 
 from ledger.core import ids, keys
-from ledger.core.entry import Entry, Item, NetChange, entry_item, net_item, net_of
+from ledger.core.entry import Item, entry_item, net_item, net_of
 from ledger.core.errors import AmountOverflow, DamagedItem
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry, NetChange
 
 
 @st.composite

@@ -27,9 +27,10 @@ from support.strategies import money
 
 from compactor.plan import Observation, Plan, decide
 from ledger.core import ids
-from ledger.core.entry import NetChange
+from ledger.core.entry import entry_id
 from ledger.core.fold import Collection
-from ledger.core.ids import EntryId, entry_id
+from ledger.core.ids import EntryId
+from ledger.core.values import NetChange
 
 WALK_STEPS = 250
 TWIN_SEEDS = 60

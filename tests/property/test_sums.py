@@ -16,10 +16,11 @@ from support.damage import COUNTER, assert_named, number_in, odd_numbers, short_
 from support.strategies import any_amounts, entry_ids, money
 
 from ledger.core import amounts, ids, keys
-from ledger.core.entry import Item, NetChange, net_item
+from ledger.core.entry import Item, net_item
 from ledger.core.errors import AmountOverflow, DamagedItem
 from ledger.core.fold import Collection, collect, stamp_of
 from ledger.core.ids import EntryId
+from ledger.core.values import NetChange
 
 
 @cache

@@ -13,8 +13,9 @@ from compactor.apply import Done
 from compactor.observe import Observed
 from compactor.plan import Observation, Plan, Rules, decide
 from ledger.core import ids
-from ledger.core.entry import NetChange, net_item
+from ledger.core.entry import net_item
 from ledger.core.fold import Collection
+from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Absent, Action, Applied, Check, Delete, Equals, Put, Store

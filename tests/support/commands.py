@@ -15,7 +15,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from ledger.core.entry import Item, Key
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 COMMAND_SECONDS_MAX = 90.0
 SCAN_PAGES_MAX = 1_000

@@ -12,9 +12,10 @@ from support.regions import HOME, SOUTH, WEST, Regions
 
 from compactor.job import Compactor
 from compactor.report import Report
-from ledger.core.entry import Entry, Item, entry_item
+from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.fold import Collection
-from ledger.core.ids import EntryId, entry_id
+from ledger.core.ids import EntryId
+from ledger.core.values import Entry
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore

@@ -19,7 +19,8 @@ from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings.groups import Region
 from ledger.store.dynamodb.attempts import Attempts
-from ledger.store.dynamodb.store import DynamoStore, open_store
+from ledger.store.dynamodb.store import DynamoStore
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 

@@ -20,9 +20,9 @@ from support.regions import HOME, Regions, nothing
 from compactor.apply import Done, apply
 from compactor.observe import Observed, observe
 from compactor.plan import Plan, Rules, decide
-from ledger.core.entry import Entry, Item, Key, entry_item
+from ledger.core.entry import Item, Key, entry_id, entry_item
 from ledger.core.errors import ReadTooSlow
-from ledger.core.ids import entry_id
+from ledger.core.values import Entry
 from ledger.primitives.leases.state import Held, LeaseRecord, lease_key, record_item
 from ledger.runtime.clock import Clock
 from ledger.store.port import Absent, Check, Put, Store

@@ -10,7 +10,7 @@ from ledger.lab.bench.usual_merge import merge_once
 from ledger.lab.harness.census import take_census
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 PAUSE_SECONDS = 0.2
 

@@ -9,8 +9,8 @@ from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
 from support.ledgers import HOME, make_writer
 
-from ledger.core.entry import Entry
 from ledger.core.errors import OutcomeUnknown, StoreError
+from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import BatchOutcome, BatchWrite, Outcome, Store, Write
 from ledger.writing.plan import Change

@@ -6,8 +6,8 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from ledger.core import amounts, ids, keys
-from ledger.core.entry import Entry, NetChange
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry, NetChange
 
 MICROSECONDS_MAX = 253_402_300_799_999_999
 

@@ -33,7 +33,7 @@ from ledger.core.errors import (
     TokenReused,
 )
 from ledger.runtime.metrics import Metrics
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Absent, Delete, Put, Store, Update
 from ledger.store.retry import Backoff
 

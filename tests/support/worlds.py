@@ -10,7 +10,7 @@ from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 PASSES_MAX = 60

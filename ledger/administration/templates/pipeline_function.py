@@ -37,8 +37,6 @@ from ledger.administration.templates.rendering import function as intrinsic
 from ledger.settings import Settings
 from ledger.settings.groups import BATCH_RECORDS_MAX
 
-METRIC_NAMESPACE = "Ledger/Pipeline"
-"""Of the metrics that `ledger.pipeline.aws.aws_lambda` writes to its log."""
 HANDLER = "ledger.pipeline.aws.aws_lambda.handler"
 FUNCTION_SECONDS_MAX = 120
 """Of one invocation; what is not through by then comes again."""

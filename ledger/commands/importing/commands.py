@@ -34,7 +34,7 @@ from ledger.importing.writing import BatchDone
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 AGAIN = "run the same command again to finish: nothing is counted twice"
 _STOPPED_BY_SIGNAL = 128

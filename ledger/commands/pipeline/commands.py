@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ledger.commands.live import with_display
 from ledger.commands.pipeline.display import line, panel, summary
 from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
 from ledger.lab.demos.pipeline.commands import demo
-from ledger.lab.harness.live import with_display
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.progress import Progress
 from ledger.pipeline.running import Lane, Spool, bring_in
@@ -33,7 +33,7 @@ from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import serve
 from ledger.runtime.signals import until_signalled
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 AGAIN = "the same command again goes on from here: nothing is counted twice"
 STANDARD_INPUT = "-"

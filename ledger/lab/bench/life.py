@@ -25,7 +25,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1", "us-west-2", "sa-east-1")
 HOLD_SECONDS = 0.3

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.core import ids
+from ledger.core.entry import entry_id
 from ledger.core.errors import LedgerError
 from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.rounds import Round
@@ -30,7 +31,7 @@ def amount(number: int) -> int:
 
 def plain_item(number: int) -> dict[str, Any]:
     """Return an item like an entry's, made without the ledger, in the low-level form."""
-    entry = ids.entry_id(_clock.now(), _random.getrandbits(ids.SUFFIX_BITS))
+    entry = entry_id(_clock.now(), _random.getrandbits(ids.SUFFIX_BITS))
     return {
         "pk": {"S": f"counter-{number}"},
         "sk": {"S": str(entry)},

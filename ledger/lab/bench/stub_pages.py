@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ledger.core.capacity import item_size, read_units
-from ledger.core.entry import Item
-from ledger.core.ids import EntryId, entry_id
+from ledger.core.entry import Item, entry_id
+from ledger.core.ids import EntryId
 
 PAGE_BYTES = 1024 * 1024
 REGION = "us-east-1"

@@ -15,8 +15,9 @@ import anyio
 
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
-from ledger.core.entry import Item, Key, NetChange, key_of, net_item, net_of, number_of
+from ledger.core.entry import Item, Key, key_of, net_item, net_of, number_of
 from ledger.core.errors import Throttled
+from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.store.port import (
     TRANSACTION_ACTIONS_MAX,

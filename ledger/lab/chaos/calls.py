@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from ledger.core.entry import Entry
 from ledger.core.errors import LedgerError, OutcomeUnknown, RetryHorizonPassed, StoreError
+from ledger.core.values import Entry
 from ledger.lab.chaos.judge import Outcome, Place
 from ledger.lab.harness.tagged import amount, digits
 from ledger.ledger import Ledger

@@ -10,10 +10,10 @@ import anyio
 import typer
 from rich.console import Console
 
+from ledger.commands.live import with_display
 from ledger.lab.chaos.display import conclusion, line, panel, plan_line, report_table
 from ledger.lab.chaos.run import Chaos
 from ledger.lab.chaos.state import Options, Report
-from ledger.lab.harness.live import with_display
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, INTERRUPTED
 

@@ -33,7 +33,7 @@ from ledger.local import LocalGlobalTable
 from ledger.primitives.leases.state import lease_key, record_of
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")

@@ -10,8 +10,8 @@ from typing import Literal
 import anyio
 from anyio.abc import TaskGroup
 
-from ledger.core.entry import Entry
 from ledger.core.errors import ReadTooSlow, StoreError
+from ledger.core.values import Entry
 from ledger.lab.chaos.calls import Answer, Call, Kind, places_of
 from ledger.lab.chaos.counters import Counters
 from ledger.lab.chaos.judge import Judge, Outcome, Place, Wrong

@@ -12,7 +12,7 @@ from ledger.local import LocalGlobalTable
 from ledger.local.faults import Fault
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.metrics import Metrics
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1", "us-west-2", "sa-east-1")

@@ -14,9 +14,10 @@ from compactor.apply import Done
 from compactor.observe import Observed
 from compactor.plan import Observation, Plan, Rules
 from ledger.core import amounts, ids, keys
-from ledger.core.entry import Entry, NetChange, entry_item, net_item
+from ledger.core.entry import entry_item, net_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry, NetChange
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings

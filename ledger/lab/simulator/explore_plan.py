@@ -16,9 +16,9 @@ from decimal import Decimal
 
 from compactor.plan import Observation, Plan, Rules, decide, is_committed, is_moved
 from ledger.core import ids
-from ledger.core.entry import NetChange
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
+from ledger.core.values import NetChange
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
 PARTITION = "counter"

@@ -14,8 +14,9 @@ from decimal import Decimal
 import anyio
 
 from ledger.core import keys
-from ledger.core.entry import Entry, Item, Key
+from ledger.core.entry import Item, Key
 from ledger.core.errors import OutcomeUnknown, ReadTooSlow, RetryHorizonPassed, StoreError
+from ledger.core.values import Entry
 from ledger.lab.harness.tagged import digits
 from ledger.lab.simulator.leaders import Leaders
 from ledger.lab.simulator.process import Process

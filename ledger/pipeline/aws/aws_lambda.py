@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any, Protocol
 
-from ledger.administration.templates.pipeline_function import METRIC_NAMESPACE
 from ledger.core.errors import SettingsError
 from ledger.pipeline.aws.dead_letter_queue import open_queue
 from ledger.pipeline.aws.invocations import Answer, Invocations, values_of
@@ -24,8 +23,9 @@ from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 STOP_MARGIN_SECONDS = 10.0
@@ -93,7 +93,7 @@ class Environment:
         if answer.records and not answer.again and (at := answer.records[-1].at) is not None:
             values["LagSeconds"] = max(0.0, (now - at).total_seconds())
         return cloudwatch.metric_line(
-            values, namespace=METRIC_NAMESPACE, function_name=function_name, now=now
+            values, namespace=PIPELINE_NAMESPACE, function_name=function_name, now=now
         )
 
 

@@ -18,8 +18,9 @@ from datetime import datetime
 
 from ledger.core import ids
 from ledger.core.capacity import item_size
-from ledger.core.entry import Entry, Item, Key
+from ledger.core.entry import Item, Key
 from ledger.core.tokens import request_token
+from ledger.core.values import Entry
 from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of
 from ledger.pipeline.core.sums import Changes, digest, divided, place_of, total
 from ledger.settings import Settings

@@ -7,7 +7,7 @@ Entries and deletes stand in one transaction, on condition that the map items ar
 from collections.abc import Sequence
 from functools import partial
 
-from ledger.core.entry import Entry
+from ledger.core.values import Entry
 from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.plans import ReducePlan, grouped, plan_reduce
 from ledger.pipeline.stages.trying import Trying, given_up

@@ -6,8 +6,8 @@ from random import Random
 from typing import Protocol
 
 from ledger.core import ids, keys
-from ledger.core.entry import Entry
 from ledger.core.errors import InvalidEntry, InvalidInput, KeyConflict, OutcomeUnknown
+from ledger.core.values import Entry
 from ledger.primitives.counters.counter import AddOutcome, Applied, Guarantees, Rejected, Unknown
 from ledger.primitives.counters.tokens import checked_token, new_token
 from ledger.runtime.clock import Clock

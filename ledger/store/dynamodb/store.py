@@ -3,22 +3,13 @@
 How a request is carried is a `Transport`'s business, how often it is tried that of `Attempts`.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from random import Random
-
-from botocore.exceptions import BotoCoreError
+from collections.abc import Sequence
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import StoreError, Unreachable
-from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.metrics import Metrics
-from ledger.settings import Settings
 from ledger.store.dynamodb import requests
 from ledger.store.dynamodb.attempts import Attempts
-from ledger.store.dynamodb.connect import client_options
-from ledger.store.dynamodb.errors import from_botocore
-from ledger.store.dynamodb.transport import Response, Transport
+from ledger.store.dynamodb.transport import Response
 from ledger.store.port import (
     BATCH_WRITES_MAX,
     TRANSACTION_ACTIONS_MAX,
@@ -28,16 +19,11 @@ from ledger.store.port import (
     BatchWrite,
     Outcome,
     Page,
-    Store,
     Unknown,
     Write,
     checked_actions,
     signed_by,
 )
-from ledger.store.retry import Backoff
-from ledger.store.wrappers.metered import MeteredStore
-
-CONNECTIONS_MAX = 64
 
 
 class DynamoStore:
@@ -164,80 +150,3 @@ def _page(response: Response, region: str) -> Page:
         )
     except (KeyError, TypeError, ValueError):
         raise Unreachable(f"{region}: the answer is no page of items: check the endpoint") from None
-
-
-@asynccontextmanager
-async def open_store(
-    settings: Settings,
-    region: str,
-    *,
-    metrics: Metrics | None = None,
-    clock: Clock | None = None,
-    randomness: Random | None = None,
-) -> AsyncIterator[Store]:
-    """Open the table of one region; the connections are given back at the end.
-
-    Raises:
-        SettingsError: the region is not in the settings.
-        AccessDenied: the profile does not exist.
-    """
-    settings.region(region)
-    clock, metrics = clock or SystemClock(), metrics or Metrics(None)
-    async with AsyncExitStack() as stack:
-        try:
-            transport = await stack.enter_async_context(
-                open_transport(settings, region, clock=clock)
-            )
-        except BotoCoreError as error:
-            raise from_botocore(error, region=region, table=settings.table) from error
-        attempts = Attempts(
-            transport=transport,
-            region=region,
-            table=settings.table,
-            backoff=Backoff(),
-            clock=clock,
-            randomness=randomness or system_random(),
-            # To connect, or wait for a free connection, and to be answered.
-            attempt_seconds=2 * settings.request_timeout,
-            on_retry=lambda operation, cause: metrics.retry(region, operation, cause),
-        )
-        yield MeteredStore(DynamoStore(attempts), metrics=metrics, clock=clock)
-
-
-@asynccontextmanager
-async def open_transport(
-    settings: Settings, region: str, *, clock: Clock
-) -> AsyncIterator[Transport]:
-    """Open the transport that the settings name, to one region.
-
-    Raises:
-        BotoCoreError: the profile does not exist.
-    """
-    # They take more time to import than all else: a command that sends nothing does without.
-    from aiobotocore.session import AioSession  # noqa: PLC0415
-
-    from ledger.store.transports.sdk import SdkTransport, sdk_config, watch  # noqa: PLC0415
-
-    described = settings.region(region)
-    options = client_options(region, described)
-    config = sdk_config(request_timeout=settings.request_timeout, connections_max=CONNECTIONS_MAX)
-    session = AioSession(profile=described.profile)
-    async with session.create_client("dynamodb", config=config, **options) as client:
-        watch(client)
-        sdk = SdkTransport(client)
-        if settings.transport == "aiobotocore":
-            yield sdk
-            return
-        from ledger.store.transports.lean import open_lean  # noqa: PLC0415
-
-        opening = open_lean(
-            session,
-            client,
-            options,
-            request_timeout=settings.request_timeout,
-            connections_max=CONNECTIONS_MAX,
-            now=clock.now,
-            otherwise=sdk,
-        )
-        async with opening as lean:
-            yield lean

@@ -11,9 +11,9 @@ from support.regions import HOME
 
 from compactor.apply import Done, apply
 from compactor.plan import Plan
-from ledger.core.entry import Entry, NetChange, entry_item, net_item, net_of
+from ledger.core.entry import entry_id, entry_item, net_item, net_of
 from ledger.core.errors import Throttled
-from ledger.core.ids import entry_id
+from ledger.core.values import Entry, NetChange
 from ledger.primitives.leases.state import Held, LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
 from ledger.store.port import (

@@ -9,9 +9,9 @@ from support.regions import HOME, SOUTH, WEST, Regions
 
 from compactor.observe import RegionUnreadable, check_home, observe
 from ledger.core.capacity import item_size
-from ledger.core.entry import Entry, Item, Key, entry_item
+from ledger.core.entry import Item, Key, entry_id, entry_item
 from ledger.core.errors import AccessDenied, DamagedItem, LeaseLost, StoreError, Unreachable
-from ledger.core.ids import entry_id
+from ledger.core.values import Entry
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Page, Store

@@ -18,10 +18,11 @@ from compactor.plan import (
     is_older,
     is_worthwhile,
 )
-from ledger.core.entry import NetChange
+from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow
 from ledger.core.fold import Collection
-from ledger.core.ids import EntryId, entry_id
+from ledger.core.ids import EntryId
+from ledger.core.values import NetChange
 
 NOW = START + timedelta(hours=1)
 RULES = Rules(home=HOME, settle=900, fold_max=10, fold_min=1, fold_age=86_400, clean_min=3)

@@ -13,8 +13,9 @@ from support.regions import HOME, SOUTH, WEST, Regions
 from compactor import observe as observing
 from compactor.observe import Observed, Reach, observe
 from compactor.plan import Plan, Rules, decide
-from ledger.core.entry import Entry, entry_item
-from ledger.core.ids import EntryId, entry_id
+from ledger.core.entry import entry_id, entry_item
+from ledger.core.ids import EntryId
+from ledger.core.values import Entry
 
 NOW = START + timedelta(hours=1)
 RULES = Rules(home=HOME, settle=900, fold_max=8, fold_min=1, fold_age=5000, clean_min=1)

@@ -9,8 +9,6 @@ from ledger.core import ids
 from ledger.core.entry import (
     ITEM_BYTES_MAX,
     AttributeValue,
-    Entry,
-    NetChange,
     checked_size,
     entry_item,
     entry_of,
@@ -18,6 +16,7 @@ from ledger.core.entry import (
     net_of,
 )
 from ledger.core.errors import DamagedItem, InvalidEntry
+from ledger.core.values import Entry, NetChange
 
 KEY = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 ID = ids.parse(KEY)

@@ -5,10 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from ledger.core.entry import Entry, Item, NetChange, entry_item, net_item
+from ledger.core.entry import Item, entry_item, net_item
 from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError
 from ledger.core.fold import Collection, collect
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry, NetChange
 
 IDS = [EntryId(1_700_000_000_000_000 + number, number) for number in range(4)]
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support.ledgers import START
 
 from ledger.core import hints, keys
-from ledger.core.entry import Entry, Item
+from ledger.core.entry import Item, entry_id
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for, hint_of, last_sort_key, ripe_hint
-from ledger.core.ids import entry_id
+from ledger.core.values import Entry
 
 SETTLE = 900.0
 SPAN = SETTLE / 3

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ledgers import HOME, START, InstantClock, net
 
-from ledger.core import fold, ids
-from ledger.core.entry import Entry, entry_item
+from ledger.core import fold
+from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Page
 from ledger.totals.collection import RESTARTS_MAX, Base, CollectionRead, Progress, read_collection
@@ -44,7 +45,7 @@ class Watched(MemoryStore):
 
 def made(count: int) -> list[EntryId]:
     """Return the ids of so many entries, a second apart."""
-    first = ids.entry_id(START, 0).microseconds
+    first = entry_id(START, 0).microseconds
     return [EntryId(first + number * 1_000_000, number) for number in range(count)]
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ledgers import HOME, START, net
 
-from ledger.core import ids, keys
-from ledger.core.entry import Entry, Key, entry_item
+from ledger.core import keys
+from ledger.core.entry import Key, entry_id, entry_item
 from ledger.core.errors import DamagedItem, InvalidEntry, RequestRefused
+from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Page
 from ledger.totals.history import Bound, history
@@ -57,7 +58,7 @@ def store_of(*places: tuple[datetime, int], shards: int = 1) -> StrictStore:
     """Return a store of entries at these times and with these suffixes, in four items a page."""
     store = StrictStore(HOME, page_items_max=4)
     for at, suffix in places:
-        entry = Entry("c", str(ids.entry_id(at, suffix)), Decimal(suffix), HOME)
+        entry = Entry("c", str(entry_id(at, suffix)), Decimal(suffix), HOME)
         item = entry_item(entry, shard=keys.shard_of(suffix, shards))
         store.table.set((item["pk"]["S"], entry.id), item)
     return store
@@ -99,14 +100,14 @@ async def test_property_order_and_bounds_over_shards(
 
     entries = await read(store, shards=4, after=after, before=before, page_size=page_size)
 
-    expected = sorted(str(ids.entry_id(*one)) for one in moments if after < one[0] < before)
+    expected = sorted(str(entry_id(*one)) for one in moments if after < one[0] < before)
     assert [entry.id for entry in entries] == expected
 
 
 async def test_without_bounds_everything_comes() -> None:
     """A history without bounds yields every entry with all that was recorded of it."""
     store = StrictStore(HOME, page_items_max=2)
-    at = str(ids.entry_id(START, 5))
+    at = str(entry_id(START, 5))
     whole = Entry("c", at, Decimal("2.50"), HOME, note="refund", effective=date(2026, 1, 2))
     store.table.set(("c", at), entry_item(whole))
 
@@ -139,8 +140,8 @@ async def test_ids_as_bounds_are_left_out() -> None:
         (START, START),
         (START, START + MICROSECOND),
         (START + timedelta(days=1), START),
-        (str(ids.entry_id(START, 9)), str(ids.entry_id(START, 1))),
-        (START + timedelta(days=1), str(ids.entry_id(START, 1))),
+        (str(entry_id(START, 9)), str(entry_id(START, 1))),
+        (START + timedelta(days=1), str(entry_id(START, 1))),
     ],
 )
 async def test_nothing_lies_between_equal_adjacent_or_crossed_bounds(
@@ -180,19 +181,19 @@ async def test_foreign_items_are_shown_and_nets_are_not() -> None:
     foreign = Entry("c", "a458fc3d", Decimal(7))
     store.table.set(("c", "a458fc3d"), entry_item(foreign))
     store.table.set(("c", "other"), {"pk": {"S": "c"}, "sk": {"S": "other"}})
-    store.table.set(("c", "~net#0001"), net("c", 5, [ids.entry_id(START, 9)]))
+    store.table.set(("c", "~net#0001"), net("c", 5, [entry_id(START, 9)]))
 
     entries = await read(store)
 
     assert entries[1] == foreign
     assert entries[1].at is None
-    assert [entry.id for entry in entries] == [str(ids.entry_id(START, 1)), "a458fc3d"]
+    assert [entry.id for entry in entries] == [str(entry_id(START, 1)), "a458fc3d"]
 
 
 async def test_merged_and_deleted_entries_are_gone() -> None:
     """A history shows what is there one by one: what was merged and deleted is not."""
     store = store_of((START, 1), (START + MICROSECOND, 2))
-    gone = ids.entry_id(START, 1)
+    gone = entry_id(START, 1)
     store.table.set(("c", "~net#0001"), net("c", 1, [gone]))
     store.table.set(("c", str(gone)), None)
 
@@ -202,7 +203,7 @@ async def test_merged_and_deleted_entries_are_gone() -> None:
 async def test_damaged_entry_is_named() -> None:
     """An entry that cannot be read ends the history with an error that names it."""
     store = store_of((START, 1))
-    key = ("c", str(ids.entry_id(START, 1)))
+    key = ("c", str(entry_id(START, 1)))
     store.table.set(key, {**(store.table.get(key) or {}), "note": {"N": "5"}})
 
     with pytest.raises(DamagedItem, match="note is not text"):

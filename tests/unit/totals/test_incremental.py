@@ -9,8 +9,9 @@ from support.ledgers import HOME, InstantClock, net, seeded
 from support.regions import WEST, Regions
 
 from ledger.core import fold, ids
-from ledger.core.entry import Entry, NetChange, entry_item, net_of
-from ledger.core.ids import EntryId, entry_id
+from ledger.core.entry import entry_id, entry_item, net_of
+from ledger.core.ids import EntryId
+from ledger.core.values import Entry, NetChange
 from ledger.lab.harness.tagged import CHANGES_MAX, amount, digits, told
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings

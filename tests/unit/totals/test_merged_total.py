@@ -8,8 +8,9 @@ from support.ledgers import HOME, InstantClock, make_settings, sample
 from support.regions import WEST
 
 from ledger.core.capacity import READ_UNIT_BYTES, item_size
-from ledger.core.entry import NetChange, net_item
+from ledger.core.entry import net_item
 from ledger.core.ids import EntryId
+from ledger.core.values import NetChange
 from ledger.runtime.metrics import Metrics
 from ledger.settings.groups import CompactorSettings
 from ledger.store.memory import MemoryStore

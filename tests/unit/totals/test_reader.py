@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.ledgers import HOME, START, InstantClock, make_settings, net, sample
 
-from ledger.core import ids, keys
-from ledger.core.entry import Entry, Item, Key, entry_item
+from ledger.core import keys
+from ledger.core.entry import Item, Key, entry_id, entry_item
 from ledger.core.errors import AmountOverflow, DamagedItem, ReadTooSlow, Throttled, Unreachable
 from ledger.core.ids import EntryId
+from ledger.core.values import Entry
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
@@ -28,7 +29,7 @@ HOLD = SETTINGS.hold
 
 def ids_of(count: int) -> list[EntryId]:
     """Return the ids of so many entries, a second apart."""
-    first = ids.entry_id(START, 0).microseconds
+    first = entry_id(START, 0).microseconds
     return [EntryId(first + number * 1_000_000, number) for number in range(count)]
 
 

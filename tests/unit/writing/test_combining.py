@@ -5,8 +5,9 @@ import pytest
 from support.ledgers import HOME, InstantClock, changes, make_writer
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
-from ledger.core.entry import Entry, entry_of
+from ledger.core.entry import entry_of
 from ledger.core.errors import AmountOverflow, OutcomeUnknown
+from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
 from ledger.writing.plan import Change

@@ -13,7 +13,6 @@ from support.clock import FakeClock
 from support.ledgers import HOME, InstantClock, amounts_of, changes
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
-from ledger.core.entry import Entry
 from ledger.core.errors import (
     InvalidAmount,
     InvalidCounter,
@@ -22,6 +21,7 @@ from ledger.core.errors import (
     StoreError,
     Throttled,
 )
+from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
     FaultyStore,

@@ -12,10 +12,10 @@ import pytest
 from support.clock import FakeClock
 from support.ledgers import HOME, START, make_settings, sample, seeded
 
-from ledger.core.entry import Entry
+from ledger.core.entry import entry_id
 from ledger.core.errors import AccessDenied, StoreError, Throttled
 from ledger.core.hints import HINT_PARTITIONS, hint_for
-from ledger.core.ids import entry_id
+from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore

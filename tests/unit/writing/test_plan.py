@@ -8,7 +8,7 @@ import pytest
 from support.ledgers import AWAY, HOME, START, make_settings
 
 from ledger.core import ids
-from ledger.core.entry import Entry, entry_of
+from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import (
     AmountOverflow,
     InvalidAmount,
@@ -18,6 +18,7 @@ from ledger.core.errors import (
     KeyConflict,
     RetryHorizonPassed,
 )
+from ledger.core.values import Entry
 from ledger.writing.plan import Change, Planned, confirmed, distinct, latest_repeat, plan, replan
 
 SETTINGS = make_settings()
@@ -238,5 +239,5 @@ def test_two_changes_differ_in_their_suffix_only() -> None:
     one = plan(Change("c", 1), region=HOME, settings=SETTINGS, now=START, suffix=1)
     two = plan(Change("c", 1), region=HOME, settings=SETTINGS, now=START, suffix=2)
 
-    assert ids.parse(one.entry.id) == ids.entry_id(START, 1)
+    assert ids.parse(one.entry.id) == entry_id(START, 1)
     assert one.put.key != two.put.key

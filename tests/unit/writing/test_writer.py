@@ -22,7 +22,6 @@ from support.ledgers import (
     two_regions,
 )
 
-from ledger.core.entry import Entry
 from ledger.core.errors import (
     AccessDenied,
     DamagedItem,
@@ -36,6 +35,7 @@ from ledger.core.errors import (
     Throttled,
     Unreachable,
 )
+from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Outcome, Rejected, Write
 from ledger.store.wrappers.faults import (

@@ -7,11 +7,11 @@ import anyio
 import typer
 from rich.console import Console
 
+from ledger.commands.live import with_display
 from ledger.core.errors import LocalTableError
 from ledger.lab.demos.changes.display import panel, verdict_table
 from ledger.lab.demos.changes.sample import load_sample
 from ledger.lab.demos.changes.state import Verdict
-from ledger.lab.harness.live import with_display
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED
 

@@ -30,7 +30,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.writing.plan import Change
 

@@ -9,8 +9,8 @@ import anyio
 import typer
 from rich.console import Console
 
+from ledger.commands.live import with_display
 from ledger.core.errors import InvalidInput, LocalTableError
-from ledger.lab.harness.live import with_display
 from ledger.runtime.clock import SystemClock, blocking_sleep
 from ledger.runtime.command_line import FAILED
 

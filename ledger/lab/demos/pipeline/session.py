@@ -37,7 +37,7 @@ from ledger.pipeline.sources.dead_letters import letter_of
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 
 CHUNK_MAX = 100
 """Messages sent at once: latency is told by the chunk."""

@@ -13,9 +13,9 @@ from support.regions import HOME
 
 from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
 from compactor.plan import Observation, Rules, decide
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item, Key, entry_id
 from ledger.core.fold import collect
-from ledger.core.ids import EntryId, entry_id
+from ledger.core.ids import EntryId
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Page, Put
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ledger.core.entry import Entry
 from ledger.core.errors import (
     DamagedItem,
     LedgerError,
@@ -15,6 +14,7 @@ from ledger.core.errors import (
     RetryHorizonPassed,
     Throttled,
 )
+from ledger.core.values import Entry
 from ledger.lab.chaos.calls import ANSWER, CALL, Answer, Call, Kind, make, places_of
 from ledger.ledger import Ledger
 

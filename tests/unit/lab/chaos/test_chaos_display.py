@@ -7,8 +7,9 @@ from decimal import Decimal
 from rich.console import Console, RenderableType
 from support.ledgers import net
 
-from ledger.core.entry import Entry, entry_item
+from ledger.core.entry import entry_item
 from ledger.core.ids import parse
+from ledger.core.values import Entry
 from ledger.lab.chaos.display import conclusion, line, panel, plan_line, report_table
 from ledger.lab.chaos.evidence import told_item
 from ledger.lab.chaos.judge import Wrong

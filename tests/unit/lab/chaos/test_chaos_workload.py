@@ -11,9 +11,9 @@ import anyio
 import pytest
 from support.ledgers import AWAY, HOME, InstantClock, make_settings, net, seeded
 
-from ledger.core.entry import Entry
 from ledger.core.errors import ReadTooSlow, Throttled
 from ledger.core.ids import parse
+from ledger.core.values import Entry
 from ledger.lab.chaos import ending
 from ledger.lab.chaos.calls import Answer, Call, Kind
 from ledger.lab.chaos.ending import Ending

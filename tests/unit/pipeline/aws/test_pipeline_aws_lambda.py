@@ -9,11 +9,7 @@ from support.ledgers import HOME, make_settings
 from support.pipelines import CATEGORIES, POISON, message, shown, truth
 from support.stream_events import event_of, kinesis_records, recorded
 
-from ledger.administration.templates.pipeline_function import (
-    FUNCTION_SECONDS_MAX,
-    HANDLER,
-    METRIC_NAMESPACE,
-)
+from ledger.administration.templates.pipeline_function import FUNCTION_SECONDS_MAX, HANDLER
 from ledger.core.errors import SettingsError
 from ledger.pipeline.aws import aws_lambda
 from ledger.pipeline.aws.aws_lambda import (
@@ -24,6 +20,7 @@ from ledger.pipeline.aws.aws_lambda import (
 )
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.runtime.clock import SystemClock
+from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 
@@ -101,7 +98,7 @@ def test_what_is_done_is_told_as_metrics(capsys: pytest.CaptureFixture[str]) -> 
     assert (second["Records"], second["Doubled"], second["DeadLetters"]) == (0, 0, 0)
     assert "LagSeconds" not in second
     (described,) = first["_aws"]["CloudWatchMetrics"]
-    assert described["Namespace"] == METRIC_NAMESPACE
+    assert described["Namespace"] == PIPELINE_NAMESPACE
     assert first["FunctionName"] == "pipeline-function"
     units = {one["Name"]: one["Unit"] for one in described["Metrics"]}
     assert units == {

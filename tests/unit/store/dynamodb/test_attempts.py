@@ -37,7 +37,7 @@ from support.wire import (
 from ledger.core.entry import Item
 from ledger.core.errors import RequestRefused, StoreError, Throttled, Unreachable
 from ledger.runtime.metrics import Metrics
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import (
     Absent,
     Applied,

@@ -10,7 +10,7 @@ from support.wire import TRANSPORTS, open_wire
 
 from ledger.settings import Settings
 from ledger.store.dynamodb import signing
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Absent, Applied, Put, Unknown, signed_by
 
 SIGNED = datetime(2026, 11, 21, 6, 50, 1, tzinfo=UTC)

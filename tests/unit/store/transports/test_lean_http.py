@@ -13,7 +13,7 @@ from support.scripted import ok, scripted
 from support.wire import PUTS
 
 from ledger.core.errors import Unreachable
-from ledger.store.dynamodb.store import open_store
+from ledger.store.opening import open_store
 from ledger.store.port import Applied
 
 AUTHORITY = trustme.CA()

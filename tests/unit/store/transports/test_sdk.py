@@ -25,7 +25,8 @@ from support.wire import ITEM, TRIES_MAX
 
 from ledger.core.errors import AccessDenied, RequestRefused, SettingsError, Unreachable
 from ledger.store.dynamodb.attempts import Attempts
-from ledger.store.dynamodb.store import DynamoStore, open_store
+from ledger.store.dynamodb.store import DynamoStore
+from ledger.store.opening import open_store
 from ledger.store.port import Applied, Put, Unknown
 from ledger.store.retry import Backoff
 from ledger.store.transports.sdk import SdkTransport

@@ -6,8 +6,8 @@ import anyio
 import pytest
 from rich.console import Console
 
-from ledger.lab.harness import live
-from ledger.lab.harness.live import with_display
+from ledger.commands import live
+from ledger.commands.live import with_display
 
 
 async def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:

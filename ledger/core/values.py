@@ -1,0 +1,49 @@
+"""What the ledger is made of: entries and net changes, as plain values."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from ledger.core import ids
+from ledger.core.ids import EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change of one counter.
+
+    `id` is its sort key; `at` the time in it, None for an entry that another tool wrote under a
+    key of its own. `region` is where it was written, `effective` the date that it is for. An
+    entry of `count` over 1 is the sum of so many changes that were combined.
+    """
+
+    counter: str
+    id: str
+    change: Decimal
+    region: str | None = None
+    note: str | None = None
+    effective: date | None = None
+    count: int = 1
+
+    @property
+    def at(self) -> datetime | None:
+        """When the change was made, aware, in UTC; None for a foreign entry."""
+        parsed = ids.parse(self.id)
+        return parsed.at if parsed else None
+
+
+@dataclass(frozen=True, slots=True)
+class NetChange:
+    """The item that stands for merged entries of one collection.
+
+    `merged` holds the ids of entries that it counts and that may still be visible somewhere;
+    `version` is new at each write; only the region `home` may write it.
+    """
+
+    change: Decimal
+    count: int
+    merged: tuple[EntryId, ...]
+    version: str
+    until: str
+    home: str
+    generation: int = 1
