@@ -3,7 +3,7 @@
 from ledger.core.errors import LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
-from ledger.runtime.gc import calm_collector
+from ledger.runtime.gc import tune_gc
 from ledger.settings import Settings
 from ledger.totals.reader import Total
 from ledger.writing.plan import Change
@@ -16,5 +16,5 @@ __all__ = [
     "OutcomeUnknown",
     "Settings",
     "Total",
-    "calm_collector",
+    "tune_gc",
 ]

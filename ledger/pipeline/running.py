@@ -23,7 +23,7 @@ from ledger.pipeline.sources.dead_letters import DeadLetterFile, LetterSource
 from ledger.pipeline.sources.source import FileSource, Source
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.gc import calm_collector
+from ledger.runtime.gc import tune_gc
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.signals import Signalled, until_signalled
 from ledger.settings import Settings
@@ -130,7 +130,7 @@ async def bring_in(
             on_counted=progress.counted,
         )
 
-        calm_collector()
+        tune_gc()
 
         async def work() -> None:
             async with anyio.create_task_group() as tasks:

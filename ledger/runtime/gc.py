@@ -1,8 +1,9 @@
-"""Python's garbage collector, kept from looking at what cannot be garbage.
+"""Tune and pause Python's garbage collector.
 
-It looks through every young object after each 700 that are made, and through the whole heap now and
-then. A process that has thousands of changes under way, or reads long pages, spends up to half its
-time so, though hardly anything of it lies in circles, which is all that the collector is for.
+By default it scans all young objects after every 700 allocations, and the whole heap now and then.
+A process with thousands of changes in flight, or one that reads long pages, spends up to half its
+time on these scans, although hardly any of its objects form cycles, the only garbage that reference
+counting leaves to the collector.
 """
 
 import gc
@@ -10,16 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 YOUNG_MAX = 50_000
-"""Objects made before the young ones are looked through; Python's own number is 700."""
+"""Allocations before the young generation is scanned; Python's default is 700."""
 MIDDLE_MAX = 20
 OLDEST_MAX = 100
 
 
-def calm_collector() -> None:
-    """Let the collector look seldom, and never again at what is there now.
+def tune_gc() -> None:
+    """Exempt all existing objects from garbage collection and collect rarely from now on.
 
-    For a process that records or reads at a high rate; call it once the ledger is open. It is for
-    the whole process, so the library never does so by itself.
+    For a process that records or reads at a high rate; call it once the ledger is open. It affects
+    the whole process, so the library never calls it on its own.
     """
     gc.collect()
     gc.freeze()
@@ -27,8 +28,8 @@ def calm_collector() -> None:
 
 
 @contextmanager
-def paused_collector() -> Iterator[None]:
-    """Keep the collector from running inside the block, which must not wait for anything."""
+def gc_paused() -> Iterator[None]:
+    """Suspend garbage collection inside the block, which must not await anything."""
     if not gc.isenabled():
         yield
         return

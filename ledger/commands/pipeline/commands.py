@@ -28,7 +28,7 @@ from ledger.pipeline.sources.source import lane_of
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config
-from ledger.runtime.gc import calm_collector
+from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import serve
 from ledger.runtime.signals import until_signalled
@@ -199,7 +199,7 @@ def _bring_in(
         if metrics_port is not None:
             server = stack.enter_context(serve(metrics_port, progress.registry))
             tell(f"metrics on http://{server.host}:{server.port}/metrics")
-        calm_collector()
+        tune_gc()
         came = run_on_loop(
             with_display(
                 lambda: bring_in(lane, settings, progress, spool=spool, tell=tell),

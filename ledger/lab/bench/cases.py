@@ -20,7 +20,7 @@ CLIENT_CONNECTIONS = 10
 
 PUT = "put_item"
 CALM = ", calm collector"
-"""With `ledger.calm_collector`."""
+"""With `ledger.tune_gc`."""
 NOTHING = "calls that do nothing"
 READ = "read with TypeDeserializer"
 LIMIT_BATCH, LIMIT_PUT, LIMIT_QUERY = "stub: batches", "stub: puts", "stub: queries"

@@ -13,7 +13,7 @@ from ledger.lab.bench import load
 from ledger.lab.bench.control import Arrived, StubControl
 from ledger.lab.bench.measuring import Measured, Meter
 from ledger.lab.bench.stub_pages import REGION
-from ledger.runtime.gc import calm_collector
+from ledger.runtime.gc import tune_gc
 from ledger.runtime.metrics import summed
 from ledger.settings import Settings
 
@@ -120,7 +120,7 @@ class Round:
 
     def _calm(self) -> None:
         if self.options.get("calm", False):
-            calm_collector()
+            tune_gc()
 
     def _begin(self, meter: Meter, kind: str) -> tuple[Arrived, float]:
         gc.collect()

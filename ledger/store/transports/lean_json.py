@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from botocore.exceptions import ParamValidationError
 
-from ledger.runtime.gc import paused_collector
+from ledger.runtime.gc import gc_paused
 
 _MAYBE_BINARY = b'"B'
 LARGE_BYTES = 64 * 1024
@@ -58,7 +58,7 @@ def decode(body: bytes) -> dict[str, Any]:
 def _loads(body: bytes) -> Any:
     if len(body) < LARGE_BYTES:
         return orjson.loads(body)
-    with paused_collector():  # none of a page's thousands of objects can be garbage yet
+    with gc_paused():  # none of a page's thousands of objects can be garbage yet
         return orjson.loads(body)
 
 

@@ -1,4 +1,4 @@
-"""The garbage collector, calmed for a process and paused for a block."""
+"""The garbage collector, tuned for a process and paused for a block."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -7,8 +7,8 @@ from contextlib import suppress
 import orjson
 import pytest
 
-from ledger import calm_collector
-from ledger.runtime.gc import YOUNG_MAX, paused_collector
+from ledger import tune_gc
+from ledger.runtime.gc import YOUNG_MAX, gc_paused
 from ledger.store.transports.lean_json import LARGE_BYTES, decode
 
 
@@ -23,9 +23,9 @@ def collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("collector")
-def test_calm_collector_leaves_what_is_there_alone() -> None:
-    """What there is now is frozen, and young objects are looked through seldom."""
-    calm_collector()
+def test_tune_gc_freezes_existing_objects() -> None:
+    """Existing objects are frozen, and the young generation is scanned rarely."""
+    tune_gc()
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold()[0] == YOUNG_MAX
 
@@ -35,7 +35,7 @@ def test_calm_collector_leaves_what_is_there_alone() -> None:
 def test_a_pause_ends_as_it_began(*, enabled: bool) -> None:
     """Inside the collector rests; afterwards it is as the process had it, errors or not."""
     (gc.enable if enabled else gc.disable)()
-    with suppress(KeyError), paused_collector():
+    with suppress(KeyError), gc_paused():
         assert not gc.isenabled()
         raise KeyError
     assert gc.isenabled() is enabled
@@ -58,7 +58,7 @@ def collections(read: Callable[[bytes], object], body: bytes) -> int:
         phases.append(phase)
 
     gc.enable()
-    gc.set_threshold(700, 10, 10)  # other tests may have calmed it
+    gc.set_threshold(700, 10, 10)  # another test may have tuned it
     gc.collect()
     gc.callbacks.append(note)
     try:

@@ -32,7 +32,7 @@ from ledger.pipeline.sources.source import FileSource
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.command_line import FAILED
-from ledger.runtime.gc import calm_collector
+from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics, summed
 from ledger.settings import Settings
@@ -90,7 +90,7 @@ class _Worker:
                 ledger_metrics=Metrics.of(self.registry),
                 on_counted=self._counted,
             )
-            calm_collector()  # as `ledger pipeline run` does
+            tune_gc()  # as `ledger pipeline run` does
             while not await self._lives(pipeline):
                 self.crashes += 1
 
