@@ -3,7 +3,7 @@
 ::
 
     due ──> visit ──> nothing to do: done
-                 └──> held for `hold` ──> act ──> done
+                 └──> held for `observation_delay` ──> act ──> done
                                             └──> more waits than one fold takes: visit again
 
 Collections are visited in the order in which they are given, each once; those that wait longest
@@ -66,7 +66,7 @@ Step = Visit | Held | Wait
 
 
 class Agenda:
-    """The work of one pass, handed out step by step; every visit ends in `hold` or `done`."""
+    """The work of one pass, in steps; every visit ends in `hold` or `done`."""
 
     def __init__(
         self,

@@ -161,7 +161,9 @@ class Compactor:
                     break
                 is_left = is_left and not report.is_whole
                 if report.unmoved:  # what was written, or waits, has to arrive elsewhere first
-                    await sleep_or_stop(self._clock, self.settings.hold - report.seconds, stop)
+                    await sleep_or_stop(
+                        self._clock, self.settings.observation_delay - report.seconds, stop
+                    )
             while not await lease.hand_over(rules.move_to or ""):
                 await self._clock.sleep(lease.terms.poll_seconds)
             return report

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from ledger.runtime.metrics import RegistryMetrics
 
 PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
-"""A pass takes at least `hold` (20 s by default) once anything is due."""
+"""A pass takes at least `observation_delay` (20 s by default) once anything is due."""
 
 
 class CompactorMetrics(RegistryMetrics):

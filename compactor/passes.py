@@ -54,7 +54,7 @@ def rules_of(settings: Settings, *, move_to: str | None = None) -> Rules:
         fold_max=compactor.fold_max,
         fold_min=compactor.fold_min,
         fold_age=compactor.fold_age,
-        clean_min=compactor.clean_min,
+        prune_min=compactor.prune_min,
         move_to=move_to,
     )
 
@@ -166,7 +166,7 @@ class Pass:
             self._report.collections += 1
             self._report.backlog += 0 if self._report.searched else plan.backlog
         if not plan.is_idle:
-            ripe_at = observed.at + self._settings.hold
+            ripe_at = observed.at + self._settings.observation_delay
             net = observed.observation.net
             agenda.hold(Held(visit, net, observed.sizes_for(plan), plan, ripe_at))
             return
@@ -195,7 +195,7 @@ class Pass:
             raise DamagedItem(f"counter {observation.partition!r}: {error}") from None
 
     async def _act(self, held: Held, agenda: Agenda, search: Search) -> None:
-        """Do what was decided, the observation being `hold` seconds old and the lease ours."""
+        """Act on a decision whose observation is `observation_delay` seconds old."""
         self._lease.check()
         visit, plan = held.visit, held.plan
         try:

@@ -36,7 +36,7 @@ class Rules:
     fold_max: int
     fold_min: int
     fold_age: float
-    clean_min: int
+    prune_min: int
     move_to: str | None = None
 
 
@@ -77,7 +77,7 @@ class Plan:
 
 
 def decide(observation: Observation, rules: Rules, *, now: datetime, version: str) -> Plan:
-    """Return what may be done on the strength of an observation that is `hold` seconds old.
+    """Return what may be done on an observation that is `observation_delay` seconds old.
 
     `version` is the new net's, random, used for nothing else.
 
@@ -100,14 +100,14 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         settled=len(candidates), oldest=candidates[0] if candidates else None, rules=rules, now=now
     ):
         candidates = ()
-    if not candidates and gone < rules.clean_min and not _moves(net, rules):
+    if not candidates and gone < rules.prune_min and not _moves(net, rules):
         return Plan(
             deletes=deletes,
             waits="too few entries",
             backlog=backlog,
             is_cut=is_cut,
             is_last=not deletes
-            and len(merged) < rules.clean_min
+            and len(merged) < rules.prune_min
             and not _is_waited_for(observation, rules, now=now),
         )
     kept = tuple(one for one in merged if _visible_somewhere(str(one), observation.views))

@@ -164,7 +164,7 @@ class Ledger:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
             RetryHorizonPassed: `at` is too old; nothing was written.
             KeyConflict: the key already stands for another change.
-            OutcomeUnknown: no answer within `patience`; see `retry`.
+            OutcomeUnknown: no answer within `write_deadline`; see `retry`.
             StoreError: DynamoDB could not do it; nothing was written.
         """
         parts = self._open_parts
@@ -230,7 +230,7 @@ class Ledger:
 
         Raises:
             InvalidCounter: not a counter id.
-            ReadTooSlow: the collection cannot be read within `read_max`.
+            ReadTooSlow: the collection cannot be read within `read_deadline`.
             DamagedItem: an item cannot be counted; the message names it.
             AmountOverflow: the sum does not fit in 38 digits.
             StoreError: DynamoDB could not do it.

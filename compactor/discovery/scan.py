@@ -56,7 +56,7 @@ class Summary:
         return (
             self.is_damaged
             or bool(self.entries & self.merged)
-            or len(self.merged) >= rules.clean_min
+            or len(self.merged) >= rules.prune_min
             or rules.move_to is not None
             or is_worthwhile(settled=len(backlog), oldest=oldest, rules=rules, now=now)
         )

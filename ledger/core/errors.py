@@ -12,7 +12,7 @@
     ├── KeyConflict                 the same id already stands for another change
     ├── OutcomeUnknown              no answer in time: the change may or may not be there
     ├── DamagedItem                 an item in the table breaks the ledger's form
-    ├── ReadTooSlow                 no read finished within `read_max`
+    ├── ReadTooSlow                 no read finished within `read_deadline`
     ├── SettingsError               regions.yaml, or a variable, breaks a rule
     ├── LeaseLost                   another owner holds, or may hold, the lease
     ├── LaneOvertaken               another worker goes on with this lane of a pipeline
@@ -93,7 +93,7 @@ class DamagedItem(LedgerError):
 
 
 class ReadTooSlow(LedgerError):
-    """No read of the whole collection finished within `read_max`."""
+    """No read of the whole collection finished within `read_deadline`."""
 
 
 class SettingsError(LedgerError):

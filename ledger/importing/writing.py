@@ -35,7 +35,7 @@ from ledger.store.port import Applied, Outcome, Put, Rejected, Store, Unknown
 from ledger.store.retry import Backoff
 
 PATIENCES = 4
-"""A batch is tried for this many times the setting `patience`: an import can wait longer."""
+"""A batch is tried for this many times the setting `write_deadline`: an import can wait longer."""
 TRIES_MAX = 1_000
 
 
@@ -91,7 +91,7 @@ class BatchWriter:
             StoreError: the table did not do what was asked.
         """
         begun = self._clock.monotonic()
-        patience_seconds = self._settings.patience * PATIENCES
+        deadline_seconds = self._settings.write_deadline * PATIENCES
         unknown = False
         units = 0
         for tries in range(1, TRIES_MAX + 1):
@@ -103,7 +103,7 @@ class BatchWriter:
             units += verdict.units
             if self._stop.asked:
                 return None
-            if tries == TRIES_MAX or self._clock.monotonic() - begun >= patience_seconds:
+            if tries == TRIES_MAX or self._clock.monotonic() - begun >= deadline_seconds:
                 raise _given_up(batch, verdict, unknown=unknown)
             if not verdict.collision:
                 await self._clock.sleep(self._backoff.wait_seconds(tries, self._random))

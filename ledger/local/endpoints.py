@@ -98,8 +98,8 @@ async def _request(request: web.BaseRequest) -> tuple[str, dict[str, Any]]:
 def _check_present(request: web.BaseRequest) -> None:
     """Drop a request whose client has given up meanwhile, as the end of a signature would on AWS.
 
-    A busy machine must not carry out a write long after `request_life`, when the ledger takes it
-    for dead.
+    A busy machine must not carry out a write long after `signature_lifetime`, when the ledger takes
+    it for dead.
 
     Raises:
         NoAnswer: nobody waits for it.

@@ -249,9 +249,9 @@ def _control_in_process(server: "Server") -> Control:
 def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
     """Return durations that fit the given ones; only what would break a rule is made shorter.
 
-    Rules: settle > retry_horizon + request_life + clock_skew, hold > read_max,
-    request_timeout <= request_life, patience <= retry_horizon. All regions of a local table share
-    one clock, so little of the room is left to its skew.
+    Rules: settle > retry_horizon + signature_lifetime + clock_skew, observation_delay >
+    read_deadline, request_timeout <= signature_lifetime, write_deadline <= retry_horizon. All
+    regions of a local table share one clock, so little of the room is left to its skew.
     """
     fitted: dict[str, float] = {}
 
@@ -270,9 +270,9 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
     horizon = value("retry_horizon", settle / 2)
     room = max(settle - horizon, 0.0)
     skew = value("clock_skew", room / 100)
-    life = value("request_life", max(room - skew, 0.0) * 0.95)
+    life = value("signature_lifetime", max(room - skew, 0.0) * 0.95)
     value("request_timeout", life)
-    value("patience", horizon)
-    hold = value("hold", float("inf"))
-    value("read_max", hold * 0.75)
+    value("write_deadline", horizon)
+    hold = value("observation_delay", float("inf"))
+    value("read_deadline", hold * 0.75)
     return fitted

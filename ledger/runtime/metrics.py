@@ -19,7 +19,7 @@ from ledger.core.errors import LedgerError
 LATENCY_BUCKETS_SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
-"""From a request to an engine on this machine to the default `patience` of a call."""
+"""From a request to an engine on this machine to the default `write_deadline` of a call."""
 AGE_BUCKETS_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 """The first is one page; each further page is up to 1 MB read."""
@@ -147,7 +147,7 @@ class Metrics(RegistryMetrics):
         )
         self.read_restarts = Counter(
             "ledger_read_restarts_total",
-            "Reads begun again because their pages took longer than read_max.",
+            "Reads begun again because their pages took longer than read_deadline.",
             ("region",),
             registry=registry,
         )

@@ -124,8 +124,8 @@ class Cache(_Group):
     The same only where no entry can appear any more under an older id, which is assumed of a table
     that has a single region, is written by the ledger alone (no other tool, no restored items, no
     entry deleted by hand), and is read strongly consistent: a write is signed within
-    `retry_horizon` and lands within `request_life`, both shorter than `settle`. From another region
-    an entry may arrive at any age, and nothing in the table tells that none is under way.
+    `retry_horizon` and lands within `signature_lifetime`, both shorter than `settle`. From another
+    region an entry may arrive at any age, and nothing in the table tells that none is under way.
     """
 
     max_age: Seconds = 1.0
@@ -151,7 +151,7 @@ class CompactorSettings(_Group):
     fold_max: Count = 10_000
     fold_min: Count = 20
     fold_age: Seconds = 86_400.0
-    clean_min: Count = 50
+    prune_min: Count = 50
     scan_segments: Annotated[Count, Field(le=SCAN_SEGMENTS_MAX)] = 4
     scan_pages_max: Count = 1_000
     scan_every: Seconds = 3_600.0

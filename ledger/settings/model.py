@@ -74,12 +74,12 @@ class Settings(BaseSettings):
     regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
     retry_horizon: Seconds = 300.0
     settle: Seconds = 900.0
-    hold: Seconds = 20.0
-    read_max: PositiveSeconds = 15.0
-    request_life: Seconds = 300.0
+    observation_delay: Seconds = 20.0
+    read_deadline: PositiveSeconds = 15.0
+    signature_lifetime: Seconds = 300.0
     clock_skew: Seconds = 60.0
     request_timeout: PositiveSeconds = 5.0
-    patience: Seconds = 30.0
+    write_deadline: Seconds = 30.0
     consistent_reads: bool = True
     read_keys_max: Count = READ_KEYS_MAX
     transport: Literal["aiobotocore", "lean"] = "aiobotocore"
@@ -109,8 +109,8 @@ class Settings(BaseSettings):
                 raise settings_error(problems_of(error.__cause__, cls), sources) from None
             raise
 
-    def with_(self, **overrides: Any) -> Self:
-        """Give the same settings but for `overrides`, all rules checked again.
+    def replace(self, **overrides: Any) -> Self:
+        """Return the same settings but for `overrides`, all rules checked again.
 
         A mapping for `cache` or `compactor` changes only the fields that it names; `regions` and
         `shards` are replaced whole.
@@ -128,7 +128,7 @@ class Settings(BaseSettings):
         return type(self)(**values)
 
     def region(self, name: str) -> Region:
-        """Give how a region is reached.
+        """Return how a region is reached.
 
         Raises:
             SettingsError: it is not one of the regions.
@@ -140,7 +140,7 @@ class Settings(BaseSettings):
         return self.regions[name]
 
     def shards_at(self, counter: str, at: datetime) -> int:
-        """Give how many shards a change of `counter` written with the id time `at` may use.
+        """Return how many shards a change of `counter` written with the id time `at` may use.
 
         The time is the entry's own, not now: a retry of the same change must reach the same shard
         whichever settings its process has loaded, or it would be counted twice.
@@ -151,11 +151,11 @@ class Settings(BaseSettings):
         return max(step.count for step in steps if step.since is None or step.since <= at)
 
     def shards_max(self, counter: str) -> int:
-        """Give how many shards a reader of `counter` must query: the most ever configured."""
+        """Return how many shards a reader of `counter` must query: the most ever configured."""
         return self._steps(counter)[-1].count
 
     def combines(self, counter: str) -> bool:
-        """Tell whether changes of `counter` that wait together become one entry."""
+        """Return whether changes of `counter` that wait together become one entry."""
         return any(fnmatchcase(counter, pattern) for pattern in self.combine)
 
     def _steps(self, counter: str) -> tuple[ShardStep, ...]:
@@ -221,25 +221,26 @@ def _relations(settings: Settings) -> Iterator[Broken]:
     home, regions = settings.home, settings.regions
     if home not in regions:
         yield Broken(("home",), f"home {home!r} is not one of the regions {', '.join(regions)}")
-    settle, horizon, life = settings.settle, settings.retry_horizon, settings.request_life
-    skew, read_max = settings.clock_skew, settings.read_max
+    settle, horizon, life = settings.settle, settings.retry_horizon, settings.signature_lifetime
+    skew, read_deadline = settings.clock_skew, settings.read_deadline
     if settle <= horizon + life + skew:
         yield Broken(
-            ("settle", "retry_horizon", "request_life", "clock_skew"),
-            f"settle ({settle:g} s) must exceed retry_horizon + request_life + clock_skew "
+            ("settle", "retry_horizon", "signature_lifetime", "clock_skew"),
+            f"settle ({settle:g} s) must exceed retry_horizon + signature_lifetime + clock_skew "
             f"({horizon:g} + {life:g} + {skew:g} = {horizon + life + skew:g} s): a retry that "
             "arrives after its entry was merged would be counted twice",
         )
-    if settings.hold <= read_max:
+    if settings.observation_delay <= read_deadline:
         yield Broken(
-            ("hold", "read_max"),
-            f"hold ({settings.hold:g} s) must exceed read_max ({read_max:g} s): a read still "
-            "running could miss an entry that is merged and deleted meanwhile",
+            ("observation_delay", "read_deadline"),
+            f"observation_delay ({settings.observation_delay:g} s) must exceed read_deadline"
+            f" ({read_deadline:g} s): a read still running could miss an entry that is merged and"
+            " deleted meanwhile",
         )
     if settings.request_timeout > life:
         yield Broken(
-            ("request_timeout", "request_life"),
-            f"request_timeout ({settings.request_timeout:g} s) must not exceed request_life "
+            ("request_timeout", "signature_lifetime"),
+            f"request_timeout ({settings.request_timeout:g} s) must not exceed signature_lifetime "
             f"({life:g} s): a request could then still arrive after settle takes it for dead",
         )
     if settings.cache.incremental and len(regions) > 1:
@@ -261,9 +262,9 @@ def _relations(settings: Settings) -> Iterator[Broken]:
                 f"pipeline.home.regions sends {pattern!r} to {region!r}, which is not one of the"
                 f" regions {', '.join(regions)}",
             )
-    if settings.patience > horizon:
+    if settings.write_deadline > horizon:
         yield Broken(
-            ("patience", "retry_horizon"),
-            f"patience ({settings.patience:g} s) must not exceed retry_horizon ({horizon:g} s): "
-            "a change is not repeated past the horizon",
+            ("write_deadline", "retry_horizon"),
+            f"write_deadline ({settings.write_deadline:g} s) must not exceed retry_horizon"
+            f" ({horizon:g} s): a change is not repeated past the horizon",
         )

@@ -6,8 +6,8 @@ net's `merged` before the net, which sorts last, is read::
     reader      page 1: entry e ..................... last page: net without e in `merged`
     compactor        net with e | hold | delete e | hold | net without e
 
-Two holds lie between the two nets, so a read that takes less than one (`read_max` < `hold`) cannot
-see both; a read that took longer starts again.
+Two holds lie between the two nets, so a read that takes less than one (`read_deadline` <
+`observation_delay`) cannot see both; a read that took longer starts again.
 
 Which entries count is known only when the net has been read, so their sort keys are kept until
 then. Of a collection that shows more than `read_keys_max` of them the net is read in the midst as
@@ -16,7 +16,8 @@ well, and nothing is kept but the sum of what it leaves::
     reader      page | page | net at version v | page | page | ... | last page: net at version v
 
 If the last page shows another version, that sum is of no use and the read starts again. No two
-folds lie within one read (`read_max` < `hold`), so starting again comes to an end.
+folds lie within one read (`read_deadline` < `observation_delay`), so starting again comes to an
+end.
 
 With `cache.incremental` the sum of what lies before a border in time is kept from read to read, as
 long as the net stays as it is; see `ledger.settings.groups.Cache`.
@@ -46,7 +47,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class CollectionRead:
-    """A whole collection read within `read_max`, and what it took.
+    """A whole collection read within `read_deadline`, and what it took.
 
     `base` is what a later read can go on from, where a border was given.
     """
@@ -62,7 +63,7 @@ async def read_collection(
     partition: str,
     *,
     clock: Clock,
-    read_max: float,
+    read_deadline: float,
     consistent: bool,
     keys_max: int = READ_KEYS_MAX,
     base: Base | None = None,
@@ -76,14 +77,14 @@ async def read_collection(
     """
     for restarts in range(RESTARTS_MAX + 1):
         progress = Progress(partition, keys_max=keys_max, base=base, border=border)
-        read = await _read_once(store, progress, clock, read_max, consistent=consistent)
+        read = await _read_once(store, progress, clock, read_deadline, consistent=consistent)
         if read is not None:
             return replace(read, restarts=restarts)
         base = None
     raise ReadTooSlow(
         f"collection {partition!r} in {store.region}: {RESTARTS_MAX + 1} reads in a row took over"
-        f" read_max, {read_max:g} s, or met a net that changed; merge it, or raise read_max and"
-        " hold together"
+        f" read_deadline, {read_deadline:g} s, or met a net that changed; merge it, or"
+        " raise read_deadline and observation_delay together"
     )
 
 
@@ -103,7 +104,7 @@ async def query_net(store: Store, partition: str, *, consistent: bool = True) ->
 
 
 async def _read_once(
-    store: Store, progress: "Progress", clock: Clock, read_max: float, *, consistent: bool
+    store: Store, progress: "Progress", clock: Clock, read_deadline: float, *, consistent: bool
 ) -> CollectionRead | None:
     """Read every page, None if that took too long or the net changed meanwhile."""
     started = clock.monotonic()
@@ -117,7 +118,7 @@ async def _read_once(
             first=progress.first,
             attributes=ATTRIBUTES,
         )
-        if clock.monotonic() - started > read_max:
+        if clock.monotonic() - started > read_deadline:
             return None
         progress.take(page)
         after = page.after

@@ -54,7 +54,7 @@ class Reader:
         """Read a counter's total now, from every shard.
 
         Raises:
-            ReadTooSlow: no read of a shard finished within `read_max`.
+            ReadTooSlow: no read of a shard finished within `read_deadline`.
             DamagedItem: an item cannot be counted.
             AmountOverflow: the sum does not fit in 38 digits.
         """
@@ -93,7 +93,7 @@ class Reader:
             self._store,
             partition,
             clock=self._clock,
-            read_max=settings.read_max,
+            read_deadline=settings.read_deadline,
             consistent=settings.consistent_reads,
             keys_max=settings.read_keys_max,
         )

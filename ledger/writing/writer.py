@@ -5,7 +5,8 @@
     record --> put if absent --+-- applied ------------------------------> done
                                |-- rejected, same content there ---------> done (an earlier try)
                                |-- rejected, other content there --------> KeyConflict
-                               `-- unknown --> the same id again, until `patience` or the retry
+                               `-- unknown --> the same id again, until `write_deadline` or the
+                               retry
                                                horizon ends --> OutcomeUnknown, with the entry
 
 Changes without a key that are recorded at the same time share batches
@@ -183,7 +184,7 @@ class Writer:
         together: bool = False,
     ) -> Applied | Rejected:
         """Try until the outcome is known, with the same ids."""
-        deadline = self._clock.monotonic() + self._settings.patience
+        deadline = self._clock.monotonic() + self._settings.write_deadline
         horizon = latest_repeat(planned)
         # A change with a key may repeat another process's try, and of a large write the last parts
         # have waited since their ids were checked; an id that nobody else can have never is late.

@@ -136,7 +136,7 @@ SETTINGS = {
         "unknown.yaml, line 4: holds is no setting; did you mean hold?",
     ),
     "type.yaml": (
-        "home: us-east-1\nregions:\n  us-east-1:\nhold: soon\n",
+        "home: us-east-1\nregions:\n  us-east-1:\nobservation_delay: soon\n",
         "type.yaml, line 4: hold is 'soon': a duration is 0 or more seconds",
     ),
     "home.yaml": (
@@ -149,7 +149,7 @@ SETTINGS = {
     ),
     "relation.yaml": (
         "home: us-east-1\nregions:\n  us-east-1:\nsettle: 10\n",
-        "relation.yaml, line 4: settle (10 s) must exceed retry_horizon + request_life",
+        "relation.yaml, line 4: settle (10 s) must exceed retry_horizon + signature_lifetime",
     ),
     "region.yaml": ("home: Mars\nregions:\n  Mars:\n", "'Mars' is not the name of a region"),
     "endpoint.yaml": (
@@ -208,7 +208,7 @@ def room(desk: Desk) -> Iterator[Room]:
         }
         for name, region in endpoints.items():
             only = Settings(
-                home=HOME, regions={HOME: region}, request_timeout=0.1, patience=0.1
+                home=HOME, regions={HOME: region}, request_timeout=0.1, write_deadline=0.1
             )  # fmt: skip
             desk.write_settings(only, name)
         yield Room(desk, settings, {"taken": taken.rpartition(":")[2]})

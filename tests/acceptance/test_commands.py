@@ -66,7 +66,8 @@ def test_history_shows_entries_in_order_and_goes_on_after_one(desk: Desk) -> Non
 def test_a_merged_counter_says_so(desk: Desk) -> None:
     """After `compactor run --once` the history names what was merged, and the total stays."""
     quick = desk.settings(
-        settle=0.2, hold=0.05, retry_horizon=0.05, compactor={"fold_min": 1, "lease": 2,
+        settle=0.2, observation_delay=0.05, retry_horizon=0.05, compactor={"fold_min": 1, "lease":
+        2,
                                                              "heartbeat": 0.5, "name": "quick"},
     )  # fmt: skip
     config = str(desk.write_settings(quick, "quick.yaml"))

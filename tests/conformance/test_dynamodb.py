@@ -113,7 +113,7 @@ class TestLeanDynoxide(RealStoreSuite):
         """Yield a store whose client the tests share."""
         async with (
             bare_dynoxide() as settings,
-            open_store(settings.with_(transport="lean"), REGION) as store,
+            open_store(settings.replace(transport="lean"), REGION) as store,
         ):
             yield store
 
@@ -127,7 +127,7 @@ class TestLeanDynamoDbLocal(RealStoreSuite):
     @pytest.fixture(scope="class")
     async def opened(self, dynamodb_local_settings: Settings) -> AsyncIterator[Store]:
         """Yield a store whose client the tests share."""
-        settings = dynamodb_local_settings.with_(transport="lean")
+        settings = dynamodb_local_settings.replace(transport="lean")
         async with open_store(settings, REGION) as store:
             yield store
 

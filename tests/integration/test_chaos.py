@@ -22,7 +22,13 @@ SMALL_MINUTES = "0.1"
 LONG_MINUTES = "2"
 TESTS = Path(__file__).parent.parent
 # A request may take settle - retry_horizon: short for a test, long enough for a busy machine.
-TIMES = {"settle": 3.6, "retry_horizon": 1.0, "hold": 0.5, "request_timeout": 0.8, "patience": 0.9}
+TIMES = {
+    "settle": 3.6,
+    "retry_horizon": 1.0,
+    "observation_delay": 0.5,
+    "request_timeout": 0.8,
+    "write_deadline": 0.9,
+}
 MERGING = {**run.MERGING, "fold_age": 3.8}
 
 

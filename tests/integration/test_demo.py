@@ -21,7 +21,7 @@ from ledger.store.opening import open_store
 
 ROWS, ACCOUNTS = 360, 5
 # A request may take settle - retry_horizon: short for a test, long enough for a busy machine.
-TIMES = {"settle": 4.5, "retry_horizon": 1.0, "hold": 0.4}
+TIMES = {"settle": 4.5, "retry_horizon": 1.0, "observation_delay": 0.4}
 MERGING = {"fold_min": 2, "fold_age": 4.6, "lease": 6.0, "heartbeat": 1.0}
 
 

@@ -46,7 +46,7 @@ MERGE_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
 SHORT: dict[str, Any] = {
     "settle": 1.0,
-    "hold": 0.2,
+    "observation_delay": 0.2,
     "retry_horizon": 0.4,
     "compactor": {"lease": 1.0, "heartbeat": 0.3, "fold_min": 1, "fold_max": 12, "fold_age": 0},
 }
@@ -311,7 +311,9 @@ async def test_terminated_it_stops_between_steps_and_gives_the_lease_back(tmp_pa
     """SIGTERM in the midst of a hold of an hour: exit 0, no owner, and the next leads at once."""
     async with a_place(tmp_path, **SHORT) as place:
         await record(place, 3)
-        patient = place.settings.with_(hold=3600, compactor={"lease": 3600, "heartbeat": 0.3})
+        patient = place.settings.replace(
+            observation_delay=3600, compactor={"lease": 3600, "heartbeat": 0.3}
+        )
         words = compactor_words(write(patient, tmp_path / "patient.yaml"), "--every", "1h")
         place.trap.set("Query", at=0)
         async with running(words, tmp_path) as held:
@@ -354,7 +356,7 @@ async def test_the_home_moves_and_merging_goes_on_there(tmp_path: Path) -> None:
         assert last.startswith(f"error: lease 'compactor' belongs to {new}, not to {old}")
         assert "Traceback" not in said
 
-        moved = Place(place.world, place.settings.with_(home=new), tmp_path / "new.yaml")
+        moved = Place(place.world, place.settings.replace(home=new), tmp_path / "new.yaml")
         write(moved.settings, moved.config)
         status, said = await run_to_end(moved, tmp_path, "status")
         assert status == 0, said

@@ -28,7 +28,7 @@ HOME, *AWAY = REGIONS
 PROBES = 10
 NAIVE_FOLD = 9
 LAG, JITTER = 0.05, 0.3
-TIMES = {"settle": 1.0, "retry_horizon": 0.4, "hold": 0.3, "read_max": 0.25}
+TIMES = {"settle": 1.0, "retry_horizon": 0.4, "observation_delay": 0.3, "read_deadline": 0.25}
 READS_MIN = 50
 
 Merge = Callable[[LocalGlobalTable, Settings, Sequence[Probe]], Awaitable[None]]

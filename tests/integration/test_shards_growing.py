@@ -26,7 +26,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.writing.plan import Change
 
-TIMES = {"settle": 4.0, "retry_horizon": 3.0, "hold": 0.6, "read_max": 0.5}
+TIMES = {"settle": 4.0, "retry_horizon": 3.0, "observation_delay": 0.6, "read_deadline": 0.5}
 GROWS_AFTER_SECONDS = 2.5
 PROBES = 2
 FEW, MANY = 2, 6
@@ -37,7 +37,7 @@ class Growing:
 
     def __init__(self, world: LocalGlobalTable, since: datetime) -> None:
         shards = [{"count": FEW}, {"count": MANY, "since": since}]
-        compactor = {"fold_min": 1, "clean_min": 1}
+        compactor = {"fold_min": 1, "prune_min": 1}
         self.since = since
         self.old = world.settings(**TIMES, compactor=compactor, shards={"hot-*": FEW})
         self.new = world.settings(**TIMES, compactor=compactor, shards={"hot-*": shards})

@@ -53,7 +53,7 @@ async def test_what_is_missing_is_finished() -> None:
     async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
         settings = world.settings()
         await created(
-            settings.with_(regions={name: settings.regions[name] for name in REGIONS[:2]})
+            settings.replace(regions={name: settings.regions[name] for name in REGIONS[:2]})
         )
         assert await created(settings) == [Kind.REPLICA, Kind.RECOVERY, Kind.PROTECT]
 
@@ -63,7 +63,7 @@ async def test_time_to_live_is_turned_on_for_all_replicas() -> None:
     async with LocalGlobalTable.start(regions=REGIONS, create=False) as world:
         settings = world.settings()
         await created(settings)
-        expiring = settings.with_(time_to_live=True)
+        expiring = settings.replace(time_to_live=True)
         assert await created(expiring) == [Kind.EXPIRY]
         assert await created(expiring) == []
         state = await anyio.to_thread.run_sync(lambda: table_state(expiring))

@@ -57,8 +57,8 @@ def _checked(path: Path) -> Settings | None:
         str(error).encode()
         return None
     assert found.home in found.regions
-    assert found.settle > found.retry_horizon + found.request_life + found.clock_skew
-    assert found.hold > found.read_max
+    assert found.settle > found.retry_horizon + found.signature_lifetime + found.clock_skew
+    assert found.observation_delay > found.read_deadline
     assert 1 <= found.compactor.fold_min <= found.compactor.fold_max
     return found
 

@@ -98,14 +98,14 @@ async def walked_with_readers(seed: int, *, hold: float) -> Walk:
 
 @pytest.mark.parametrize("seed", range(15))
 async def test_readers_of_many_pages_see_no_merge(seed: int) -> None:
-    """A read whose pages are far apart, up to `read_max`, counts each change once."""
+    """A read whose pages are far apart, up to `read_deadline`, counts each change once."""
     walk = await walked_with_readers(seed, hold=HOLD_SECONDS)
     assert walk.reads >= 10
 
 
-@pytest.mark.parametrize("hold", [0.0, READ_MAX_SECONDS / 2])
+@pytest.mark.parametrize("observation_delay", [0.0, READ_MAX_SECONDS / 2])
 async def test_hold_is_needed(hold: float) -> None:
-    """Without a hold, or with one under `read_max`, some read is wrong within sixty seeds."""
+    """Without a hold, or with one under `read_deadline`, some read is wrong within sixty seeds."""
     for seed in range(TWIN_SEEDS):
         try:
             await walked_with_readers(seed, hold=hold)

@@ -59,7 +59,7 @@ class Stage:
         self.settings = Settings(
             home=HOME,
             regions={HOME: {}, WEST: {}},
-            compactor={"fold_min": 1, "clean_min": 1, "scan_segments": 1, "scan_every": 0},
+            compactor={"fold_min": 1, "prune_min": 1, "scan_segments": 1, "scan_every": 0},
         )
 
     def process(self, name: str) -> Freezing:

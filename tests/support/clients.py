@@ -20,7 +20,7 @@ from ledger.store.wrappers.metered import MeteredStore
 
 CALM = Weather()
 STORMY = Weather(
-    lost=0.1, never_arrived=0.1, late=0.1, late_transactions=0.1, request_life_seconds=60.0
+    lost=0.1, never_arrived=0.1, late=0.1, late_transactions=0.1, signature_lifetime_seconds=60.0
 )
 """About a third of the writes get no answer; a third of these land up to 45 s later."""
 

@@ -30,7 +30,7 @@ from ledger.totals.collection import read_collection
 
 PARTITION = "counter"
 LEASE = "compactor"
-RULES = Rules(home=HOME, settle=10, fold_max=8, fold_min=2, fold_age=30, clean_min=2)
+RULES = Rules(home=HOME, settle=10, fold_max=8, fold_min=2, fold_age=30, prune_min=2)
 RETRY_HORIZON_SECONDS = 5.0
 HOLD_SECONDS = 8.0
 READ_MAX_SECONDS = 7.0
@@ -264,7 +264,7 @@ class Walk:
                 self.regions.stores[region],
                 PARTITION,
                 clock=self.clock,
-                read_max=READ_MAX_SECONDS,
+                read_deadline=READ_MAX_SECONDS,
                 consistent=True,
             )
         except ReadTooSlow:

@@ -41,7 +41,7 @@ ROUGH = Weather(
     throttled=0.1,
     unreachable=0.05,
     late_transactions=0.1,
-    request_life_seconds=60.0,
+    signature_lifetime_seconds=60.0,
 )
 ZOMBIE = Health(steps_per_strike=150, crash_share=0.0, stall_seconds_max=(3.0, 30.0, 120.0))
 SETTLED_SECONDS = 130.0
@@ -112,14 +112,14 @@ def pipeline_settings(**overrides: Any) -> Settings:
     """Return settings of two regions with these categories; further ones are the pipeline's."""
     return make_settings(
         pipeline={"categories": CATEGORIES, "reduce_every": 0, **overrides},
-        compactor={"hint_every": 0, "scan_every": 0, "fold_min": 2, "clean_min": 1},
+        compactor={"hint_every": 0, "scan_every": 0, "fold_min": 2, "prune_min": 1},
         retry_horizon=20,
-        request_life=60,
+        signature_lifetime=60,
         clock_skew=0,
         settle=81,
-        patience=10,
-        read_max=1,
-        hold=2,
+        write_deadline=10,
+        read_deadline=1,
+        observation_delay=2,
     )
 
 

@@ -251,7 +251,7 @@ async def test_what_is_no_change_is_named(asked: Any) -> None:
 async def test_unknown_outcome_then_retry() -> None:
     """The way out that the documentation names: catch, keep the entries, retry, exactly one."""
     store = FaultyStore(MemoryStore(HOME), lambda _: NeverArrived())
-    async with make_ledger(store, patience=1) as book:
+    async with make_ledger(store, write_deadline=1) as book:
         with pytest.raises(OutcomeUnknown) as caught:
             await book.record_together([("a", 1), ("b", 2)])
         store.decide = InOrder(Lost())
@@ -280,7 +280,7 @@ async def test_property_max_age_zero_shows_every_acknowledged_change(seed: int) 
         total = await book.total("c", max_age=0)
         assert due <= total.value <= asked
 
-    book = make_ledger(store, seed=seed, patience=1)
+    book = make_ledger(store, seed=seed, write_deadline=1)
     async with book, anyio.create_task_group() as tasks:
         for number in range(8):
             tasks.start_soon(work, book, 10**number)

@@ -30,7 +30,7 @@ from ledger.writing.plan import Change
 def make_ledger(store: Store | None = None) -> Ledger:
     """Return a ledger over a store in memory."""
     behind = AsyncLedger(
-        make_settings(patience=1, shards={"wide": 4}),
+        make_settings(write_deadline=1, shards={"wide": 4}),
         region=HOME,
         store=store or MemoryStore(HOME, page_items_max=2),
         clock=InstantClock(),

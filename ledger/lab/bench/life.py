@@ -155,7 +155,7 @@ async def _world(round_: Round) -> AsyncIterator[_World]:
         settings = table.settings(
             settle=settle,
             retry_horizon=settle / 2,
-            hold=HOLD_SECONDS,
+            observation_delay=HOLD_SECONDS,
             **options.get("settings", {}),
         )
         async with Ledger.open(settings, registry=round_.registry) as opened:

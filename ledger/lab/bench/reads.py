@@ -15,8 +15,8 @@ async def total(round_: Round) -> Measured:
     name = counter_name(entries)
     settings = round_.settings(
         shards={name: shards},
-        read_max=60,
-        hold=61,
+        read_deadline=60,
+        observation_delay=61,
         request_timeout=60,
         **round_.options.get("settings", {}),
     )

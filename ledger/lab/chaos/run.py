@@ -46,9 +46,9 @@ EVIDENCE_SECONDS_MAX = 10.0
 TIMES: Mapping[str, Any] = {
     "settle": 5.0,
     "retry_horizon": 2.0,
-    "hold": 1.5,
+    "observation_delay": 1.5,
     "request_timeout": 1.0,
-    "patience": 1.5,
+    "write_deadline": 1.5,
 }
 MERGING: Mapping[str, Any] = {
     "lease": 4.0,
@@ -56,7 +56,7 @@ MERGING: Mapping[str, Any] = {
     "fold_min": 4,
     "fold_max": 24,
     "fold_age": 6.0,
-    "clean_min": 6,
+    "prune_min": 6,
     "window": 24,
     "scan_every": 3.0,
     "hint_every": 4,
@@ -231,13 +231,13 @@ class Chaos:
             )
             world = await stack.enter_async_context(spawning)
             settings = world.settings(**TIMES, compactor=MERGING, shards=SHARDS, combine=COMBINED)
-            lean = settings.with_(transport="lean")
+            lean = settings.replace(transport="lean")
             stores = {
                 region: await stack.enter_async_context(open_store(settings, region))
                 for region in REGIONS
             }
             usual = await _ledgers(stack, settings)
-            eventual = await _ledgers(stack, lean.with_(consistent_reads=False))
+            eventual = await _ledgers(stack, lean.replace(consistent_reads=False))
             yield _Stage(
                 world,
                 settings,

@@ -169,7 +169,7 @@ def no_hold(init: Callable[..., None]) -> Callable[..., None]:
     """Let a pass act at once; the settings themselves refuse to be set so."""
 
     def without(self: passes.Pass, *args: Any, **options: Any) -> None:
-        settings = options["settings"].model_copy(update={"hold": 0.0})
+        settings = options["settings"].model_copy(update={"observation_delay": 0.0})
         init(self, *args, **{**options, "settings": settings})
 
     return without
@@ -209,10 +209,10 @@ def any_region_candidates(
 
 
 async def read_on(
-    store: Store, progress: Progress, clock: Clock, read_max: float, *, consistent: bool
+    store: Store, progress: Progress, clock: Clock, read_deadline: float, *, consistent: bool
 ) -> CollectionRead | None:
     """Read every page, however long it takes."""
-    del read_max
+    del read_deadline
     return await _read_once(store, progress, clock, math.inf, consistent=consistent)
 
 

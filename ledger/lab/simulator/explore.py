@@ -20,7 +20,7 @@ What needs no step of its own:
 - an entry that is too young to be merged: a leader that acts late on a view without that entry
   does the same. Nor a region that cannot be read: its reader waits for ever, or crashes.
 - the hold. A leader that has observed while a reader was under way waits for that reader to end:
-  `read_max` is less than `hold`.
+  `read_deadline` is less than `observation_delay`.
 """
 
 from array import array

@@ -153,7 +153,7 @@ class Judge:
             fold_max=self._fold_max,
             fold_min=1,
             fold_age=0.0,
-            clean_min=1,
+            prune_min=1,
             move_to=target,
         )
 

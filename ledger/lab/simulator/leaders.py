@@ -89,7 +89,7 @@ class Leaders:
             self._staff.restart, self._compact, name, lease, until, settings
         )
         self._compactors[process.name] = process
-        compactor = self._compactor(process, settings.with_(compactor={"name": lease}))
+        compactor = self._compactor(process, settings.replace(compactor={"name": lease}))
         stop = anyio.Event()
         self._stop_at(until, process, stop)
         await compactor.run_every(self._scene.pass_every, stop=stop)
@@ -139,7 +139,7 @@ class Leaders:
 
     def _moved(self, target: str) -> None:
         self._world.note(lambda: f"home is {target}")
-        before, self.settings = self.settings, self.settings.with_(home=target)
+        before, self.settings = self.settings, self.settings.replace(home=target)
         self._is_moving = False
         if self._staff.random.random() < OLD_SETTINGS_SHARE and not self._is_resting:
             until = self._world.loop.time() + MOVED_SECONDS

@@ -101,7 +101,7 @@ def draw(seed: int) -> Scene:
         seed=seed,
         focus=focus.name,
         regions=regions,
-        settings=_settings(chance, sharing, stream(seed, "finding"), focus, regions).with_(
+        settings=_settings(chance, sharing, stream(seed, "finding"), focus, regions).replace(
             read_keys_max=stream(seed, "reading").choice(KEYS_MAX),
             shards=_shards(stream(seed, "shards"), span),
         ),
@@ -147,7 +147,7 @@ def _settings(
             "fold_max": chance.choice(focus.fold_max),
             "fold_min": chance.choice(focus.fold_min),
             "fold_age": chance.choice((900.0, 1500.0)),
-            "clean_min": chance.choice(focus.clean_min),
+            "prune_min": chance.choice(focus.prune_min),
             "scan_segments": 1,
             "scan_every": finding.choice((0.0, 0.0, 60.0, 1800.0)),
             "hint_every": finding.choice((1, 1, 3)),

@@ -3,9 +3,9 @@
 A request is signed when its call begins, after any stall before it, served at a moment of its own
 and answered at a third; one that would be signed later than its writes allow is not sent.
 Whether the process still lives, or waits, by then is nothing to the request. Writes can be lost on
-the way, their answers can be lost, and they can land late, within `request_life` of being signed.
-What DynamoDB's store repeats by itself (throttling, conflicts, connections never made) appears
-here as what remains of it: a delay before the request, or the error after its last try.
+the way, their answers can be lost, and they can land late, within `signature_lifetime` of being
+signed. What DynamoDB's store repeats by itself (throttling, conflicts, connections never made)
+appears here as what remains of it: a delay before the request, or the error after its last try.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Weather:
     scattered: float = 0.0
     late_transactions: float = 0.0
     timeout_seconds: float = 5.0
-    request_life_seconds: float = 300.0
+    signature_lifetime_seconds: float = 300.0
 
 
 class SimStore:
@@ -211,7 +211,7 @@ class SimStore:
     def _fly(self, fate: str, served: float, serve: Callable[[], object]) -> None:
         """Let a write whose answer nobody gets land, or not."""
         if fate == "late":
-            served += self._random.random() * (self._weather.request_life_seconds - 15.0)
+            served += self._random.random() * (self._weather.signature_lifetime_seconds - 15.0)
         if fate != "never arrived":
             self._loop.call_at(served, self._land, serve, fate)
         if fate != "ok":

@@ -109,7 +109,7 @@ _TWINS = (
     ),
     Twin(
         "no-hold",
-        "an observation is held for `hold` > `read_max` before it is acted on",
+        "an observation is held for `observation_delay` > `read_deadline` before it is acted on",
         "a reader between two pages, or of a replica that is behind, sees an entry and then a net"
         " that no longer names it",
         120,
@@ -117,7 +117,7 @@ _TWINS = (
     ),
     Twin(
         "no-read-max",
-        "a read that takes longer than `read_max` starts again",
+        "a read that takes longer than `read_deadline` starts again",
         "the same, however long the hold",
         120,
         ((collection, "_read_once", broken.read_on),),

@@ -1,8 +1,8 @@
 """No write is sent under a signature later than it allows.
 
-AWS refuses a signed request that arrives more than its validity (`request_life`) after the time in
-its signature. So a repeat can land late only if it was signed late; and a process can freeze for
-any time between its look at the clock and the signing::
+AWS refuses a signed request that arrives more than its validity (`signature_lifetime`) after the
+time in its signature. So a repeat can land late only if it was signed late; and a process can
+freeze for any time between its look at the clock and the signing::
 
     writer      now <= horizon ..... frozen for an hour ..... signs | sends
     compactor                fold | delete | forget                        counted twice

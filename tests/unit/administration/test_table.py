@@ -249,7 +249,7 @@ def test_a_second_run_changes_nothing() -> None:
     assert len(aws.requests) == sent
 
 
-EXPIRING = SETTINGS.with_(time_to_live=True)
+EXPIRING = SETTINGS.replace(time_to_live=True)
 
 
 def test_time_to_live_is_off_until_it_is_asked_for() -> None:
@@ -315,7 +315,7 @@ def test_a_busy_control_plane_is_waited_for(step: int, code: str) -> None:
 def test_a_replica_missing_later_is_added() -> None:
     """A region added to the settings gets its replica and nothing else is touched."""
     aws = FakeAws()
-    two = SETTINGS.with_(regions={name: Region() for name in REGIONS[:2]})
+    two = SETTINGS.replace(regions={name: Region() for name in REGIONS[:2]})
     aws.run(settings=two)
     taken = aws.run().taken
     assert {step.region for step in taken} == {"ap-southeast-1"}
@@ -391,7 +391,7 @@ def test_a_replica_that_the_settings_do_not_name_is_refused() -> None:
     """Merging must see every replica, so one that it would not see stops everything."""
     aws = FakeAws()
     aws.run()
-    two = SETTINGS.with_(regions={name: Region() for name in REGIONS[:2]})
+    two = SETTINGS.replace(regions={name: Region() for name in REGIONS[:2]})
     with pytest.raises(SettingsError, match="a replica in ap-southeast-1, which is not one of"):
         aws.run(settings=two)
 

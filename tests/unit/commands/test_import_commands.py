@@ -28,7 +28,7 @@ from ledger.core.errors import ImportRefused, OutcomeUnknown
 from ledger.store.memory import Table
 from ledger.store.port import Action, Outcome, Store
 
-REGIONS = f"home: {HOME}\nregions:\n  {HOME}:\n  eu-west-1:\npatience: 0s\n"
+REGIONS = f"home: {HOME}\nregions:\n  {HOME}:\n  eu-west-1:\nwrite_deadline: 0s\n"
 
 
 class Desk:

@@ -427,6 +427,6 @@ def test_rules_come_from_the_settings() -> None:
     settings = compactor_settings(fold_max=40)
     rules = rules_of(settings, move_to=WEST)
     assert (rules.home, rules.settle, rules.fold_max) == (HOME, SETTLE, 40)
-    assert (rules.fold_min, rules.clean_min, rules.fold_age) == (3, 2, 10_000)
+    assert (rules.fold_min, rules.prune_min, rules.fold_age) == (3, 2, 10_000)
     assert rules.move_to == WEST
     assert rules_of(settings).move_to is None

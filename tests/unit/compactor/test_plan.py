@@ -25,7 +25,7 @@ from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 
 NOW = START + timedelta(hours=1)
-RULES = Rules(home=HOME, settle=900, fold_max=10, fold_min=1, fold_age=86_400, clean_min=3)
+RULES = Rules(home=HOME, settle=900, fold_max=10, fold_min=1, fold_age=86_400, prune_min=3)
 OLD = tuple(entry_id(NOW - timedelta(seconds=1000 - place), place) for place in range(12))
 A, B, C, D, E, F = OLD[:6]
 
@@ -184,7 +184,7 @@ def test_gone_is_what_no_region_shows() -> None:
     shown = net(A, B, C, D)
     plan = plan_of(
         seen(view(A, shown=shown), view(B, shown=shown), view(C, E, shown=shown), first=shown),
-        replace(RULES, clean_min=1),
+        replace(RULES, prune_min=1),
     )
     assert plan.deletes == (str(A),)
     assert plan.fold is not None
@@ -195,7 +195,7 @@ def test_gone_is_what_no_region_shows() -> None:
 
 @pytest.mark.parametrize(("gone", "cleans"), [(2, False), (3, True), (4, True)])
 def test_clean_min(gone: int, *, cleans: bool) -> None:
-    """Ids that are gone are dropped by a fold of their own from `clean_min` on."""
+    """Ids that are gone are dropped by a fold of their own from `prune_min` on."""
     merged = OLD[:6]
     plan = plan_of(everywhere(*merged[gone:], shown=net(*merged)))
     assert (plan.fold is not None) == cleans

@@ -18,7 +18,7 @@ from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 
 NOW = START + timedelta(hours=1)
-RULES = Rules(home=HOME, settle=900, fold_max=8, fold_min=1, fold_age=5000, clean_min=1)
+RULES = Rules(home=HOME, settle=900, fold_max=8, fold_min=1, fold_age=5000, prune_min=1)
 REGIONS = (HOME, WEST, SOUTH)
 CASES = 150
 

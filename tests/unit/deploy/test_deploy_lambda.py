@@ -108,7 +108,7 @@ def test_the_margin_lies_within_the_time_of_the_function() -> None:
     """The function's timeout leaves a pass most of its time, and a stop more than a hold."""
     resources = compactor_template(SETTINGS)["Resources"]
     timeout = resources["Function"]["Properties"]["Timeout"]
-    assert SETTINGS.hold + SETTINGS.patience < STOP_MARGIN_SECONDS < timeout / 2
+    assert SETTINGS.observation_delay + SETTINGS.write_deadline < STOP_MARGIN_SECONDS < timeout / 2
 
 
 @pytest.mark.parametrize(

@@ -58,18 +58,18 @@ SETTINGS = Settings(
     home=HOME,
     regions={HOME: {}, OTHER: {}},
     retry_horizon=0.01,
-    request_life=0.01,
+    signature_lifetime=0.01,
     clock_skew=0.0,
-    patience=0.01,
+    write_deadline=0.01,
     request_timeout=0.01,
     settle=0.03,
-    read_max=0.01,
-    hold=0.02,
+    read_deadline=0.01,
+    observation_delay=0.02,
     # One page per pass, so that the search goes on over several and keeps its place.
     # Every entry leaves a hint, and so does a reader of one that is not merged for long.
     compactor={
         "fold_min": 1,
-        "clean_min": 1,
+        "prune_min": 1,
         "lease": 5,
         "heartbeat": 0.01,
         "scan_pages_max": 1,
@@ -405,7 +405,7 @@ def test_users_of_the_other_methods_touch_nothing_else(partition: str) -> None:
 
 async def run_the_pipeline(stores: Mapping[str, _RecordingStore], region: str) -> None:
     """Bring an event's records in, of trades at home in both regions, beside another lane's."""
-    settings = SETTINGS.with_(
+    settings = SETTINGS.replace(
         pipeline={
             "categories": ["risk/{Hierarchy.RiskType}"],
             "home": {"regions": {"E*": OTHER, "*": HOME}},

@@ -110,7 +110,7 @@ async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
         await importer.run(source_of(csv_of(99)), await surveyed(csv_of(99)))
     assert "lines 2 to 100" in str(unknown.value)
     assert unknown.value.entries == ()
-    assert clock.elapsed >= SETTINGS.patience * PATIENCES
+    assert clock.elapsed >= SETTINGS.write_deadline * PATIENCES
     await store.land()
     await imported(csv_of(99), FateStore(table))
     assert sums_of(table) == sums_of_csv(99)

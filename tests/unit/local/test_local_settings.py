@@ -27,19 +27,21 @@ def world() -> LocalGlobalTable:
     "overrides",
     [
         {},
-        {"settle": 1.0, "hold": 0.2, "retry_horizon": 0.5},
+        {"settle": 1.0, "observation_delay": 0.2, "retry_horizon": 0.5},
         {"settle": 0.05},
-        {"settle": "2s", "hold": "100ms"},
+        {"settle": "2s", "observation_delay": "100ms"},
         {"retry_horizon": 0.5},
-        {"hold": 0.001},
-        {"patience": 0.1, "settle": 3},
+        {"observation_delay": 0.001},
+        {"write_deadline": 0.1, "settle": 3},
     ],
 )
 def test_short_durations_bring_the_others_down_with_them(overrides: dict[str, Any]) -> None:
     """Whatever durations are given, the rest follows so that every relation holds."""
     settings = world().settings(**overrides)
-    assert settings.settle > settings.retry_horizon + settings.request_life + settings.clock_skew
-    assert settings.hold > settings.read_max
+    assert (
+        settings.settle > settings.retry_horizon + settings.signature_lifetime + settings.clock_skew
+    )
+    assert settings.observation_delay > settings.read_deadline
     assert settings.home == "us-east-1"
     assert settings.regions["eu-west-1"].endpoint == "http://127.0.0.1:2"
 

@@ -61,14 +61,16 @@ def test_arguments_come_before_variables_before_the_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each source overrides the next, setting by setting, nested ones too."""
-    written(SMALL + "table: from-file\ncache: {max_age: 3, counters_max: 7}\nhold: 30\n")
+    written(
+        SMALL + "table: from-file\ncache: {max_age: 3, counters_max: 7}\nobservation_delay: 30\n"
+    )
     monkeypatch.setenv("LEDGER_TABLE", "from-environment")
     monkeypatch.setenv("LEDGER_CACHE__MAX_AGE", "250ms")
     monkeypatch.setenv("LEDGER_HOLD", "40")
-    loaded = Settings.load(hold="50s")
+    loaded = Settings.load(observation_delay="50s")
     assert loaded.table == "from-environment"
     assert loaded.cache == Cache(max_age=0.25, counters_max=7)
-    assert loaded.hold == 50.0
+    assert loaded.observation_delay == 50.0
 
 
 def test_a_variable_gives_one_region_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +126,12 @@ def test_what_is_no_duration_is_refused(value: object) -> None:
     ("values", "named"),
     [
         ({"settle": 660}, r"settle \(660 s\) .* \(300 \+ 300 \+ 60 = 660 s\).* counted twice"),
-        ({"hold": 15}, r"hold \(15 s\) must exceed read_max \(15 s\): .* miss an entry"),
-        ({"request_timeout": 301}, r"request_timeout \(301 s\) .* request_life \(300 s\)"),
-        ({"patience": 301}, r"patience \(301 s\) .* retry_horizon \(300 s\)"),
+        (
+            {"observation_delay": 15},
+            r"observation_delay \(15 s\) must exceed read_deadline \(15 s\): .* miss an entry",
+        ),
+        ({"request_timeout": 301}, r"request_timeout \(301 s\) .* signature_lifetime \(300 s\)"),
+        ({"write_deadline": 301}, r"write_deadline \(301 s\) .* retry_horizon \(300 s\)"),
         ({"compactor": {"lease": 19}}, r"compactor\.lease \(19 s\) .*heartbeat \(10 s\)"),
         ({"compactor": {"fold_max": 19}}, r"compactor\.fold_min \(20\) .*fold_max \(19\)"),
         ({"home": "eu-west-2"}, r"home 'eu-west-2' is not one of the regions us-east-1, eu-west-1"),
@@ -172,8 +177,12 @@ def test_a_net_change_with_the_most_ids_fits_an_item() -> None:
         (SMALL + "compactor:\n  lease: 5s\n", 6, "compactor.lease"),
         (SMALL + "shards:\n  a:\n    - count: 0\n", 7, "shards.a.0.count"),
         (SMALL + "shards:\n  a: 101\n", 6, "shards.a.0.count"),
-        (SMALL + "hold: [1\nsettle: 5\n", 6, "not YAML"),
-        (SMALL + "hold: 30\nhold: 40\n", 6, "'hold' is there twice, first in line 5"),
+        (SMALL + "observation_delay: [1\nsettle: 5\n", 6, "not YAML"),
+        (
+            SMALL + "observation_delay: 30\nobservation_delay: 40\n",
+            6,
+            "'observation_delay' is there twice, first in line 5",
+        ),
         (SMALL + "regions:\n  us-east-1:\n", 5, "'regions' is there twice"),
         ("- a\n", 1, "`name: value` pairs"),
     ],
@@ -254,7 +263,7 @@ def test_a_region_may_be_given_without_anything_special() -> None:
 
 def test_several_problems_are_counted_and_all_kept() -> None:
     """The message is the first problem and the number of the others; `problems` has them all."""
-    written(SMALL + "hold: -1\npatience: soon\ntable: a b\n")
+    written(SMALL + "observation_delay: -1\nwrite_deadline: soon\ntable: a b\n")
     with pytest.raises(SettingsError, match=r"\(and 2 more\)$") as raised:
         Settings.load()
     lines = [problem.split(":")[0] for problem in raised.value.problems]
@@ -264,18 +273,18 @@ def test_several_problems_are_counted_and_all_kept() -> None:
 def test_several_broken_relations_are_all_found() -> None:
     """Relations are checked together, not one by one."""
     with pytest.raises(SettingsError) as raised:
-        settings(settle=1, hold=1, home="eu-west-3")
+        settings(settle=1, observation_delay=1, home="eu-west-3")
     assert len(raised.value.problems) == 3
 
 
 def test_with_changes_and_checks_again() -> None:
     """A group given as a mapping keeps its other fields; a broken rule is still refused."""
     first = settings(cache={"max_age": 5, "counters_max": 9})
-    second = first.with_(cache={"max_age": 0}, settle="20m")
+    second = first.replace(cache={"max_age": 0}, settle="20m")
     assert second.cache == Cache(max_age=0, counters_max=9)
     assert (second.settle, first.settle) == (1200, 900)
     with pytest.raises(SettingsError, match="settle"):
-        first.with_(retry_horizon="1h")
+        first.replace(retry_horizon="1h")
 
 
 def test_settings_are_frozen() -> None:
@@ -341,7 +350,7 @@ def test_reading_only_what_is_new_is_for_one_region_read_consistently() -> None:
     with pytest.raises(SettingsError, match=r"cache\.incremental is for a table of one region"):
         settings(cache=incremental)
     with pytest.raises(SettingsError, match=r"cache\.incremental needs consistent_reads"):
-        one.with_(consistent_reads=False)
+        one.replace(consistent_reads=False)
 
 
 @pytest.mark.parametrize(

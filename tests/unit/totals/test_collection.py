@@ -65,7 +65,7 @@ async def read(
         store,
         "c",
         clock=InstantClock(),
-        read_max=15,
+        read_deadline=15,
         consistent=True,
         keys_max=keys_max,
         base=base,

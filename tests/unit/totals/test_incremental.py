@@ -25,12 +25,12 @@ SETTINGS = Settings(
     regions={HOME: {}},
     settle=100,
     retry_horizon=30,
-    request_life=30,
+    signature_lifetime=30,
     clock_skew=30,
     request_timeout=1,
-    patience=1,
-    read_max=5,
-    hold=6,
+    write_deadline=1,
+    read_deadline=5,
+    observation_delay=6,
     cache={"incremental": True},
 )
 
@@ -53,7 +53,7 @@ class Life:
         self.is_calm = False
         self._longest_flight = longest_flight
         self._folded_at = -1e9
-        settings = SETTINGS.with_(read_keys_max=keys_max)
+        settings = SETTINGS.replace(read_keys_max=keys_max)
         self.reader = reader_of(self.store, clock=self.clock, settings=settings)
 
     def go_on(self, *pauses: float) -> None:
@@ -115,7 +115,7 @@ class Life:
         return None
 
     def _may_write(self) -> bool:
-        if self.clock.monotonic() - self._folded_at <= SETTINGS.hold:
+        if self.clock.monotonic() - self._folded_at <= SETTINGS.observation_delay:
             return False
         self._folded_at = self.clock.monotonic()
         return True
@@ -252,14 +252,14 @@ async def test_from_another_region_an_entry_would_be_missed() -> None:
     regions.deliver()
     assert regions.collection(HOME, "c").total() == 11
     assert (await reader.total("c")).value == 1
-    whole = reader_of(home, clock=clock, settings=SETTINGS.with_(cache={"incremental": False}))
+    whole = reader_of(home, clock=clock, settings=SETTINGS.replace(cache={"incremental": False}))
     assert (await whole.total("c")).value == 11
 
 
 async def test_bases_are_bounded() -> None:
     """No more collections are kept to go on from than the cache keeps counters."""
     store, clock = MemoryStore(HOME), InstantClock()
-    settings = SETTINGS.with_(cache={"counters_max": 3})
+    settings = SETTINGS.replace(cache={"counters_max": 3})
     reader = reader_of(store, clock=clock, settings=settings)
     for number in range(9):
         await reader.total(f"c{number}")

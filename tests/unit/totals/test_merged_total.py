@@ -36,7 +36,7 @@ async def test_after_merging_a_total_costs_one_request_and_one_unit() -> None:
     store = world.regions.stores[WEST]
     before, _, units = await cost(store)
     assert (before.entries, units) == (300, 5)
-    one = world.instance(clean_min=CompactorSettings().clean_min)
+    one = world.instance(prune_min=CompactorSettings().prune_min)
     for _ in range(3):
         await world.run_once(one)
     after, requests, units = await cost(store)
@@ -46,11 +46,11 @@ async def test_after_merging_a_total_costs_one_request_and_one_unit() -> None:
 
 
 async def test_ids_that_are_not_worth_a_write_leave_it_at_one_unit() -> None:
-    """Fewer than `clean_min` ids may stay named: still one unit."""
+    """Fewer than `prune_min` ids may stay named: still one unit."""
     world = World()
-    left = CompactorSettings().clean_min - 1
+    left = CompactorSettings().prune_min - 1
     await world.settled(entries=left)
-    one = world.instance(clean_min=CompactorSettings().clean_min)
+    one = world.instance(prune_min=CompactorSettings().prune_min)
     for _ in range(3):
         await world.run_once(one)
         await world.clock.advance(SETTLE)

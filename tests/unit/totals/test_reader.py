@@ -23,8 +23,8 @@ from ledger.totals.collection import RESTARTS_MAX, read_collection
 from ledger.totals.reader import Reader
 
 SETTINGS = make_settings()
-READ_MAX = SETTINGS.read_max
-HOLD = SETTINGS.hold
+READ_MAX = SETTINGS.read_deadline
+HOLD = SETTINGS.observation_delay
 
 
 def ids_of(count: int) -> list[EntryId]:
@@ -311,11 +311,11 @@ async def test_read_slower_than_read_max_starts_again() -> None:
 
 
 async def test_without_the_restart_the_sum_would_be_wrong() -> None:
-    """The negative twin: the same race with an endless `read_max` counts page 1 twice."""
+    """The negative twin: the same race with an endless `read_deadline` counts page 1 twice."""
     clock = InstantClock()
     store = merge_between_pages(clock, drop=True)
 
-    read = await read_collection(store, "c", clock=clock, read_max=1e9, consistent=True)
+    read = await read_collection(store, "c", clock=clock, read_deadline=1e9, consistent=True)
 
     assert read.restarts == 0
     assert read.collection.total() == Decimal(1111 + 11)
@@ -357,7 +357,7 @@ async def test_property_no_race_with_a_merge_shows(
 
     store.steps = [partial(go_on, stride) for stride in strides]
 
-    settings = SHARDED.with_(read_keys_max=keys_max)
+    settings = SHARDED.replace(read_keys_max=keys_max)
     total = await make_reader(store, clock=clock, settings=settings).total("c")
 
     assert total.value == 111111
@@ -365,7 +365,7 @@ async def test_property_no_race_with_a_merge_shows(
 
 @pytest.mark.parametrize(("seconds", "restarts"), [(READ_MAX / 4, 0), (READ_MAX / 4 + 0.001, None)])
 async def test_read_max_is_the_border(seconds: float, restarts: int | None) -> None:
-    """Pages that take just `read_max` are good; a millisecond more each time ends in an error."""
+    """Pages that take just `read_deadline` are good; a millisecond more each is an error."""
     clock, metrics = InstantClock(), Metrics()
     inner = MemoryStore(HOME, page_items_max=2)
     for entry in ids_of(8):

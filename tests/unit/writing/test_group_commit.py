@@ -127,7 +127,7 @@ async def test_keyed_and_lone_changes_keep_their_conditions() -> None:
 
 @pytest.mark.parametrize("fault", [Lost(), NeverArrived()])
 async def test_an_unknown_batch_is_each_callers_own_unknown(fault: Lost | NeverArrived) -> None:
-    """Past `patience` each caller has its own entry to retry, after which it counts once."""
+    """Past `write_deadline` each caller has its own entry to retry, after which it counts once."""
     inner = MemoryStore(HOME)
     store = FaultyStore(inner, lambda call: fault if call.operation == "write_batch" else None)
     async with sharing(store) as writer:

@@ -76,7 +76,7 @@ async def test_lost_answers_count_a_change_once(first: Fault, second: Fault | No
 async def test_a_naive_repeat_counts_twice() -> None:
     """The negative twin: a repeat under a new id counts the change whose answer was lost twice."""
     store, table = faulty(Lost())
-    writer = make_writer(store, patience=0)
+    writer = make_writer(store, write_deadline=0)
 
     with pytest.raises(OutcomeUnknown):
         await writer.record(Change("c", 5))
@@ -135,7 +135,7 @@ async def test_patience_ends_in_an_unknown_outcome() -> None:
     clock = InstantClock()
 
     with pytest.raises(OutcomeUnknown, match="may or may not be there") as caught:
-        await make_writer(store, clock=clock, patience=10).record(Change("c", 5))
+        await make_writer(store, clock=clock, write_deadline=10).record(Change("c", 5))
 
     (entry,) = caught.value.entries
     assert not caught.value.together
@@ -151,7 +151,7 @@ async def test_patience_ends_in_an_unknown_outcome() -> None:
 async def test_retry_makes_an_unknown_change_exactly_one(fate: Fault) -> None:
     """Whatever became of an unknown change, and however late, `retry` leaves it there once."""
     store, table = always(fate)
-    writer = make_writer(store, patience=5)
+    writer = make_writer(store, write_deadline=5)
 
     with pytest.raises(OutcomeUnknown) as caught:
         await writer.record(Change("c", 5))
@@ -167,7 +167,7 @@ async def test_retry_past_the_horizon_is_refused() -> None:
     """An unknown change is not written again once it may have been merged."""
     store, table = always(NeverArrived())
     clock = InstantClock()
-    writer = make_writer(store, clock=clock, patience=5)
+    writer = make_writer(store, clock=clock, write_deadline=5)
     with pytest.raises(OutcomeUnknown) as caught:
         await writer.record(Change("c", 5))
     store.decide = InOrder()
@@ -190,7 +190,7 @@ async def test_tries_end_at_the_horizon_before_patience_does() -> None:
 
     store = FaultyStore(MemoryStore(HOME), fail)
     with pytest.raises(OutcomeUnknown):
-        await make_writer(store, clock=clock, patience=30).record(
+        await make_writer(store, clock=clock, write_deadline=30).record(
             Change("c", 5, key="k", at=START - timedelta(seconds=295))
         )
 
@@ -241,7 +241,7 @@ async def test_property_each_change_once(seed: int, share: float, calls: int) ->
     home, away = two_regions()
     stores = [FaultyStore(home, Seeded(seed, share=share)), FaultyStore(away, Seeded(seed + 1))]
     clock = InstantClock()
-    writers = [make_writer(store, clock=clock, seed=seed + 2, patience=5) for store in stores]
+    writers = [make_writer(store, clock=clock, seed=seed + 2, write_deadline=5) for store in stores]
     maybe: dict[str, Entry] = {}
     certain: set[Decimal] = set()
     for number in range(calls):

@@ -89,7 +89,7 @@ async def test_property_many_are_once_or_named(seed: int, share: float, count: i
     """
     home = MemoryStore(HOME)
     store = FaultyStore(home, Seeded(seed, share=share))
-    writer = make_writer(store, seed=seed, patience=2)
+    writer = make_writer(store, seed=seed, write_deadline=2)
     named: set[Decimal] = set()
     try:
         await writer.record_many(many(count))
@@ -119,7 +119,7 @@ async def test_store_error_beside_an_unknown_part_is_unknown() -> None:
     store = FaultyStore(home, by_size)
 
     with pytest.raises(OutcomeUnknown, match="30 of 30 changes are not confirmed") as caught:
-        await make_writer(store, patience=5).record_many(many(30))
+        await make_writer(store, write_deadline=5).record_many(many(30))
 
     assert len(changes(home.table, "c")) == 25
     store.decide = InOrder()
@@ -167,7 +167,7 @@ async def test_conflict_beside_an_unknown_part_is_not_forgotten() -> None:
     """A change refused for its key is named among the unconfirmed, so that a retry shows it."""
     home = MemoryStore(HOME)
     store = FaultyStore(home, lambda call: NeverArrived() if call.size == 25 else None)
-    writer = make_writer(store, patience=2)
+    writer = make_writer(store, write_deadline=2)
     await writer.record(Change("c", 100, key="k", at=START))
 
     with pytest.raises(OutcomeUnknown) as caught:

@@ -59,7 +59,7 @@ async def test_together_is_all_once(faults: tuple[Fault, ...]) -> None:
 async def test_together_unknown_is_retried_together(fate: Fault) -> None:
     """A transaction of unknown outcome says so, and its retry makes it whole, once."""
     store, table = always(fate)
-    writer = make_writer(store, patience=2)
+    writer = make_writer(store, write_deadline=2)
 
     with pytest.raises(OutcomeUnknown, match="and 4 more") as caught:
         await writer.record_together(many(5))
@@ -119,7 +119,7 @@ async def test_property_together_is_all_or_none(seed: int, share: float) -> None
     """At every moment, under any faults, a transaction is wholly there or not at all."""
     home = MemoryStore(HOME)
     store = FaultyStore(home, Seeded(seed, share=share))
-    writer = make_writer(store, seed=seed, patience=2)
+    writer = make_writer(store, seed=seed, write_deadline=2)
     expected = amounts_of(7)
     try:
         await writer.record_together(many(7))

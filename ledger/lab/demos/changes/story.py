@@ -41,7 +41,7 @@ ADDS_AT_ONCE = 8
 READS_AT_ONCE = 16
 MERGE_SECONDS_MAX = 600.0
 PARTITION_FROM, PARTITION_TO = 0.3, 0.7
-_TIMES = {"settle": 4.0, "retry_horizon": 1.0, "hold": 0.6}
+_TIMES = {"settle": 4.0, "retry_horizon": 1.0, "observation_delay": 0.6}
 _COMPACTOR = {"fold_min": 20, "fold_age": 8.0, "lease": 6.0, "heartbeat": 1.0}
 
 
@@ -115,7 +115,7 @@ class Story:
                     seed=options.seed,
                 )
             )
-            settings = world.settings(**_TIMES, patience=1.0, compactor=_COMPACTOR)
+            settings = world.settings(**_TIMES, write_deadline=1.0, compactor=_COMPACTOR)
             registry = CollectorRegistry()
             ledgers = {
                 region: await stack.enter_async_context(

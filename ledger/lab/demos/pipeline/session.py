@@ -111,8 +111,8 @@ class Session:
             settings = world.settings(
                 transport="lean",
                 pipeline=options.pipeline(),
-                read_max=READ_SECONDS,
-                hold=HOLD_SECONDS,
+                read_deadline=READ_SECONDS,
+                observation_delay=HOLD_SECONDS,
             )
             crew = await stack.enter_async_context(
                 open_crew(self._jobs(folder, settings), self.progress.latencies)

@@ -20,7 +20,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Page, Put
 
 NOW = START + timedelta(hours=1)
-RULES = Rules(home=HOME, settle=900, fold_max=100, fold_min=3, fold_age=5000, clean_min=4)
+RULES = Rules(home=HOME, settle=900, fold_max=100, fold_min=3, fold_age=5000, prune_min=4)
 CURSOR_KEY = ("~scan", "compactor")
 
 

@@ -162,7 +162,7 @@ async def test_every_shard_of_a_counter_is_visited() -> None:
     """A hint names a counter; it stays until the last of its shards has nothing left."""
     world = World()
     settings = world.instance().compactor.settings
-    settings = settings.with_(shards={"wide": 3}, compactor={"scan_every": SCAN_EVERY})
+    settings = settings.replace(shards={"wide": 3}, compactor={"scan_every": SCAN_EVERY})
     one = world.instance(settings=settings)
     assert (await world.run_once(one)).searched
     hinted(world, "wide")

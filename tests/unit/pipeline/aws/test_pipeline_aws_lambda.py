@@ -127,7 +127,7 @@ def test_a_batch_has_most_of_the_functions_time() -> None:
     """What is cut off has time to be told, and a batch more than all tries of one request."""
     settings = make_settings()
     assert STOP_MARGIN_SECONDS < FUNCTION_SECONDS_MAX / 2
-    assert settings.patience < FUNCTION_SECONDS_MAX - STOP_MARGIN_SECONDS
+    assert settings.write_deadline < FUNCTION_SECONDS_MAX - STOP_MARGIN_SECONDS
 
 
 def test_the_handler_is_the_one_that_the_template_names() -> None:
