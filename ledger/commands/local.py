@@ -65,7 +65,7 @@ def up(
     lag: Annotated[Any, _Duration] = "50ms",
     jitter: Annotated[Any, _Duration] = "200ms",
     seed: Annotated[int, typer.Option(help="Seed of the delays.")] = 7,
-    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = "moto",
+    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = "memory",
     ports: Annotated[
         str, typer.Option(help="Ports of the regions, with commas between; else free ones.")
     ] = "",

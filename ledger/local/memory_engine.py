@@ -20,10 +20,10 @@ BATCH_GET_BYTES_MAX = 16 * 1024 * 1024
 _Tables = dict[str, TableItems]
 
 
-class MotoEngine:
+class MemoryEngine:
     """An engine of the local global table that needs nothing but pip; see `Engine`."""
 
-    name = "moto"
+    name = "memory"
 
     def __init__(self) -> None:
         self._regions: dict[str, _Tables] = {}

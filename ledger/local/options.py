@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ledger.core.errors import LocalTableError
 from ledger.local.faults import FaultHook
 
-ENGINES = ("moto", "dynoxide")
+ENGINES = ("memory", "dynoxide")
 SETTLE_SECONDS_MAX = 600.0
 DELAY_SECONDS_MAX = 600.0
 PORT_MAX = 65_535
@@ -23,7 +23,7 @@ class Options:
     lag: float = 0.05
     jitter: float = 0.2
     seed: int = 7
-    engine: str = "moto"
+    engine: str = "memory"
     table: str = "ledger"
     ports: Sequence[int] = ()
     control_port: int = 0

@@ -205,10 +205,10 @@ class Server:
 
 def _engine(name: str) -> Engine:
     # Imported when chosen: moto takes a second, and dynoxide does without it.
-    if name == "moto":
-        from ledger.local.memory_engine import MotoEngine  # noqa: PLC0415
+    if name == "memory":
+        from ledger.local.memory_engine import MemoryEngine  # noqa: PLC0415
 
-        return MotoEngine()
+        return MemoryEngine()
     from ledger.local.dynoxide_engine import DynoxideEngine  # noqa: PLC0415
 
     return DynoxideEngine()

@@ -49,7 +49,7 @@ class LocalGlobalTable:
         lag: float = 0.05,
         jitter: float = 0.2,
         seed: int = 7,
-        engine: str = "moto",
+        engine: str = "memory",
         table: str = "ledger",
         ports: Sequence[int] | None = None,
         control_port: int = 0,

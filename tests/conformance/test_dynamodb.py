@@ -32,13 +32,13 @@ class RealStoreSuite(StoreSuite):
         return await empty_table(opened, f"table-{next(_numbers)}")
 
 
-class TestMoto(RealStoreSuite):
-    """The store over the local global table on moto."""
+class TestMemoryEngine(RealStoreSuite):
+    """The store over the local global table on the memory engine."""
 
     @pytest.fixture(scope="class")
     async def opened(self) -> AsyncIterator[Store]:
         """Yield a store whose client the tests share."""
-        async for store in local_store("moto"):
+        async for store in local_store("memory"):
             yield store
 
 
@@ -92,13 +92,13 @@ class TestDynamoDbLocal(RealStoreSuite):
             yield store
 
 
-class TestLeanMoto(RealStoreSuite):
-    """The store over the lean transport, on moto."""
+class TestLeanMemoryEngine(RealStoreSuite):
+    """The store over the lean transport, on the memory engine."""
 
     @pytest.fixture(scope="class")
     async def opened(self) -> AsyncIterator[Store]:
         """Yield a store whose client the tests share."""
-        async for store in local_store("moto", transport="lean"):
+        async for store in local_store("memory", transport="lean"):
             yield store
 
 

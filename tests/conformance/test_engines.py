@@ -39,7 +39,7 @@ def test_only_engines_can_be_required(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is no engine's fails, rather than require nothing."""
     monkeypatch.setenv(REQUIRED, "dynoxide,dynamodb-local")
     with pytest.raises(pytest.fail.Exception, match="dynamodb-local"):
-        skip_without("moto")
+        skip_without("memory")
 
 
 def test_dynamodb_local_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

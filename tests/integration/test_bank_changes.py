@@ -208,7 +208,7 @@ async def write_and_merge(bank: Bank, compactor: Compactor, changes: Sequence[Ba
 
 @pytest.mark.parametrize(
     "engine",
-    ["moto", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])],
+    ["memory", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])],
 )
 async def test_the_sample_is_exact(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """3,021 changes of the shipped sample: no wrong read, one net item for each account."""

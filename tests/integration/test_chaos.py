@@ -58,7 +58,7 @@ def check_held(result: Result, report: dict[str, Any]) -> None:
     assert sum(report["blows"].values()) > 0
 
 
-@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
 def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """Seconds of chaos with real processes: every read right, all merged to rest, status 0."""
     skip_without(engine)
@@ -85,7 +85,7 @@ def test_a_longer_run_is_exact(tmp_path: Path, engine: str, seed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "engine", ["moto", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])]
+    "engine", ["memory", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])]
 )
 def test_the_usual_merge_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str

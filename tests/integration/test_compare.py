@@ -21,7 +21,7 @@ SMALL = Options(changes=24, writers=4, lost=0.3, conflicts=0.05)
 
 @pytest.fixture(
     scope="module",
-    params=["moto", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])],
+    params=["memory", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])],
 )
 async def ground(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
     """Run a local global table of two regions, which are cut off and healed by the tests."""

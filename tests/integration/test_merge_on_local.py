@@ -121,7 +121,7 @@ async def ours(world: LocalGlobalTable, settings: Settings, probes: Sequence[Pro
     assert await merge_all(world, Compactor(settings)) >= len(probes)
 
 
-@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
 async def test_the_usual_merge_shows_wrong_totals(
     engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,7 +134,7 @@ async def test_the_usual_merge_shows_wrong_totals(
     assert all(watch.wrong[region] > 0 for region in AWAY)
 
 
-@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
 async def test_our_merge_shows_none(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The compactor, under the same lag and disorder: every read in every region is right."""
     skip_without(engine)

@@ -19,7 +19,7 @@ def demo(*words: str) -> Result:
     return CliRunner().invoke(app, ["pipeline", "demo", *SMALL, *words])
 
 
-@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=SLOW)])
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=SLOW)])
 def test_it_ends_exact_whatever_goes_wrong(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,7 @@ def pipeline(*words: str, config: Path) -> Result:
 
 
 @pytest.mark.parametrize("kills", ["few", pytest.param("many", marks=SLOW)])
-@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("moto", marks=SLOW)])
+@pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=SLOW)])
 async def test_killed_again_and_again_each_record_counts_once(
     tmp_path: Path, engine: str, kills: str
 ) -> None:

@@ -122,7 +122,7 @@ async def lived(one: Growing, world: LocalGlobalTable) -> None:
 
 
 @pytest.mark.slow  # in CI the simulated worlds grow shards
-@pytest.mark.parametrize("engine", ["moto", DYNOXIDE])
+@pytest.mark.parametrize("engine", ["memory", DYNOXIDE])
 async def test_totals_stay_exact_while_shards_grow(engine: str) -> None:
     """Every read in every region is right, the new shards are used, and each is merged."""
     async with growing(engine) as (one, world):
@@ -162,7 +162,7 @@ async def test_a_repeat_after_the_growth_counts_once(*, twin: bool) -> None:
 
     Were shards to grow by the time of writing, most repeats would lie in another shard as well.
     """
-    async with growing("moto") as (one, _):
+    async with growing("memory") as (one, _):
         before = one.since - timedelta(milliseconds=1)
         made, region = min(before, SystemClock().now()), REGIONS[1]
 

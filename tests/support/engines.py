@@ -26,13 +26,13 @@ from ledger.store.wrappers.metered import MeteredStore
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 DYNOXIDE = pytest.param("dynoxide", marks=pytest.mark.dynoxide)
-ENGINES = ["moto", DYNOXIDE]
+ENGINES = ["memory", DYNOXIDE]
 """For `pytest.mark.parametrize("engine", ENGINES)`; the test calls `skip_without(engine)`."""
 
 
 REQUIRED = "LEDGER_REQUIRE_ENGINES"
 _FINDERS: Mapping[str, Callable[[], object]] = {
-    "moto": lambda: None,
+    "memory": lambda: None,
     "dynoxide": find_binary,
     "dynamodb_local": dynamodb_local.find,
 }

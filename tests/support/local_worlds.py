@@ -83,7 +83,7 @@ def code(error: ClientError) -> str:
 
 
 @asynccontextmanager
-async def open_world(engine: str = "moto", **options: Any) -> AsyncIterator[World]:
+async def open_world(engine: str = "memory", **options: Any) -> AsyncIterator[World]:
     """Run a local global table of three regions, fast unless `options` say otherwise."""
     skip_without(engine)
     chosen = {"regions": REGIONS, "lag": 0.002, "jitter": 0.02, "replica_seconds": 0.01, **options}

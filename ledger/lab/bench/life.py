@@ -167,5 +167,5 @@ def _engine() -> str:
     try:
         find_binary()
     except LocalTableError:
-        return "moto"
+        return "memory"
     return "dynoxide"

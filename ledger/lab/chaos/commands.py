@@ -23,8 +23,8 @@ def chaos(
     seed: Annotated[int, typer.Option(help="Of the plan: what goes wrong, and when.")] = 1,
     minutes: Annotated[float, typer.Option(min=0.05, help="How long all goes wrong.")] = 1.0,
     engine: Annotated[
-        str, typer.Option(help="Of the local global table: moto, dynoxide.")
-    ] = "moto",
+        str, typer.Option(help="Of the local global table: memory, dynoxide.")
+    ] = "memory",
     compactors: Annotated[int, typer.Option(min=1, max=8, help="Compactor processes.")] = 2,
     lag: Annotated[float, typer.Option(min=0, help="Least replication lag, seconds.")] = 0.05,
     jitter: Annotated[float, typer.Option(min=0, help="Up to this much more, seconds.")] = 0.3,

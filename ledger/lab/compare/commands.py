@@ -34,8 +34,8 @@ def compare(
     ] = 0.02,
     seed: Annotated[int, typer.Option(help="Of what is lost, of tokens, tags and waits.")] = 7,
     engine: Annotated[
-        str, typer.Option(help="Of the local global table: moto, dynoxide; or model.")
-    ] = "moto",
+        str, typer.Option(help="Of the local global table: memory, dynoxide; or model.")
+    ] = "memory",
     quick: Annotated[
         bool, typer.Option("--quick", help="Small: 40 changes, 4 writers, a short curve.")
     ] = False,

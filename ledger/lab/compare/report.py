@@ -25,7 +25,7 @@ class Options:
     somebody else first.
     """
 
-    engine: str = "moto"
+    engine: str = "memory"
     regions: int = 2
     writers: int = 8
     changes: int = 120

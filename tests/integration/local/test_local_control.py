@@ -286,7 +286,7 @@ async def test_nothing_outlives_a_killed_parent(engine: str) -> None:
         line = await anyio.to_thread.run_sync(parent.stdout.readline)
         assert line == b"ready\n"
         below = descendants(parent.pid)
-        assert len(below) == (1 if engine == "moto" else 3)
+        assert len(below) == (1 if engine == "memory" else 3)
         parent.kill()
     await until(lambda: not any(map(alive, below)))
 

@@ -63,7 +63,7 @@ def test_given_values_that_contradict_each_other_are_refused() -> None:
     [
         ({"regions": ()}, "at least one"),
         ({"regions": ("a", "a")}, "only once"),
-        ({"regions": ("a",), "engine": "oracle"}, "'oracle' is not one of moto, dynoxide"),
+        ({"regions": ("a",), "engine": "oracle"}, "'oracle' is not one of memory, dynoxide"),
         ({"regions": ("a", "b"), "ports": (1,)}, "1 ports for 2 regions"),
         ({"regions": ("a",), "ports": (70_000,)}, "port 70000"),
         ({"regions": ("a",), "lag": -1.0}, "lag -1.0"),

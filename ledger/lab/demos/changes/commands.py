@@ -27,8 +27,8 @@ def demo(
     counter: Annotated[str, typer.Option(help="--input: its column of counters.")] = "account",
     change: Annotated[str, typer.Option(help="--input: its column of amounts.")] = "change",
     engine: Annotated[
-        str, typer.Option(help="Of the local global table: moto, dynoxide.")
-    ] = "moto",
+        str, typer.Option(help="Of the local global table: memory, dynoxide.")
+    ] = "memory",
     seed: Annotated[int, typer.Option(help="Of lag, order and choice of reads.")] = 7,
     lag: Annotated[float, typer.Option(min=0, help="Least replication lag, seconds.")] = 0.05,
     jitter: Annotated[float, typer.Option(min=0, help="Up to this much more, seconds.")] = 0.3,

@@ -34,8 +34,8 @@ def demo(
     ] = 1,
     engine: Annotated[
         str,
-        typer.Option(help="moto or dynoxide; in one region dynoxide itself, nothing before it."),
-    ] = "moto",
+        typer.Option(help="memory or dynoxide; in one region dynoxide itself, nothing before it."),
+    ] = "memory",
     seed: Annotated[int, typer.Option(help="Of messages, failures, lag.")] = 7,
     rate: Annotated[
         float, typer.Option(min=0, help="Messages a second; 0: as many as are taken.")

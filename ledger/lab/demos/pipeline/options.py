@@ -41,7 +41,7 @@ class Options:
     fail_state: float = 0.01
     fail_map: float = 0.02
     fail_reduce: float = 0.02
-    engine: str = "moto"
+    engine: str = "memory"
     lag: float = 0.05
     jitter: float = 0.2
     seed: int = 7

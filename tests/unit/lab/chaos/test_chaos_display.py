@@ -16,7 +16,7 @@ from ledger.lab.chaos.judge import Wrong
 from ledger.lab.chaos.run import plan_of
 from ledger.lab.chaos.state import Options, Progress, report_of
 
-OPTIONS = Options(7, 90.0, "moto")
+OPTIONS = Options(7, 90.0, "memory")
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 WRONG = Wrong("P1", "a shows 2", "a", ("change 0: called 1 times",))
 
@@ -72,7 +72,7 @@ def test_a_run_that_held_says_so_with_all_its_figures() -> None:
     report = report_of(progress, "held", ())
     text = shown(report_table(report), *conclusion(report))
     for part in (
-        "chaos on moto",
+        "chaos on memory",
         "4,500: 500 cached, 4,000 fresh",
         "1,005: 5 hang, 1,000 throttle",
         "900 entries, under 4 leaders in turn",
@@ -107,7 +107,7 @@ def test_a_broken_promise_is_shown_with_all_that_is_known_and_how_to_repeat_it()
     report = report_of(progress, "held", ("us-east-1 shows a x: change 0",))
     assert report.is_wrong
     text = shown(*conclusion(report))
-    command = "ledger chaos --seed 7 --minutes 1.5 --engine moto --compactors 2 --lag 0.05"
+    command = "ledger chaos --seed 7 --minutes 1.5 --engine memory --compactors 2 --lag 0.05"
     for part in (
         "P1 broken: a shows 2",
         "P1 broken: b shows 3",

@@ -10,7 +10,7 @@ from ledger.local import Fault, LocalGlobalTable
 from ledger.local.faults import FaultRule
 
 EAST, WEST = "us-east-1", "eu-west-1"
-OPTIONS = Options(1, 60.0, "moto", lag=0.05, jitter=0.3)
+OPTIONS = Options(1, 60.0, "memory", lag=0.05, jitter=0.3)
 RULE = FaultRule(Fault.HANG, 0.5, frozenset({"Query"}), frozenset({EAST}))
 
 

@@ -73,7 +73,7 @@ async def a_place(
     """Open a workload; nothing is written or read but what a test asks for."""
     clock, chosen = InstantClock(), make_settings(**settings)
     judge = Judge((HOME, AWAY))
-    progress = Progress(Options(1, 60.0, "moto"), clock.monotonic, started=0.0)
+    progress = Progress(Options(1, 60.0, "memory"), clock.monotonic, started=0.0)
     stores = {HOME: MemoryStore(HOME), AWAY: MemoryStore(AWAY)}
     async with anyio.create_task_group() as tasks:
         ledgers = {}
