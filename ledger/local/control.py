@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ledger.core.errors import LocalTableError
-from ledger.local.options import SETTLE_SECONDS_MAX
+from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX
 
-ANSWER_SECONDS_MAX = SETTLE_SECONDS_MAX + 30.0
+ANSWER_SECONDS_MAX = REPLICATION_WAIT_SECONDS_MAX + 30.0
 
 Control = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """Carries out a control request by name and returns the status after it; blocks meanwhile."""

@@ -7,7 +7,7 @@ from ledger.core.errors import LocalTableError
 from ledger.local.faults import FaultHook
 
 ENGINES = ("memory", "dynoxide")
-SETTLE_SECONDS_MAX = 600.0
+REPLICATION_WAIT_SECONDS_MAX = 600.0
 DELAY_SECONDS_MAX = 600.0
 PORT_MAX = 65_535
 

@@ -121,7 +121,7 @@ class Replicator:
         """All links."""
         return list(self._links.values())
 
-    async def settled(self) -> None:
+    async def wait_replicated(self) -> None:
         """Wait until nothing is on its way on any link; paused links hold what they have."""
         while not all(link.idle for link in self.links):
             for link in self.links:

@@ -17,7 +17,7 @@ from ledger.local.engine import Engine
 from ledger.local.faults import Fault, FaultRule, Faults
 from ledger.local.front import Front
 from ledger.local.links import Link
-from ledger.local.options import SETTLE_SECONDS_MAX, Options, check_delay
+from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options, check_delay
 from ledger.local.replicator import Replicator
 
 START_SECONDS_MAX = 30.0
@@ -146,8 +146,10 @@ class Server:
                 jitter = body.get("jitter", self._replicator.jitter)
                 check_delay(lag, jitter)
                 self._replicator.lag, self._replicator.jitter = lag, jitter
-            case "settled":
-                await self._settled(body.get("timeout_seconds", SETTLE_SECONDS_MAX))
+            case "wait_replicated":
+                await self._wait_replicated(
+                    body.get("timeout_seconds", REPLICATION_WAIT_SECONDS_MAX)
+                )
             case "fault":
                 self._faults.rules = [_rule(rule) for rule in body.get("rules", ())]
             case _:
@@ -168,10 +170,10 @@ class Server:
             raise LocalTableError(f"{source} does not replicate to itself: name two regions")
         return [self._replicator.link(str(source), str(target))]
 
-    async def _settled(self, timeout_seconds: float) -> None:
+    async def _wait_replicated(self, timeout_seconds: float) -> None:
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._replicator.settled()
+                await self._replicator.wait_replicated()
         except TimeoutError:
             held = [
                 f"{link.source} -> {link.target}"
@@ -179,7 +181,7 @@ class Server:
                 if not link.idle
             ]
             raise LocalTableError(
-                f"not settled within {timeout_seconds:g} s: items wait on {', '.join(held)}"
+                f"not replicated within {timeout_seconds:g} s: items wait on {', '.join(held)}"
                 f"{'' if all(link.up for link in self._replicator.links) else ' (some paused)'}"
             ) from None
 

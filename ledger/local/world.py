@@ -13,7 +13,7 @@ from ledger.core.errors import LocalTableError
 from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
 from ledger.local.faults import Fault, FaultHook, FaultRule
-from ledger.local.options import SETTLE_SECONDS_MAX, Options
+from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options
 from ledger.settings import Settings
 from ledger.settings.groups import Seconds
 
@@ -208,14 +208,16 @@ class LocalGlobalTable:
         ]
         self._control("fault", {"rules": told})
 
-    async def settled(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109 (no cancelling)
+    async def wait_replicated(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109 (no cancelling)
         """Wait until every replicated change has been applied, or dropped for a later one.
 
         Raises:
             LocalTableError: `timeout` seconds have passed, or a paused pair holds items that long.
         """
-        seconds = min(timeout, SETTLE_SECONDS_MAX)
-        await anyio.to_thread.run_sync(self._control, "settled", {"timeout_seconds": seconds})
+        seconds = min(timeout, REPLICATION_WAIT_SECONDS_MAX)
+        await anyio.to_thread.run_sync(
+            self._control, "wait_replicated", {"timeout_seconds": seconds}
+        )
 
     def status(self) -> dict[str, Any]:
         """Return endpoints, delays, items queued per pair, pairs paused, and counts so far."""

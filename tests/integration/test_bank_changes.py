@@ -162,11 +162,11 @@ async def run_bank(changes: Sequence[BankChange], engine: str) -> Bank:
         async with open_ledgers(settings) as ledgers:
             bank = Bank(changes, ledgers, world)
             await bank.write(changes[:half], probing=False)
-            await world.settled()
+            await world.wait_replicated()
             await bank.check_all(sums(changes[:half]))  # before merging
 
             await write_and_merge(bank, compactor, changes[half:])
-            await world.settled()
+            await world.wait_replicated()
             truth = sums(changes) | {probe.counter: probe.truth() for probe in bank.probes}
             await bank.check_all(truth)
 

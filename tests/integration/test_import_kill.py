@@ -158,7 +158,7 @@ async def test_killed_again_and_again_each_row_is_counted_once(tmp_path: Path) -
         assert status == 0, errors
         assert f"in {counted(seen)} already there" in said
         bank.world.faults(None)
-        await bank.world.settled()
+        await bank.world.wait_replicated()
         for region in (HOME, OTHER):
             assert await bank.table(region) == (sums, rows, batches)
 

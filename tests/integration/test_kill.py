@@ -109,7 +109,7 @@ async def write_and_kill(place: Place, folder: Path, kind: str, *, kills: int) -
     acknowledged = set(noted.read_text(encoding="utf-8").splitlines()) if noted.exists() else set()
     async with running(words, folder) as writer:
         assert await writer.ends() == 0, writer.said()
-    await place.world.settled()
+    await place.world.wait_replicated()
     return acknowledged
 
 
@@ -206,7 +206,7 @@ async def kill_while_all_goes_on(place: Place, folder: Path, kills: int, seed: i
                     await anyio.sleep(POLL_SECONDS)
             compactor.process.send_signal(SIGTERM)
             assert await compactor.ends() == 0, compactor.said()
-        await place.world.settled()
+        await place.world.wait_replicated()
         tasks.cancel_scope.cancel()
     return watch
 
@@ -246,7 +246,7 @@ async def record(place: Place, changes: int) -> None:
     async with open_ledgers(place.settings) as ledgers:
         for ledger in ledgers.values():
             await ledger.record_many([("balance", 1)] * changes)
-    await place.world.settled()
+    await place.world.wait_replicated()
     await anyio.sleep(place.settings.settle)
 
 
@@ -294,7 +294,7 @@ def owner(lease: LeaseRecord | None) -> str:
 
 async def exact(place: Place, expected: int) -> None:
     """Check the total in every region."""
-    await place.world.settled()
+    await place.world.wait_replicated()
     async with open_ledgers(place.settings) as ledgers:
         shown = await totals(ledgers, "balance")
     assert shown == dict.fromkeys(REGIONS, expected)
@@ -348,7 +348,7 @@ async def test_the_home_moves_and_merging_goes_on_there(tmp_path: Path) -> None:
         status, said = await run_to_end(place, tmp_path, "move-home", new)
         assert status == 0, said
         assert f"the home is {new} now: change `home` in the settings" in said
-        await place.world.settled()
+        await place.world.wait_replicated()
 
         status, said = await run_to_end(place, tmp_path, "run", "--once")
         last = said.splitlines()[-1]

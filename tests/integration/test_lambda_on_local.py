@@ -40,13 +40,13 @@ async def test_invocations_merge_what_was_written(
         for region in REGIONS:
             async with Ledger.open(settings, region=region) as ledger:
                 await ledger.record_many([("balance", 1)] * CHANGES)
-        await world.settled()
+        await world.wait_replicated()
 
         led, deleted = True, 0
         for _ in range(PASSES_MAX):
             report = await anyio.to_thread.run_sync(handler, {}, LambdaContext())
             led, deleted = led and bool(report["led"]), deleted + int(str(report["deleted"]))
-            await world.settled()
+            await world.wait_replicated()
             if deleted == 2 * CHANGES:
                 break
         assert (led, deleted) == (True, 2 * CHANGES)

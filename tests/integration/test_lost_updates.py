@@ -61,7 +61,7 @@ async def test_of_two_regions_changes_one_is_lost(engine: str, subtract: Subtrac
     starting = LocalGlobalTable.start(regions=REGIONS, lag=0.01, jitter=0.02, engine=engine)
     async with starting as world, open_stores(world.settings()) as stores:
         await stores[HERE].write(Update(KEY, add={"value": {"N": "4"}}))
-        await world.settled()
+        await world.wait_replicated()
         assert [await value(store) for store in stores.values()] == [4, 4, 4]
 
         cut(world, HERE, THERE)
@@ -70,7 +70,7 @@ async def test_of_two_regions_changes_one_is_lost(engine: str, subtract: Subtrac
         assert await value(stores[HERE]) == 3
         assert await value(stores[THERE]) == 2
         world.heal_all()
-        await world.settled()
+        await world.wait_replicated()
 
         assert [await value(store) for store in stores.values()] == [2, 2, 2]
 
@@ -82,7 +82,7 @@ async def test_the_ledger_keeps_both_changes(engine: str) -> None:
     starting = LocalGlobalTable.start(regions=REGIONS, lag=0.01, jitter=0.02, engine=engine)
     async with starting as world, open_ledgers(world.settings()) as ledgers:
         await ledgers[HERE].record(COUNTER, 4)
-        await world.settled()
+        await world.wait_replicated()
         assert await totals(ledgers, COUNTER) == dict.fromkeys(REGIONS, Decimal(4))
 
         cut(world, HERE, THERE)
@@ -91,7 +91,7 @@ async def test_the_ledger_keeps_both_changes(engine: str) -> None:
         seen = await totals(ledgers, COUNTER)
         assert [seen[HERE], seen[THERE]] == [3, 2]
         world.heal_all()
-        await world.settled()
+        await world.wait_replicated()
 
         assert await totals(ledgers, COUNTER) == dict.fromkeys(REGIONS, Decimal(1))
 
@@ -111,7 +111,7 @@ async def test_hundreds_of_writers_in_three_regions(
         async with anyio.create_task_group() as tasks:
             for region in REGIONS:
                 tasks.start_soon(write_all, ledgers[region], stores[region])
-        await world.settled()
+        await world.wait_replicated()
 
         assert await totals(ledgers, COUNTER) == dict.fromkeys(REGIONS, Decimal(WRITERS))
         kept = {(await naive.read_all(one, [COUNTER]))[COUNTER] for one in stores.values()}
@@ -146,6 +146,6 @@ async def test_cut_off_regions_lose_all_but_one() -> None:
             for _ in range(number * 2):
                 await naive.add(store, COUNTER, Decimal(1))
         world.heal_all()
-        await world.settled()
+        await world.wait_replicated()
         kept = [(await naive.read_all(one, [COUNTER]))[COUNTER] for one in stores.values()]
     assert kept == [(Decimal(6), 6)] * 3

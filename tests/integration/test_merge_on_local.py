@@ -90,7 +90,7 @@ async def watch_merge(merge: Merge, engine: str) -> Watch:
         settings = world.settings(**TIMES, compactor={"fold_min": 1})
         async with open_ledgers(settings) as ledgers:
             probes = await write_probes(ledgers)
-            await world.settled()
+            await world.wait_replicated()
             watch = Watch()
             async with anyio.create_task_group() as tasks:
                 for ledger in ledgers.values():
@@ -113,7 +113,7 @@ async def usual(world: LocalGlobalTable, settings: Settings, probes: Sequence[Pr
         for _ in range(CHANGES_MAX // NAIVE_FOLD):
             for probe in probes:
                 assert await merge(probe.counter) == NAIVE_FOLD
-            await world.settled()
+            await world.wait_replicated()
 
 
 async def ours(world: LocalGlobalTable, settings: Settings, probes: Sequence[Probe]) -> None:

@@ -47,7 +47,7 @@ class Two:
     async def meet(self) -> None:
         """Let everything through, until both show the same."""
         self.world.heal_all()
-        await self.world.settled()
+        await self.world.wait_replicated()
 
 
 @pytest.fixture(scope="module")

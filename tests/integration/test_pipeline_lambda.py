@@ -237,7 +237,7 @@ async def test_what_the_template_deploys_counts_exactly(
                     shard, changes = table_records(cloud)
                     await deliver(changes, size // 3, shardId=shard, window={}, state={})
                     await cold_start()
-            await world.settled()
+            await world.wait_replicated()
 
             expected = truth(RAWS)
             for counter in ("risk/Delta", "desk/EMEA/A"):

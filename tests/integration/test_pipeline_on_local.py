@@ -96,7 +96,7 @@ async def test_two_regions_end_with_the_truth(engine: str) -> None:
 
         async with open_stores(settings) as stores, open_ledgers(settings) as ledgers:
             await together([partial(work, region, stores) for region in lanes])
-            await world.settled()
+            await world.wait_replicated()
             for counter, value in truth(messages).items():
                 assert await totals(ledgers, counter) == {HOME: value, AWAY: value}, counter
             for region in lanes:

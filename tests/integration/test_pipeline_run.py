@@ -119,7 +119,7 @@ async def test_killed_again_and_again_each_record_counts_once(
             assert await process.ends() == 0, process.said()
             read = int(process.said().split(": ")[1].split()[0])
         assert 0 < read < len(raws)
-        await world.settled()
+        await world.wait_replicated()
         right = truth(raws)
         assert await shown(settings, right) == everywhere(right)
     kept = [letter_of(line) for line in (tmp_path / "trades.jsonl.dead").read_text().splitlines()]

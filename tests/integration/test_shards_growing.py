@@ -117,7 +117,7 @@ async def lived(one: Growing, world: LocalGlobalTable) -> None:
         for region in REGIONS:
             tasks.start_soon(one.read_on, region)
         await one.write()
-        await world.settled()
+        await world.wait_replicated()
         tasks.cancel_scope.cancel()
 
 

@@ -41,7 +41,7 @@ async def test_the_table_is_made_once_and_replicates() -> None:
             clients["eu-west-1"].put_item(TableName=settings.table, Item=item)
 
         await anyio.to_thread.run_sync(put)
-        await world.settled()
+        await world.wait_replicated()
         for client in clients.values():
             get = partial(client.get_item, TableName=settings.table, Key=item)
             got = await anyio.to_thread.run_sync(get)

@@ -99,7 +99,7 @@ class Desk:
 
     def settle(self) -> None:
         """Wait until all has replicated."""
-        self.portal.call(self.world.settled)
+        self.portal.call(self.world.wait_replicated)
 
     def items(self, region: str, settings: Settings) -> dict[Key, Item]:
         """Return all that a region holds."""

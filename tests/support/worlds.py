@@ -57,7 +57,7 @@ async def merge_all(world: LocalGlobalTable, compactor: Compactor) -> int:
         report = await compactor.run_once()
         assert report.is_success, report.sentence()
         folds += report.folds
-        await world.settled()
+        await world.wait_replicated()
         if report.is_idle and not await entries_left(compactor.settings):
             return folds
     raise AssertionError(f"still merging after {PASSES_MAX} passes")

@@ -67,7 +67,7 @@ async def _life(round_: Round, merge: Merge) -> Measured:
         for _ in range(rounds):
             for name in counters:
                 await world.ledger.record_many([(name, 1)] * entries)
-            await world.table.settled()
+            await world.table.wait_replicated()
             await anyio.sleep(world.settings.settle)
             meter.begin()
             merged += await merge(world, counters)
@@ -98,7 +98,7 @@ async def _by_compactor(world: _World, counters: list[str]) -> int:
         if not report.is_success:
             raise LedgerError(report.sentence())
         merged += report.merged
-        await world.table.settled()
+        await world.table.wait_replicated()
         if report.is_idle and not await _left(world, counters):
             return merged
     raise LedgerError(f"still merging after {PASSES_MAX} passes")
@@ -113,7 +113,7 @@ async def _in_one_transaction(world: _World, counters: list[str]) -> int:
                 home, counter, settle=0, clock=SystemClock()
             ):
                 merged += done
-    await world.table.settled()
+    await world.table.wait_replicated()
     return merged
 
 

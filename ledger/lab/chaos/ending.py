@@ -58,13 +58,13 @@ class Ending:
         progress.phase = "waiting for the last calls to end"
         await self._workload.stop_writing()
         progress.phase = "waiting until every change has reached every region"
-        await self._world.settled()
+        await self._world.wait_replicated()
         progress.phase = "reading every counter in every region"
         await self._check_totals("before all is merged")
         progress.phase = "merging the rest, reading all the while"
         await self._merge()
         await stop_merging()
-        await self._world.settled()
+        await self._world.wait_replicated()
         await self._check_small()
         progress.phase = "repeating keyed calls, too late"
         await self._workload.repeat_late()
@@ -72,7 +72,7 @@ class Ending:
         told = f"{sum(progress.repeats.values()):,} repeats, {refused:,} too late and refused"
         progress.checked.append(f"P5: {told}; no change counted twice")
         progress.phase = "reading every counter in every region"
-        await self._world.settled()
+        await self._world.wait_replicated()
         await self._check_totals("after all is merged")
 
     async def _check_totals(self, when: str) -> None:

@@ -72,6 +72,6 @@ async def open_local(options: Options) -> AsyncIterator[Ground]:
 
         async def heal() -> None:
             world.heal_all()
-            await world.settled()
+            await world.wait_replicated()
 
         yield Ground(stores, clock, registry, cut, heal)

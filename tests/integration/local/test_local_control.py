@@ -76,7 +76,7 @@ async def test_a_lost_answer_leaves_the_write_behind(world: World) -> None:
     world.table.faults(Fault.LOST_ANSWER, operations=["PutItem"], regions=[EAST])
     with pytest.raises(ConnectionClosedError):
         await world.put(EAST, "a", n=1)
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert await world.numbers("a") == ["1"] * 3
 
 
@@ -186,7 +186,7 @@ async def test_another_holder_controls_a_running_table(world: World) -> None:
     assert (status["lag"], status["jitter"]) == (0.001, 0.0)
     assert status["queued"][f"{EAST} {WEST}"] == 1
     other.heal_all()
-    await other.settled()
+    await other.wait_replicated()
     assert await world.numbers("a") == ["1"] * 3
 
 
@@ -250,7 +250,7 @@ async def test_a_spawned_table_works_like_one_in_the_process() -> None:
         table.pause(EAST, WEST)
         await world.put(EAST, "a", n=1)
         table.heal_all()
-        await table.settled()
+        await table.wait_replicated()
         assert await world.numbers("a") == ["1"] * 3
         assert alive(child)
     assert not alive(child)

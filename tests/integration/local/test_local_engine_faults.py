@@ -47,7 +47,7 @@ async def test_concurrent_transactions_count_exactly(world: World) -> None:
         for _ in range(200)
     ]
     await asyncio.gather(*calls)
-    await world.table.settled()
+    await world.table.wait_replicated()
     for counter in COUNTERS:
         assert await world.numbers(counter) == ["200"] * 3
 

@@ -16,7 +16,7 @@ async def test_a_write_reaches_the_other_regions(world: World) -> None:
     await world.put(EAST, "gone", n=1)
     await world.delete(EAST, "gone")
     await world.add(EAST, "kept", 4)
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert await world.numbers("kept") == ["5"] * 3
     assert await world.numbers("gone") == [None] * 3
 
@@ -27,12 +27,12 @@ async def test_a_paused_pair_holds_one_direction_only(world: World) -> None:
     await world.put(EAST, "from-east", n=1)
     await world.put(WEST, "from-west", n=2)
     with pytest.raises(LocalTableError, match=rf"{EAST} -> {WEST}.*paused"):
-        await world.table.settled(timeout=0.3)
+        await world.table.wait_replicated(timeout=0.3)
     assert await world.numbers("from-east") == ["1", None, "1"]
     assert await world.numbers("from-west") == ["2"] * 3
     assert world.table.status()["paused"] == [[EAST, WEST]]
     world.table.heal(EAST, WEST)
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert await world.numbers("from-east") == ["1"] * 3
 
 
@@ -43,7 +43,7 @@ async def test_the_later_of_two_concurrent_writes_wins_everywhere(world: World) 
     await world.clients[EAST].put_item(TableName=TABLE, Item=item("a", first=1))
     await world.clients[WEST].put_item(TableName=TABLE, Item=item("a", second=2))
     world.table.heal_all()
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert [await world.get(region, "a") for region in world.clients] == [item("a", second=2)] * 3
     assert world.table.status()["dropped"] >= 1
 
@@ -55,32 +55,32 @@ async def test_a_delete_wins_over_an_earlier_put_that_arrives_later(world: World
     await world.put(WEST, "a", n=2)
     await world.delete(WEST, "a")
     world.table.heal_all()
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert await world.numbers("a") == [None] * 3
 
 
 async def test_a_put_wins_over_an_earlier_delete_that_arrives_later(world: World) -> None:
     """A delete held up on its way does not take what was put after it."""
     await world.put(EAST, "a", n=1)
-    await world.table.settled()
+    await world.table.wait_replicated()
     world.table.pause(EAST, WEST)
     await world.delete(EAST, "a")
     await world.put(WEST, "a", n=2)
     world.table.heal_all()
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert await world.numbers("a") == ["2"] * 3
 
 
 async def test_concurrent_adds_lose_one_side(world: World) -> None:
     """The seed article's case: 4, minus 1 in one region, minus 2 in another, ends at 2 in all."""
     await world.put(EAST, "counter", n=4)
-    await world.table.settled()
+    await world.table.wait_replicated()
     world.table.pause(EAST, WEST)
     world.table.pause(WEST, EAST)
     await world.add(EAST, "counter", -1)
     await world.add(WEST, "counter", -2)
     world.table.heal_all()
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert await world.numbers("counter") == ["2"] * 3
 
 
@@ -116,7 +116,7 @@ async def test_conditions_see_the_local_replica_only(world: World) -> None:
     await world.clients[EAST].put_item(**put, Item=item("a", n=1))
     await world.clients[WEST].put_item(**put, Item=item("a", n=2))
     world.table.heal_all()
-    await world.table.settled()
+    await world.table.wait_replicated()
     for client in world.clients.values():
         with pytest.raises(ClientError) as caught:
             await client.put_item(**put, Item=item("a", n=3))
@@ -127,7 +127,7 @@ async def test_conditions_see_the_local_replica_only(world: World) -> None:
 async def test_what_changes_nothing_is_not_replicated(world: World) -> None:
     """Failed conditions, repeated puts, idle updates and deletes of nothing send nothing."""
     await world.put(EAST, "a", n=1)
-    await world.table.settled()
+    await world.table.wait_replicated()
     before = world.table.status()["applied"]
     client = world.clients[EAST]
     await world.put(EAST, "a", n=1)
@@ -145,7 +145,7 @@ async def test_what_changes_nothing_is_not_replicated(world: World) -> None:
         await client.delete_item(
             TableName=TABLE, Key=item("a"), ConditionExpression="attribute_not_exists(pk)"
         )
-    await world.table.settled()
+    await world.table.wait_replicated()
     status = world.table.status()
     assert (status["applied"], status["dropped"]) == (before, 0)
 
@@ -187,7 +187,7 @@ async def test_regions_converge_after_chaos(world: World, seed: int) -> None:
         if chosen.random() < 0.6:
             world.table.heal_all()
     world.table.heal_all()
-    await world.table.settled()
+    await world.table.wait_replicated()
     east, west, asia = [await world.everything(region) for region in (EAST, WEST, ASIA)]
     assert east == west == asia
     assert world.table.status()["dropped"] > 0

@@ -49,7 +49,7 @@ async def test_a_replica_is_created_after_a_while_and_filled(world: World) -> No
     described = await add_replica(client, WEST)
     assert described["TableStatus"] == "UPDATING"
     assert described["Replicas"] == [{"RegionName": WEST, "ReplicaStatus": "CREATING"}]
-    await world.table.settled()
+    await world.table.wait_replicated()
     final = (await client.describe_table(TableName=NAME))["Table"]
     assert final["GlobalTableVersion"] == "2019.11.21"
     assert final["Replicas"] == [{"RegionName": WEST, "ReplicaStatus": "ACTIVE"}]
@@ -61,7 +61,7 @@ async def test_a_table_without_replicas_does_not_replicate(world: World) -> None
     for region in (EAST, WEST):
         await world.clients[region].create_table(TableName=NAME, **KEYS)
     await world.clients[EAST].put_item(TableName=NAME, Item=item("a"))
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert (await world.clients[WEST].scan(TableName=NAME))["Count"] == 0
     missing = world.clients[ASIA].scan(TableName=NAME)
     await refused(missing, "ResourceNotFoundException", "not found")
@@ -73,14 +73,14 @@ async def test_a_new_replica_gets_what_is_still_on_its_way_to_the_others(world: 
     await client.create_table(TableName=NAME, **KEYS, **STREAM)
     await add_replica(client, WEST)
     await client.put_item(TableName=NAME, Item=item("gone"))
-    await world.table.settled()
+    await world.table.wait_replicated()
     world.table.pause(WEST, EAST)
     world.table.pause(EAST, WEST)
     await west.put_item(TableName=NAME, Item=item("new"))
     await client.delete_item(TableName=NAME, Key=item("gone"))
     await add_replica(client, ASIA)
     world.table.heal_all()
-    await world.table.settled()
+    await world.table.wait_replicated()
     for region in world.clients:
         found = (await world.clients[region].scan(TableName=NAME))["Items"]
         assert found == [item("new")], region
@@ -124,7 +124,7 @@ async def test_a_removed_replica_is_gone_and_gets_nothing_more(world: World) -> 
     delete = {"ReplicaUpdates": [{"Delete": {"RegionName": WEST}}]}
     await client.update_table(TableName=NAME, **delete)
     await client.put_item(TableName=NAME, Item=item("a"))
-    await world.table.settled()
+    await world.table.wait_replicated()
     assert (await world.clients[ASIA].scan(TableName=NAME))["Count"] == 1
     assert (await world.clients[WEST].list_tables())["TableNames"] == ["ledger"]
 

@@ -143,7 +143,7 @@ class Story:
         self._written = True
         self.progress.phase = "waiting until every change has reached every region"
         stage.world.heal_all()
-        await stage.world.settled()
+        await stage.world.wait_replicated()
 
     async def _partition(self, stage: _Stage) -> None:
         """Cut the home region off from another for a while, in both directions."""

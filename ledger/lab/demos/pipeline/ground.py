@@ -24,7 +24,7 @@ class Ground(Protocol):
     def heal_all(self) -> None:
         """Let everything through again."""
 
-    async def settled(self, timeout: float) -> None:  # noqa: ASYNC109 (as LocalGlobalTable has it)
+    async def wait_replicated(self, timeout: float) -> None:  # noqa: ASYNC109 (as in `local`)
         """Wait until every region has heard of everything."""
 
 
@@ -46,7 +46,7 @@ class Alone:
     def heal_all(self) -> None:
         """There is nothing to heal."""
 
-    async def settled(self, timeout: float) -> None:  # noqa: ASYNC109 (the same)
+    async def wait_replicated(self, timeout: float) -> None:  # noqa: ASYNC109 (the same)
         """Nothing is under way to anywhere."""
 
 

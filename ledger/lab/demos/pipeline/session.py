@@ -96,7 +96,7 @@ class Session:
                 tasks.cancel_scope.cancel()
             self.progress.phase = "waiting until every region has heard of everything"
             stage.world.heal_all()
-            await stage.world.settled(SETTLE_SECONDS)
+            await stage.world.wait_replicated(SETTLE_SECONDS)
             self.progress.phase = "comparing every category in every region"
             return await self._compare(stage)
 
