@@ -242,7 +242,7 @@ def test_a_command_fails_in_one_line(case: Case, outcomes: Mapping[Case, Ran]) -
 
 def test_nothing_was_written_by_any_of_them(room: Room) -> None:
     """After all commands that failed the table is empty in every region."""
-    room.desk.settle()
+    room.desk.wait_replicated()
     for region in room.desk.world.regions:
         assert room.desk.items(region, room.settings) == {}
 

@@ -37,7 +37,7 @@ def test_changes_recorded_in_two_regions_are_totalled_in_all(desk: Desk) -> None
         desk.run("ledger", "record", "shop", "10", "--region", "eu-west-1", "--json")
     )
     assert (entry["change"], entry["region"]) == ("10", "eu-west-1")
-    desk.settle()
+    desk.wait_replicated()
     found = objects(desk.run("ledger", "total", "shop", "--everywhere", "--json"))
     assert [one["region"] for one in found] == list(desk.world.regions)
     assert {(one["value"], one["entries"]) for one in found} == {("7.5", 2)}
@@ -72,11 +72,11 @@ def test_a_merged_counter_says_so(desk: Desk) -> None:
     )  # fmt: skip
     config = str(desk.write_settings(quick, "quick.yaml"))
     assert desk.run("ledger", "record", "merged", "4").status == 0
-    desk.settle()
+    desk.wait_replicated()
     ran = desk.run("compactor", "run", "--once", "--config", config)
     assert ran.status == 0, ran.errors
     assert re.search(r"[1-9]\d* entries merged", ran.out)
-    desk.settle()
+    desk.wait_replicated()
     (found,) = objects(desk.run("ledger", "total", "merged", "--json"))
     assert (found["value"], found["merged"]) == ("4", 1)
     assert "1 older entry is merged" in desk.run("ledger", "history", "merged").out

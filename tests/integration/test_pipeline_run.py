@@ -141,7 +141,7 @@ def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) 
         said = pipeline("replay", str(dead), config=config)
         assert (said.exit_code, records in said.stdout) == (0, True), said.output
     right = truth(raws)
-    desk.settle()
+    desk.wait_replicated()
     assert desk.portal.call(shown, desk.settings(), right) == everywhere(right)
     (again,) = dead.with_name(f"{dead.name}.dead").read_text().splitlines()
     letter, content = letter_of(again), dead.read_bytes()

@@ -114,7 +114,7 @@ async def test_totals_of_every_region_are_published_until_told_to_stop(tmp_path:
         settings = desk.settings()
         async with Ledger.open(settings) as ledger:
             await ledger.record("shop", 5)
-        desk.settle()
+        desk.wait_replicated()
         await publish_totals(settings, ["shop"], publish, every_seconds=60, stop=stop)
     (found,) = heard
     assert found["totals"] == [{"category": "shop", "regions": {HOME: "5", AWAY: "5"}}]

@@ -42,17 +42,17 @@ class FakeClock:
     async def advance(self, seconds: float) -> None:
         """Move time on, stopping at each sleeper's moment until everybody it wakes sleeps again."""
         end = self.elapsed + seconds
-        await self.settle()
+        await self.run_pending()
         while self._sleepers and self._sleepers[0][0] <= end:
             due = self._sleepers[0][0]
             self._move(due)
             while self._sleepers and self._sleepers[0][0] <= due:
                 heapq.heappop(self._sleepers)[2].set()
-            await self.settle()
+            await self.run_pending()
         self._move(end)
-        await self.settle()
+        await self.run_pending()
 
-    async def settle(self) -> None:
+    async def run_pending(self) -> None:
         """Let every task run until it sleeps."""
         for _ in range(TURNS_MAX):
             await checkpoint()

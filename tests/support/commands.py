@@ -97,7 +97,7 @@ class Desk:
             command, *arguments, folder=self.folder, stdin=stdin, variables=variables
         )
 
-    def settle(self) -> None:
+    def wait_replicated(self) -> None:
         """Wait until all has replicated."""
         self.portal.call(self.world.wait_replicated)
 

@@ -97,7 +97,7 @@ class World:
         self.calls += 1
         number = self.calls
         self.tasks.start_soon(self._ask, number, max_age, counter)
-        await self.clock.settle()
+        await self.clock.run_pending()
         return number
 
     async def _ask(self, number: int, max_age: float | None, counter: str) -> None:
@@ -109,7 +109,7 @@ class World:
     async def answer(self) -> None:
         """Let the oldest read answer, and everybody hear it."""
         self.source.answer()
-        await self.clock.settle()
+        await self.clock.run_pending()
 
     def counted(self, name: str) -> float:
         """Return a metric of the cache."""
@@ -202,7 +202,7 @@ async def test_a_thousand_readers_share_two_reads() -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(997):
                 tasks.start_soon(w.cache.total, "c", 0)
-            await w.clock.settle()
+            await w.clock.run_pending()
             await w.answer()
             await w.answer()
 
@@ -285,7 +285,7 @@ async def missed_changes(
                     tasks.start_soon(ask, w.calls)
                 case "answer" if w.source.asleep:
                     w.source.answer()
-            await w.clock.settle()
+            await w.clock.run_pending()
             assert len(w.source.asleep) <= 1
         w.source.free = True
         while w.source.asleep:
@@ -309,9 +309,9 @@ async def test_cancelled_caller_harms_no_other(cancelled: int) -> None:
         async with anyio.create_task_group() as tasks:
             for number in range(3):
                 tasks.start_soon(ask, number)
-                await w.clock.settle()
+                await w.clock.run_pending()
             scopes[cancelled].cancel()
-            await w.clock.settle()
+            await w.clock.run_pending()
             await w.answer()
 
         assert heard == [number for number in range(3) if number != cancelled]
@@ -460,7 +460,7 @@ async def test_many_totals_come_in_order_and_share_reads() -> None:
             found.update(await w.cache.totals(["b", "a", "b"], max_age=0))
 
         w.tasks.start_soon(ask)
-        await w.clock.settle()
+        await w.clock.run_pending()
         assert w.source.reads == 2
         w.source.free = True
         for _ in range(2):
@@ -477,7 +477,7 @@ async def test_many_totals_are_read_a_bounded_number_at_a_time() -> None:
     """Of a thousand counters no more than the bound are read side by side."""
     async with world() as w:
         w.tasks.start_soon(w.cache.totals, [f"c{number}" for number in range(1000)])
-        await w.clock.settle()
+        await w.clock.run_pending()
         assert w.source.reads == TOTALS_AT_ONCE
         await w.answer()
         assert w.source.reads == TOTALS_AT_ONCE + 1

@@ -86,7 +86,7 @@ async def test_a_hint_is_left_in_the_background() -> None:
         one.hints.wrote(entry("a"))
         one.hints.wrote_all([entry("b"), entry("c")])
         assert not one.calls
-        await one.clock.settle()
+        await one.clock.run_pending()
         assert one.left() == [key_of("a"), key_of("b"), key_of("c")]
         assert [call.operation for call in one.calls] == ["write_batch"]
         assert (one.count("left"), one.count("dropped")) == (3, 0)
@@ -108,11 +108,11 @@ async def test_only_the_chosen_leave_hints() -> None:
     async with desk(hint_every=256) as one:
         suffixes = [0x00FF, 0x0100, 0xFFFF, 0x1_0000]
         one.hints.wrote_all([entry(f"c{one:x}", suffix=one) for one in suffixes])
-        await one.clock.settle()
+        await one.clock.run_pending()
         assert one.left() == [key_of("c10000"), key_of("cff")]
     async with desk(hint_every=0) as none:
         none.hints.wrote_all([entry(f"c{one:x}", suffix=one) for one in suffixes])
-        await none.clock.settle()
+        await none.clock.run_pending()
         assert not none.calls
 
 
@@ -120,7 +120,7 @@ async def test_hints_are_spread_over_time() -> None:
     """Many at once go out in batches of 25, four batches a second, and none is forgotten."""
     async with desk() as one:
         one.hints.wrote_all([entry(f"c{number}") for number in range(100)])
-        await one.clock.settle()
+        await one.clock.run_pending()
         assert len(one.left()) == 25
         await one.clock.advance(2 * hints.PAUSE_SECONDS)
         assert len(one.left()) == 75
@@ -228,7 +228,7 @@ async def test_a_reader_leaves_a_hint_for_what_is_neglected() -> None:
         one.hints.read(replace(total(seconds=1801), cached=True))
         assert not one.hints._waiting
         one.hints.read(total(seconds=1801))
-        await one.clock.settle()
+        await one.clock.run_pending()
         assert one.left() == [key_of(seconds=0)]
 
 

@@ -198,7 +198,7 @@ async def test_cancellation_releases(world: World) -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(work)
-        await world.clock.settle()
+        await world.clock.run_pending()
         tasks.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
             await world.clock.advance(1.0)
