@@ -62,7 +62,7 @@ async def usual_merge(
 class FakeCompactor:
     """A compactor without a process or figures."""
 
-    def check(self) -> None:
+    def check_running(self) -> None:
         """Return, since it runs as long as the test."""
 
     async def metrics(self) -> Mapping[str, float]:
@@ -125,6 +125,6 @@ async def dead_compactor(
 class DeadCompactor(FakeCompactor):
     """A compactor whose process has ended."""
 
-    def check(self) -> None:
+    def check_running(self) -> None:
         """Raise, as for a process that is gone."""
         raise LedgerError("the compactor ended by itself with status 1")

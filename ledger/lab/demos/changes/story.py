@@ -205,7 +205,7 @@ class Story:
 
     async def _watch_compactor(self, stage: _Stage) -> None:
         while True:
-            stage.compactor.check()
+            stage.compactor.check_running()
             self.progress.compactor = await stage.compactor.metrics()
             await self._clock.sleep(0.5)
 

@@ -1,0 +1,65 @@
+"""The options of a program of the laboratory: a frozen dataclass is its command line too."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
+
+import typer
+
+REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1", "us-west-2", "sa-east-1")
+"""The regions of a local table, home first; a run takes as many as it needs."""
+ENGINE_HELP = "Engine of the local global table: moto or dynoxide."
+
+Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
+Engine = Annotated[str, typer.Option(help=ENGINE_HELP)]
+Lag = Annotated[float, typer.Option(min=0, help="Minimum replication lag in seconds.")]
+Jitter = Annotated[float, typer.Option(min=0, help="Maximum additional lag in seconds.")]
+Seconds = Annotated[float, typer.Option(min=0, help="Duration in seconds.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write the report as JSON.", dir_okay=False)
+]
+CsvFile = Annotated[
+    Path | None, typer.Option("--csv", help="Write the figures as CSV.", dir_okay=False)
+]
+Picture = Annotated[
+    Path | None, typer.Option(help="Draw the figures: .svg or .png.", dir_okay=False)
+]
+
+OptionsT = TypeVar("OptionsT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabOptions:
+    """The options of every run on a local table; `lag` and `jitter` are seconds of replication.
+
+    Programs subclass it. A field annotated with `typer.Option` is an option of their command.
+    """
+
+    engine: Engine = "moto"
+    seed: Seed = 7
+    lag: Lag = 0.05
+    jitter: Jitter = 0.3
+
+
+def command(
+    options: type[OptionsT],
+) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:
+    """Turn a function of one options value into a command: each field becomes an option."""
+    hints = get_type_hints(options, include_extras=True)
+    parameters = [
+        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(cast("Any", options))
+    ]
+
+    def decorate(run: Callable[[OptionsT], None]) -> Callable[..., None]:
+        @wraps(run)
+        def run_with(**values: Any) -> None:
+            run(options(**values))
+
+        cast("Any", run_with).__signature__ = Signature(parameters)
+        return run_with
+
+    return decorate

@@ -1,0 +1,180 @@
+"""Child processes of the laboratory: started, suspended, killed, restarted, spoken to in lines."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+import ledger
+from ledger.core.errors import LedgerError
+
+LINE_BYTES_MAX = 1024 * 1024
+LOG_TAIL_CHARACTERS = 2_000
+
+
+class ProcessEnded(LedgerError):
+    """A process ended although it was not asked to."""
+
+
+class ManagedProcess:
+    """A child process under control of a run.
+
+    Its input and output are pipes that carry lines; its standard error goes to `log`. It has a
+    session of its own: Ctrl-C at the terminal reaches its parent only.
+    """
+
+    def __init__(
+        self, name: str, words: Sequence[str], *, log: Path, stop_seconds: float = 0.0
+    ) -> None:
+        self.name = name
+        self.kind = name.partition("-")[0]
+        self.starts = 0
+        self._words = words
+        self._log = log
+        self._stop_seconds = stop_seconds
+        self._process: Process | None = None
+        self._restart_seconds: float | None = None
+        self._is_suspended = False
+
+    @asynccontextmanager
+    async def started(self) -> AsyncIterator[None]:
+        """Run the process until the block ends.
+
+        It is then asked to end, and killed if it does not within `stop_seconds`.
+        """
+        # Shielded: if cancelled between its start and here, nothing would end it.
+        with self._log.open("ab") as log, anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                self._words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=child_environment(),
+                start_new_session=True,
+            )
+        self.starts += 1
+        self._process, self._is_suspended, self._restart_seconds = process, False, None
+        try:
+            yield
+        finally:
+            self._process = None
+            with anyio.CancelScope(shield=True):
+                await _stop(process, self._stop_seconds)
+
+    async def run(self) -> None:
+        """Keep the process running until cancelled; one that was killed is started again.
+
+        Raises:
+            ProcessEnded: it ended by itself.
+        """
+        while True:
+            async with self.started():
+                await self.attend()
+                await self.check_killed()
+            await anyio.sleep(self._restart_seconds or 0.0)
+
+    async def attend(self) -> None:
+        """Do what has to be done while the process runs; by default, nothing."""
+
+    async def check_killed(self) -> None:
+        """Wait for the end of the process, and return if `kill` was its cause.
+
+        Raises:
+            ProcessEnded: it ended by itself.
+        """
+        if self._process is not None:
+            await self._process.wait()
+        if not self.is_killed:
+            raise ProcessEnded(f"{self.name} ended by itself: {self.last_words()}")
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether it was killed and has not been started again."""
+        return self._restart_seconds is not None
+
+    def check_running(self) -> None:
+        """Return if the process runs.
+
+        Raises:
+            ProcessEnded: it has ended by itself.
+        """
+        if self._process is not None and self._process.returncode is not None:
+            raise ProcessEnded(f"{self.name} ended by itself: {self.last_words()}")
+
+    def kill(self, restart_seconds: float) -> bool:
+        """Kill the process, to be restarted after some seconds; return whether it was running."""
+        if self._process is None or self.is_killed:
+            return False
+        self._restart_seconds = restart_seconds
+        self._process.kill()
+        return True
+
+    def suspend(self) -> bool:
+        """Stop the process wherever it is; return whether it was running."""
+        if self._process is None or self.is_killed or self._is_suspended:
+            return False
+        self._is_suspended = True
+        os.kill(self._process.pid, signal.SIGSTOP)
+        return True
+
+    def resume(self) -> None:
+        """Continue the process if it is suspended."""
+        if self._process is not None and self._is_suspended and not self.is_killed:
+            os.kill(self._process.pid, signal.SIGCONT)
+        self._is_suspended = False
+
+    async def send(self, line: bytes) -> bool:
+        """Send the process a line; return whether it could be sent."""
+        if self._process is None or self._process.stdin is None:
+            return False
+        try:
+            await self._process.stdin.send(line + b"\n")
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            return False
+        return True
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield each line that the process prints, until it ends."""
+        if self._process is None or self._process.stdout is None:
+            return
+        output = BufferedByteReceiveStream(self._process.stdout)
+        with suppress(anyio.IncompleteRead, anyio.EndOfStream, anyio.ClosedResourceError):
+            while True:
+                yield await output.receive_until(b"\n", LINE_BYTES_MAX)
+
+    def log(self) -> str:
+        """Return what it has written to standard error."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def last_words(self) -> str:
+        """Return the end of its standard error."""
+        return self.log().strip()[-LOG_TAIL_CHARACTERS:]
+
+
+def module_words(module: str, *arguments: str) -> list[str]:
+    """Return the words that run a module in a Python of its own."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment of a child process: it imports this very package."""
+    package_parent = str(Path(ledger.__file__).parent.parent)
+    search = os.pathsep.join(filter(None, (package_parent, os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": search}
+
+
+async def _stop(process: Process, seconds: float) -> None:
+    if process.returncode is None and seconds:
+        process.terminate()
+        with anyio.move_on_after(seconds):
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+    await process.aclose()

@@ -1,0 +1,158 @@
+"""Reports: sections of figures, their rendering, and the files that they are written to."""
+
+import csv
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+from pydantic_core import to_json, to_jsonable_python
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ledger.core.errors import InvalidInput
+from ledger.lab.harness.picture import check_picture, save_picture
+
+Row = Sequence[str | Text]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Rows of figures; the first column names them. Without `columns` it is a list of facts.
+
+    Strings are shown as they are: none of their characters is markup.
+    """
+
+    rows: Sequence[Row]
+    columns: Sequence[str] = ()
+    title: str = ""
+    caption: str = ""
+    left: int = 1
+    """How many columns are text, aligned to the left."""
+
+
+class Verdict(NamedTuple):
+    """How a run ended: a sentence, its style, and the exit status of the command."""
+
+    text: str
+    style: str
+    status: int = 0
+
+
+class Report(ABC):
+    """What a run found: a frozen dataclass of figures that can be shown and written to files."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def sections(self) -> Iterable[Section]:
+        """Return the figures as they are shown."""
+
+    def remarks(self) -> Iterable[Text]:
+        """Return lines to be shown after the figures."""
+        return ()
+
+    def verdict(self) -> Verdict | None:
+        """Return how the run ended, if that is judged."""
+        return None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it for a file."""
+        found: dict[str, Any] = to_jsonable_python(self)
+        return found
+
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
+        """Return the figures for CSV, a mapping for each line."""
+        raise NotImplementedError
+
+    def draw(self, figure: Any) -> None:
+        """Draw the figures into a matplotlib figure."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """Where a report is written."""
+
+    json_file: Path | None = None
+    csv_file: Path | None = None
+    picture: Path | None = None
+
+    def check(self) -> None:
+        """Check that each file can be written, before anything is measured.
+
+        Raises:
+            InvalidInput: a folder is missing, or the picture is neither .svg nor .png.
+            LedgerError: matplotlib is not installed.
+        """
+        if self.picture is not None:
+            check_picture(self.picture)
+        for file in filter(None, (self.json_file, self.csv_file, self.picture)):
+            if not file.parent.is_dir():
+                raise InvalidInput(f"{file}: there is no folder {file.parent}")
+
+    def write(self, report: Report) -> None:
+        """Write the report to each file."""
+        if self.json_file is not None:
+            self.json_file.write_bytes(to_json(report.as_json(), indent=2) + b"\n")
+        if self.csv_file is not None:
+            self.csv_file.write_text(to_csv(report.as_rows()), encoding="utf-8")
+        if self.picture is not None:
+            save_picture(report.draw, self.picture)
+
+
+def finish(report: Report, console: Console, files: ReportFiles) -> None:
+    """Show a report, write its files, and end the command with the status of its verdict."""
+    for section in report.sections():
+        console.print(render(section))
+    for remark in report.remarks():
+        console.print(remark, soft_wrap=True)
+    files.write(report)
+    verdict = report.verdict()
+    if verdict is None:
+        return
+    console.print(Text(verdict.text, style=verdict.style), soft_wrap=True)
+    if verdict.status:
+        raise typer.Exit(verdict.status)
+
+
+def render(section: Section) -> RenderableType:
+    """Return a section as a table."""
+    table = Table(
+        title=section.title or None,
+        caption=section.caption or None,
+        box=box.SIMPLE_HEAD if section.columns or section.title else None,
+        show_header=bool(section.columns),
+        title_justify="left",
+        caption_justify="left",
+    )
+    for place, name in enumerate(section.columns):
+        is_text = place < section.left
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=not is_text)
+    if not section.columns:
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+    for row in section.rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return table
+
+
+def to_csv(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return rows as CSV; a row may lack columns that another has."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return counts by name in one line, those above 0."""
+    named = [f"{counts[name]:,} {name}" for name in sorted(counts) if counts[name]]
+    return ", ".join(named) or "none"

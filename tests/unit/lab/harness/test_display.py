@@ -1,0 +1,31 @@
+"""The live display: the same facts in a panel and in a line."""
+
+from rich.console import Console
+from rich.text import Text
+
+from ledger.lab.harness.display import View, checked, line, panel
+from ledger.lab.harness.report import Section
+
+VIEW = View(
+    title="ledger thing",
+    phase="writing",
+    figures=[("elapsed", "3 s"), ("merged", "5")],
+    progress=(1, 4),
+    sections=[Section(columns=("region", "entries"), rows=[("us-east-1", "7")])],
+    status=checked(1200, 1),
+    notes=[Text("cut off")],
+)
+
+
+def test_the_panel_shows_everything() -> None:
+    """Title, phase, figures, sections, status and notes."""
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(panel(VIEW))
+    for part in ("ledger thing", "writing", "3 s", "us-east-1", "7", "1,200, wrong: 1", "cut off"):
+        assert part in capture.get()
+
+
+def test_the_line_shows_phase_figures_and_status() -> None:
+    """A log line without tables."""
+    assert line(VIEW) == "writing; elapsed: 3 s; merged: 5; reads checked: 1,200, wrong: 1"
