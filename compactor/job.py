@@ -15,12 +15,19 @@ from prometheus_client import CollectorRegistry
 
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
-from compactor.observe import RegionUnreadable, check_home
+from compactor.observe import check_home
 from compactor.passes import Pass, not_led, rules_of
 from compactor.plan import Rules
 from compactor.report import Report
 from compactor.waiting import sleep_or_stop
-from ledger.core.errors import DamagedItem, LeaseLost, LedgerError, SettingsError, StoreError
+from ledger.core.errors import (
+    DamagedItem,
+    LeaseLost,
+    LedgerError,
+    RegionUnreadable,
+    SettingsError,
+    StoreError,
+)
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import Held, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.clock import Clock, SystemClock, system_random

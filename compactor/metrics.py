@@ -6,9 +6,7 @@ success that is long ago, and a region that cannot be read (merging waits, total
 
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
-from ledger.runtime.metrics import RegistryMetrics
+from ledger.runtime.metrics import MetricMaker, RegistryMetrics
 
 PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """A pass takes at least `observation_delay` (20 s by default) once anything is due."""
@@ -17,101 +15,86 @@ PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600
 class CompactorMetrics(RegistryMetrics):
     """The compactor's metrics in one registry."""
 
-    def _define(self, registry: CollectorRegistry) -> None:
-        self._define_leader(registry)
-        self._define_backlog(registry)
-        self._define_work(registry)
-        self._define_passes(registry)
+    def _define(self, make: MetricMaker) -> None:
+        self._define_leader(make)
+        self._define_backlog(make)
+        self._define_work(make)
+        self._define_passes(make)
 
-    def _define_leader(self, registry: CollectorRegistry) -> None:
-        self.leader = Gauge(
+    def _define_leader(self, make: MetricMaker) -> None:
+        self.leader = make.gauge(
             "compactor_leader",
             "1 while this process holds the compactor's lease, else 0; region is the home region.",
             ("region",),
-            registry=registry,
         )
-        self.epoch = Gauge(
+        self.epoch = make.gauge(
             "compactor_epoch",
             "Epoch of the lease last held or seen: grows by one at each change of owner.",
-            registry=registry,
         )
-        self.replication_lag = Gauge(
+        self.replication_lag = make.gauge(
             "compactor_replication_lag_seconds",
             "Time that a heartbeat of the lease took to be seen in the region, in seconds.",
             ("region",),
-            registry=registry,
         )
 
-    def _define_backlog(self, registry: CollectorRegistry) -> None:
-        self.backlog = Gauge(
+    def _define_backlog(self, make: MetricMaker) -> None:
+        self.backlog = make.gauge(
             "compactor_backlog_entries",
             "Entries not merged yet, as the last search saw them.",
-            registry=registry,
         )
-        self.due = Gauge(
+        self.due = make.gauge(
             "compactor_due_collections",
             "Item collections with enough settled entries to merge, as the last search saw them.",
-            registry=registry,
         )
-        self.hints = Counter(
+        self.hints = make.counter(
             "compactor_hints_total",
             "Hints that counters may need merging: read, left by the search, deleted as served.",
             ("action",),
-            registry=registry,
         )
-        self.scan_pages = Counter(
+        self.scan_pages = make.counter(
             "compactor_scan_pages_total",
             "Pages that the search for collections has read.",
-            registry=registry,
         )
 
-    def _define_work(self, registry: CollectorRegistry) -> None:
-        self.folds = Counter(
+    def _define_work(self, make: MetricMaker) -> None:
+        self.folds = make.counter(
             "compactor_folds_total",
             "Transactions that put a net change, by how they ended.",
             ("outcome",),
-            registry=registry,
         )
-        self.entries_merged = Counter(
+        self.entries_merged = make.counter(
             "compactor_entries_merged_total",
             "Entries added into a net change.",
-            registry=registry,
         )
-        self.entries_deleted = Counter(
+        self.entries_deleted = make.counter(
             "compactor_entries_deleted_total",
             "Merged entries deleted.",
-            registry=registry,
         )
 
-    def _define_passes(self, registry: CollectorRegistry) -> None:
-        self.pass_duration = Histogram(
+    def _define_passes(self, make: MetricMaker) -> None:
+        self.pass_duration = make.histogram(
             "compactor_pass_duration_seconds",
             "Time that one pass over the table took, in seconds.",
             buckets=PASS_BUCKETS_SECONDS,
-            registry=registry,
         )
-        self.passes = Counter(
+        self.passes = make.counter(
             "compactor_passes_total",
             "Passes over the table, by how they ended.",
             ("outcome",),
-            registry=registry,
         )
-        self.last_success = Gauge(
+        self.last_success = make.gauge(
             "compactor_last_success_timestamp_seconds",
             "When the last pass ended without an error, in seconds since 1970.",
-            registry=registry,
         )
-        self.region_unreadable = Counter(
+        self.region_unreadable = make.counter(
             "compactor_region_unreadable_total",
             "Times that merging waited because the region could not be read.",
             ("region",),
-            registry=registry,
         )
-        self.errors = Counter(
+        self.errors = make.counter(
             "compactor_errors_total",
             "Errors met by the compactor, by kind.",
             ("kind",),
-            registry=registry,
         )
 
     def leads(self, region: str, *, leading: bool, epoch: int | None = None) -> None:

@@ -16,7 +16,7 @@ from compactor.plan import Observation, Plan, Rules
 from ledger.core import ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import Key, entry_id
-from ledger.core.errors import LeaseLost, StoreError
+from ledger.core.errors import LeaseLost, RegionUnreadable, StoreError
 from ledger.core.fold import Collection
 from ledger.core.values import NetChange
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
@@ -26,14 +26,6 @@ from ledger.store.port import Store
 from ledger.totals.collection import query_net, read_net
 
 Result = TypeVar("Result")
-
-
-class RegionUnreadable(StoreError):
-    """A region could not be read, so nothing is merged meanwhile; `region` names it."""
-
-    def __init__(self, region: str, cause: StoreError) -> None:
-        super().__init__(f"{region} cannot be read, so merging waits: {cause}")
-        self.region = region
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from compactor.agenda import AGAIN_SECONDS, Agenda, Held, Visit, Wait
 from compactor.apply import Done, apply
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
-from compactor.observe import Observed, Reach, RegionUnreadable, check_home, observe
+from compactor.observe import Observed, Reach, check_home, observe
 from compactor.plan import Plan, Rules, decide, is_moved
 from compactor.report import Report
 from compactor.waiting import sleep_or_stop
@@ -31,6 +31,7 @@ from ledger.core.errors import (
     DamagedItem,
     LeaseLost,
     LedgerError,
+    RegionUnreadable,
     StoreError,
 )
 from ledger.primitives.leases.lease import Lease

@@ -1,20 +1,106 @@
-"""Counters and balances that stay exact when many regions write at once."""
+"""Counters and balances that stay exact when many regions write at once.
 
-from ledger.core.errors import LedgerError, OutcomeUnknown
-from ledger.core.values import Entry
-from ledger.ledger import Ledger
-from ledger.runtime.gc import tune_gc
-from ledger.settings import Settings
-from ledger.totals.reader import Total
-from ledger.writing.plan import Change
+`Table` opens everything that the library keeps in one table; `Ledger` the ledger alone;
+`ledger.sync` has the same without async. Every name is loaded when it is first used, so that
+`import ledger` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledger.core.errors import (
+        AccessDenied,
+        AmountOverflow,
+        BrokenRow,
+        DamagedItem,
+        ImportRefused,
+        InvalidAmount,
+        InvalidCounter,
+        InvalidEntry,
+        InvalidInput,
+        KeyConflict,
+        LaneFenced,
+        LeaseLost,
+        LedgerError,
+        LeftOut,
+        LocalTableError,
+        OutcomeUnknown,
+        ReadTooSlow,
+        RegionUnreadable,
+        RequestRefused,
+        RetryHorizonPassed,
+        SettingsError,
+        StoreError,
+        TableMissing,
+        Throttled,
+        TokenReused,
+        Unreachable,
+    )
+    from ledger.core.values import Entry
+    from ledger.ledger import Ledger
+    from ledger.runtime.gc import tune_gc
+    from ledger.settings import Settings
+    from ledger.totals.reader import Total
+    from ledger.writing.plan import Change
 
 __all__ = [
+    "AccessDenied",
+    "AmountOverflow",
+    "BrokenRow",
     "Change",
+    "DamagedItem",
     "Entry",
+    "ImportRefused",
+    "InvalidAmount",
+    "InvalidCounter",
+    "InvalidEntry",
+    "InvalidInput",
+    "KeyConflict",
+    "LaneFenced",
+    "LeaseLost",
     "Ledger",
     "LedgerError",
+    "LeftOut",
+    "LocalTableError",
     "OutcomeUnknown",
+    "ReadTooSlow",
+    "RegionUnreadable",
+    "RequestRefused",
+    "RetryHorizonPassed",
     "Settings",
+    "SettingsError",
+    "StoreError",
+    "TableMissing",
+    "Throttled",
+    "TokenReused",
     "Total",
+    "Unreachable",
     "tune_gc",
 ]
+
+_ERRORS = "ledger.core.errors"
+_PLACES = {
+    "Change": "ledger.writing.plan",
+    "Entry": "ledger.core.values",
+    "Ledger": "ledger.ledger",
+    "Settings": "ledger.settings",
+    "Total": "ledger.totals.reader",
+    "tune_gc": "ledger.runtime.gc",
+}
+"""The module of each public name; all others are errors."""
+
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its module (PEP 562)."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_PLACES.get(name, _ERRORS)), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,10 +7,9 @@ from decimal import Decimal
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
-from prometheus_client import CollectorRegistry
 
 from ledger.core import keys
 from ledger.core.errors import InvalidInput, LedgerError
@@ -18,7 +17,6 @@ from ledger.core.values import Entry
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
 from ledger.totals.history import Bound, history
@@ -26,6 +24,9 @@ from ledger.totals.reader import Reader, Total
 from ledger.writing.hints import Hints
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 Result = TypeVar("Result")
 ChangeLike = Change | tuple[str, int | Decimal]
@@ -50,7 +51,7 @@ class Ledger:
         settings: Settings,
         *,
         region: str,
-        registry: CollectorRegistry | None = None,
+        registry: "CollectorRegistry | None" = None,
         store: Store | None = None,
         clock: Clock | None = None,
         randomness: Random | None = None,
@@ -71,7 +72,7 @@ class Ledger:
         settings: Settings,
         *,
         region: str | None = None,
-        registry: CollectorRegistry | None = None,
+        registry: "CollectorRegistry | None" = None,
     ) -> Self:
         """Return a ledger of this region (the home region if none is named), to be entered.
 
@@ -94,6 +95,9 @@ class Ledger:
     async def _open(self) -> "_Parts":
         store = self._given_store
         if store is None:
+            # Imported only here, since it brings botocore.
+            from ledger.store.opening import open_store  # noqa: PLC0415
+
             opening = open_store(
                 self.settings,
                 self.region,

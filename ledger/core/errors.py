@@ -1,21 +1,23 @@
-"""Every error that the ledger raises, in one tree.
+"""Every error that the ledger and the compactor raise, in one tree; all are names of `ledger`.
 
 ::
 
     LedgerError
-    ├── InvalidInput (ValueError)   the caller's value breaks a rule; nothing was written
+    ├── InvalidInput (ValueError)   a value passed in breaks a rule; nothing was written
     │   ├── InvalidAmount           not an exact number
     │   ├── AmountOverflow          exact, but beyond 38 digits or DynamoDB's range
     │   ├── InvalidCounter          not a counter id
     │   ├── InvalidEntry            key, time, note or size break a rule
-    │   └── RetryHorizonPassed      too late to repeat this change safely
+    │   ├── RetryHorizonPassed      too late to repeat this change safely
+    │   └── BrokenRow               a row of an import cannot be read
     ├── KeyConflict                 the same id already stands for another change
     ├── OutcomeUnknown              no answer in time: the change may or may not be there
     ├── DamagedItem                 an item in the table breaks the ledger's form
     ├── ReadTooSlow                 no read finished within `read_deadline`
     ├── SettingsError               regions.yaml, or a variable, breaks a rule
     ├── LeaseLost                   another owner holds, or may hold, the lease
-    ├── LaneOvertaken               another worker goes on with this lane of a pipeline
+    ├── LaneFenced                  another worker continues this lane of a pipeline
+    ├── LeftOut                     the source skipped records that a pipeline had begun
     ├── ImportRefused               the file has bad rows, or was imported another way
     ├── LocalTableError             the local global table cannot do what was asked
     └── StoreError                  DynamoDB did not do what was asked
@@ -23,11 +25,12 @@
         ├── Throttled               still throttled after all tries
         ├── AccessDenied            credentials missing, wrong or not allowed
         ├── TableMissing            the table is not in this region
-        └── RequestRefused          DynamoDB found the request wrong
-            └── TokenReused         a request token stands for another transaction
+        ├── RequestRefused          DynamoDB found the request wrong
+        │   └── TokenReused         a request token stands for another transaction
+        └── RegionUnreadable        a region cannot be read, so merging waits
 
-What a caller can meet in normal use of one step (applied, rejected, unknown) is a value, not an
-error: see `ledger.store.port`.
+Expected outcomes of one step (applied, rejected, unknown) are values, not errors: see
+`ledger.store.port`.
 """
 
 from collections.abc import Sequence
@@ -36,11 +39,11 @@ from ledger.core.values import Entry
 
 
 class LedgerError(Exception):
-    """Something that the ledger cannot do, said in one line."""
+    """The base of all errors of the ledger; the message is one line."""
 
 
 class InvalidInput(LedgerError, ValueError):
-    """A value that was handed in breaks a rule; nothing was written."""
+    """A value passed in breaks a rule; nothing was written."""
 
 
 class InvalidAmount(InvalidInput):
@@ -63,10 +66,14 @@ class RetryHorizonPassed(InvalidInput):
     """The change is older than the retry horizon: repeating it could count it twice."""
 
 
+class BrokenRow(InvalidInput):
+    """A row of an import cannot be read, or a value in it breaks a rule."""
+
+
 class KeyConflict(LedgerError):
     """The same id already stands for another change.
 
-    `ours` is the change that was refused, `theirs` the one that is in the table.
+    `ours` is the change that was refused, `theirs` the one in the table.
     """
 
     def __init__(self, message: str, *, ours: Entry, theirs: Entry) -> None:
@@ -79,7 +86,7 @@ class OutcomeUnknown(LedgerError):
     """No answer came in time: the changes in `entries` may or may not be in the table.
 
     Until the retry horizon passes, `Ledger.retry` writes the same entries again without harm;
-    `together` tells whether they were to be written all or none.
+    `together` is True if they were to be written all or none.
     """
 
     def __init__(self, message: str, *, entries: Sequence[Entry], together: bool = False) -> None:
@@ -89,7 +96,7 @@ class OutcomeUnknown(LedgerError):
 
 
 class DamagedItem(LedgerError):
-    """An item in the table breaks the ledger's form, so no total that rests on it is given."""
+    """An item in the table breaks the ledger's form; totals that need it are not returned."""
 
 
 class ReadTooSlow(LedgerError):
@@ -99,7 +106,7 @@ class ReadTooSlow(LedgerError):
 class SettingsError(LedgerError):
     """The settings break a rule; the message names file, line and rule where it can.
 
-    `problems` has every broken rule that was found, each in one line; the message is the first.
+    `problems` lists every broken rule found, one line each; the message is the first.
     """
 
     def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
@@ -108,11 +115,15 @@ class SettingsError(LedgerError):
 
 
 class LeaseLost(LedgerError):
-    """The lease is held, or may be held, by another owner."""
+    """Another owner holds the lease, or may hold it by now."""
 
 
-class LaneOvertaken(LedgerError):
+class LaneFenced(LedgerError):
     """Another worker moved the lane's committed position: nothing of the batch was committed."""
+
+
+class LeftOut(LedgerError):
+    """The source skipped records that were begun and not committed: the lane must not go on."""
 
 
 class ImportRefused(LedgerError):
@@ -144,8 +155,16 @@ class TableMissing(StoreError):
 
 
 class RequestRefused(StoreError):
-    """DynamoDB found the request itself wrong."""
+    """DynamoDB rejected the request itself as invalid."""
 
 
 class TokenReused(RequestRefused):
     """The client request token stands for another transaction of the last ten minutes."""
+
+
+class RegionUnreadable(StoreError):
+    """A region could not be read, so nothing is merged meanwhile; `region` is its name."""
+
+    def __init__(self, region: str, cause: StoreError) -> None:
+        super().__init__(f"{region} cannot be read, so merging waits: {cause}")
+        self.region = region

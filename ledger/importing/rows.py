@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Protocol
 
 from ledger.core import amounts, keys
-from ledger.core.errors import ImportRefused, InvalidInput
+from ledger.core.errors import BrokenRow, ImportRefused, InvalidInput
 from ledger.importing.form import ColumnChoice, Columns, Form, Format, listed, resolved
 
 NOTE_BYTES_MAX = 32_768
@@ -47,10 +47,6 @@ class BadRow:
     line: int
     rule: str
     raw: str
-
-
-class BrokenRow(InvalidInput):
-    """A row that is not readable, or a value in it that breaks a rule of imports."""
 
 
 class Rows(Protocol):

@@ -1,8 +1,6 @@
 """What the pipeline counts and measures for Prometheus; names begin with `ledger_pipeline_`."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
-from ledger.runtime.metrics import RegistryMetrics
+from ledger.runtime.metrics import MetricMaker, RegistryMetrics
 
 BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _LABELS = ("region", "stage")
@@ -15,43 +13,34 @@ class PipelineMetrics(RegistryMetrics):
     state, changed trades and map items in map, map items and ledger entries in reduce.
     """
 
-    def _define(self, registry: CollectorRegistry) -> None:
-        self.taken = Counter(
-            "ledger_pipeline_in_total", "What came into a stage.", _LABELS, registry=registry
-        )
-        self.given = Counter(
-            "ledger_pipeline_out_total", "What a stage made of it.", _LABELS, registry=registry
-        )
-        self.left_out = Counter(
+    def _define(self, make: MetricMaker) -> None:
+        self.taken = make.counter("ledger_pipeline_in_total", "What came into a stage.", _LABELS)
+        self.given = make.counter("ledger_pipeline_out_total", "What a stage made of it.", _LABELS)
+        self.left_out = make.counter(
             "ledger_pipeline_left_out_total",
             "What changed nothing: doubled, outdated, or dead (kept as a dead letter).",
             (*_LABELS, "reason"),
-            registry=registry,
         )
-        self.retried = Counter(
+        self.retried = make.counter(
             "ledger_pipeline_retried_total",
             "Requests made again, after a failure or because another was faster.",
             _LABELS,
-            registry=registry,
         )
-        self.restarts = Counter(
+        self.restarts = make.counter(
             "ledger_pipeline_restarts_total",
             "Times that a lane was begun again at its committed position, by cause.",
             ("region", "lane", "cause"),
-            registry=registry,
         )
-        self.batch = Histogram(
+        self.batch = make.histogram(
             "ledger_pipeline_batch_size",
             "What one batch of a stage held.",
             _LABELS,
             buckets=BATCH_BUCKETS,
-            registry=registry,
         )
-        self.lag = Gauge(
+        self.lag = make.gauge(
             "ledger_pipeline_lag_seconds",
             "Age of the newest record that the totals show, when it was added, in seconds.",
             ("region", "lane"),
-            registry=registry,
         )
 
 

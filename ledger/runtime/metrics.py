@@ -7,14 +7,16 @@ application hands its own registry to `Metrics.of`; nothing is registered global
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
-from wsgiref.simple_server import WSGIServer
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ledger.core.errors import LedgerError
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 LATENCY_BUCKETS_SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
@@ -25,6 +27,31 @@ PAGES_BUCKETS = (1, 2, 3, 5, 10, 20, 50, 100, 200)
 """The first is one page; each further page is up to 1 MB read."""
 GROUP_BUCKETS = (1, 2, 5, 10, 15, 20, 25)
 CLOSE_SECONDS_MAX = 5.0
+
+
+class MetricMaker:
+    """Makes metrics in one registry, a private one if none is given."""
+
+    def __init__(self, registry: "CollectorRegistry | None") -> None:
+        # Imported here: the client library brings an HTTP server, which not every program needs.
+        import prometheus_client as library  # noqa: PLC0415
+
+        self._library = library
+        self._registry = library.CollectorRegistry() if registry is None else registry
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> "Counter":
+        """Make a counter."""
+        return self._library.Counter(name, text, labels, registry=self._registry)
+
+    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> "Gauge":
+        """Make a gauge."""
+        return self._library.Gauge(name, text, labels, registry=self._registry)
+
+    def histogram(
+        self, name: str, text: str, labels: Sequence[str] = (), *, buckets: Sequence[float]
+    ) -> "Histogram":
+        """Make a histogram."""
+        return self._library.Histogram(name, text, labels, buckets=buckets, registry=self._registry)
 
 
 class RegistryMetrics(ABC):
@@ -42,16 +69,16 @@ class RegistryMetrics(ABC):
         cls._shared = weakref.WeakKeyDictionary()
         cls._shared_lock = threading.Lock()
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        # Not kept as an attribute: `of` holds registries weakly.
-        self._define(CollectorRegistry() if registry is None else registry)
+    def __init__(self, registry: "CollectorRegistry | None" = None) -> None:
+        # The registry is not kept as an attribute: `of` holds registries weakly.
+        self._define(MetricMaker(registry))
 
     @abstractmethod
-    def _define(self, registry: CollectorRegistry) -> None:
-        """Make the metrics in a registry."""
+    def _define(self, make: MetricMaker) -> None:
+        """Make the metrics."""
 
     @classmethod
-    def of(cls, registry: CollectorRegistry | None) -> Self:
+    def of(cls, registry: "CollectorRegistry | None") -> Self:
         """Give the one instance of a registry; a new one with its own registry for None."""
         if registry is None:
             return cls()
@@ -65,119 +92,103 @@ class RegistryMetrics(ABC):
 class Metrics(RegistryMetrics):
     """The ledger's metrics in one registry."""
 
-    def _define(self, registry: CollectorRegistry) -> None:
-        self.writes = Counter(
+    def _define(self, make: MetricMaker) -> None:
+        self.writes = make.counter(
             "ledger_writes_total",
             "Changes written, by how the write ended.",
             ("region", "operation", "outcome"),
-            registry=registry,
         )
-        self.write_duration = Histogram(
+        self.write_duration = make.histogram(
             "ledger_write_duration_seconds",
             "Time that one call to write took, tries included, in seconds.",
             ("region", "operation"),
             buckets=LATENCY_BUCKETS_SECONDS,
-            registry=registry,
         )
-        self.group_entries = Histogram(
+        self.group_entries = make.histogram(
             "ledger_group_entries",
             "Entries written by one request on behalf of calls made at the same time.",
             ("region",),
             buckets=GROUP_BUCKETS,
-            registry=registry,
         )
-        self.queued = Gauge(
+        self.queued = make.gauge(
             "ledger_queued_entries",
             "Entries that wait for their turn to be sent, when last looked at.",
             ("region",),
-            registry=registry,
         )
-        self._define_cache(registry)
-        self._define_reads(registry)
-        self._define_requests(registry)
-        self._define_hints(registry)
+        self._define_cache(make)
+        self._define_reads(make)
+        self._define_requests(make)
+        self._define_hints(make)
 
-    def _define_cache(self, registry: CollectorRegistry) -> None:
-        self.cache_hits = Counter(
+    def _define_cache(self, make: MetricMaker) -> None:
+        self.cache_hits = make.counter(
             "ledger_cache_hits_total",
             "Totals given from the cache without a request.",
             ("region",),
-            registry=registry,
         )
-        self.cache_misses = Counter(
+        self.cache_misses = make.counter(
             "ledger_cache_misses_total",
             "Totals that had to be read from the table.",
             ("region",),
-            registry=registry,
         )
-        self.cache_shared = Counter(
+        self.cache_shared = make.counter(
             "ledger_cache_shared_total",
             "Totals that waited for a read which another call had begun.",
             ("region",),
-            registry=registry,
         )
-        self.cache_age = Histogram(
+        self.cache_age = make.histogram(
             "ledger_cache_age_seconds",
             "Age of the totals given from the cache, in seconds.",
             ("region",),
             buckets=AGE_BUCKETS_SECONDS,
-            registry=registry,
         )
-        self.cache_counters = Gauge(
+        self.cache_counters = make.gauge(
             "ledger_cache_counters",
             "Counters whose total the cache holds now.",
             ("region",),
-            registry=registry,
         )
 
-    def _define_reads(self, registry: CollectorRegistry) -> None:
-        self.read_duration = Histogram(
+    def _define_reads(self, make: MetricMaker) -> None:
+        self.read_duration = make.histogram(
             "ledger_read_duration_seconds",
             "Time that reading one total from the table took, restarts included, in seconds.",
             ("region",),
             buckets=LATENCY_BUCKETS_SECONDS,
-            registry=registry,
         )
-        self.read_pages = Histogram(
+        self.read_pages = make.histogram(
             "ledger_read_pages",
             "Pages of up to 1 MB that one total was read from, over all shards.",
             ("region",),
             buckets=PAGES_BUCKETS,
-            registry=registry,
         )
-        self.read_restarts = Counter(
+        self.read_restarts = make.counter(
             "ledger_read_restarts_total",
             "Reads begun again because their pages took longer than read_deadline.",
             ("region",),
-            registry=registry,
         )
 
-    def _define_requests(self, registry: CollectorRegistry) -> None:
-        self.consumed_units = Counter(
+    def _define_requests(self, make: MetricMaker) -> None:
+        self.consumed_units = make.counter(
             "ledger_consumed_units_total",
             "Write and read units that the requests cost by DynamoDB's documented rules.",
             ("region", "operation", "kind"),
-            registry=registry,
         )
-        self.retries = Counter(
+        self.retries = make.counter(
             "ledger_retries_total",
             "Requests sent again, by what went wrong before.",
             ("region", "operation", "cause"),
-            registry=registry,
         )
-        self.errors = Counter(
+        self.errors = make.counter(
             "ledger_errors_total",
             "Errors raised to the caller, by kind.",
             ("region", "kind"),
-            registry=registry,
         )
 
-    def _define_hints(self, registry: CollectorRegistry) -> None:
-        self.hints = Counter(
+    def _define_hints(self, make: MetricMaker) -> None:
+        self.hints = make.counter(
             "ledger_hints_total",
             "Hints to the compactor that a counter may need merging: left, or dropped.",
             ("region", "outcome"),
-            registry=registry,
         )
 
     def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
@@ -232,7 +243,7 @@ class Metrics(RegistryMetrics):
         self.cache_counters.labels(region).set(counters)
 
 
-def summed(registry: CollectorRegistry, name: str, **labels: str) -> float:
+def summed(registry: "CollectorRegistry", name: str, **labels: str) -> float:
     """Return the sum of a registry's samples of this name that have these labels."""
     return sum(
         sample.value
@@ -257,12 +268,14 @@ class MetricsServer:
         self.close()
 
 
-def serve(port: int, registry: CollectorRegistry, host: str = "127.0.0.1") -> MetricsServer:
+def serve(port: int, registry: "CollectorRegistry", host: str = "127.0.0.1") -> MetricsServer:
     """Serve a registry's metrics over HTTP in a daemon thread; port 0 takes any free one.
 
     Raises:
         LedgerError: the port is taken or not allowed, or the host is not this machine's.
     """
+    from prometheus_client import start_http_server  # noqa: PLC0415 (as in `MetricMaker`)
+
     try:
         server, thread = start_http_server(port, addr=host, registry=registry)
     except (OSError, OverflowError) as error:
@@ -273,7 +286,7 @@ def serve(port: int, registry: CollectorRegistry, host: str = "127.0.0.1") -> Me
     return MetricsServer(host, server.server_port, _closer(server, thread))
 
 
-def _closer(server: WSGIServer, thread: threading.Thread) -> Callable[[], None]:
+def _closer(server: "WSGIServer", thread: threading.Thread) -> Callable[[], None]:
     def close() -> None:
         server.shutdown()
         server.server_close()

@@ -10,13 +10,11 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
-from pydantic_settings import BaseSettings, EnvSettingsSource
-from pydantic_settings import SettingsError as UnreadableVariable
 
 from ledger.core.errors import SettingsError
 
@@ -82,7 +80,7 @@ class Sources:
 
 
 def read_sources(
-    settings_type: type[BaseSettings], path: str | Path | None, arguments: Mapping[str, Any]
+    settings_type: type[BaseModel], path: str | Path | None, arguments: Mapping[str, Any]
 ) -> Sources:
     """Read the file that `path`, LEDGER_CONFIG or ./regions.yaml names, and the variables.
 
@@ -110,12 +108,23 @@ def read_sources(
     )
 
 
-def read_variables(settings_type: type[BaseSettings]) -> dict[str, Any]:
-    """Give the values of the `LEDGER_*` variables, nested at `__`."""
+def read_variables(settings_type: type[BaseModel]) -> dict[str, Any]:
+    """Return the values of the `LEDGER_*` variables, nested at `__`.
+
+    Raises:
+        SettingsError: a variable that should be JSON is not.
+    """
+    names = {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
+    if not names - {CONFIG_VARIABLE}:
+        return {}
+    # Imported only here: it takes as long as pydantic itself, and most processes set no variable.
+    from pydantic_settings import BaseSettings, EnvSettingsSource  # noqa: PLC0415
+    from pydantic_settings import SettingsError as UnreadableVariable  # noqa: PLC0415
+
+    # The source uses the fields and `model_config` of the class, which every model has.
+    fields = cast("type[BaseSettings]", settings_type)
     try:
-        return dict(
-            EnvSettingsSource(settings_type, env_prefix=PREFIX, env_nested_delimiter=NESTING)()
-        )
+        return dict(EnvSettingsSource(fields, env_prefix=PREFIX, env_nested_delimiter=NESTING)())
     except UnreadableVariable as error:
         for name in settings_type.model_fields:
             if f'"{name}"' in str(error):

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import (
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     ModelWrapValidatorHandler,
     ValidationError,
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ledger.core.errors import SettingsError
 from ledger.settings.file import (
@@ -59,14 +59,14 @@ def _region_or_default(value: object) -> object:
     return {} if value is None else value  # `us-east-1:` alone is a region with nothing special
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Everything that can be set, checked as a whole; see the fields of `regions.yaml`.
 
     Raises:
         SettingsError: a rule is broken; `problems` has all that were found.
     """
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     table: str = "ledger"
     time_to_live: bool = False
@@ -163,19 +163,6 @@ class Settings(BaseSettings):
             if fnmatchcase(counter, pattern):
                 return steps
         return ONE_SHARD
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take arguments only: `load` alone reads files and variables."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
 
     @field_validator("table")
     @classmethod

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ledger.core.entry import Item, damaged
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LeftOut
 from ledger.pipeline.core.items import position_key, position_of
 from ledger.pipeline.stages.trying import given_up
 from ledger.store.port import Absent, AllOf, Applied, Condition, Equals, Put, Store
@@ -33,10 +33,6 @@ class Begun(NamedTuple):
 
     first: str
     last: str
-
-
-class LeftOut(LedgerError):
-    """Records that were begun are missing before those that came: the lane must not go on."""
 
 
 def joined(known: Begun | None, committed: str, asked: Begun) -> Begun:

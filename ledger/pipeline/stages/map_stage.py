@@ -2,7 +2,7 @@
 
 ::
 
-    worker 1  at 10   batch (10, 20] ---- commit: still at 10? ---------- no: LaneOvertaken
+    worker 1  at 10   batch (10, 20] ---- commit: still at 10? ---------- no: LaneFenced
     worker 2  at 10   batch (10, 35] ----------- commit: still at 10? yes --> at 35
 
 Positions decide what has been committed, never how it was cut: whoever comes second begins again
@@ -11,7 +11,7 @@ at the position that is there.
 
 from collections.abc import Sequence
 
-from ledger.core.errors import LaneOvertaken, LedgerError
+from ledger.core.errors import LaneFenced, LedgerError
 from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.plans import MapPlan, plan_map
 from ledger.pipeline.core.records import Delivery
@@ -34,7 +34,7 @@ class MapStage:
         """Commit a batch, in parts if it changes more than fits; returns the map items made.
 
         Raises:
-            LaneOvertaken: the lane is not, or may not be, where the batch begins.
+            LaneFenced: the lane is not, or may not be, where the batch begins.
             StoreError: nothing of the rest was written, nor will be.
         """
         made: list[MapItem] = []
@@ -70,7 +70,7 @@ class MapStage:
 
         outcome = await self._trying.until_answered(send)
         if not isinstance(outcome, Applied):
-            raise LaneOvertaken(
+            raise LaneFenced(
                 f"lane {self._lanes.lane}: {type(outcome).__name__.lower()} when it was to go on"
                 f" from {after or 'its beginning'}"
             )

@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ledger.core.errors import LaneOvertaken, SettingsError
+from ledger.core.errors import LaneFenced, SettingsError
 from ledger.pipeline.core.items import MapItem, lane_id
 from ledger.pipeline.core.records import Delivery, Form
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
@@ -140,13 +140,13 @@ class Pipeline:
                 reached = self._lanes.position
                 if await self._lanes.read() == reached:
                     return
-            except (LaneOvertaken, *PASSING) as error:
+            except (LaneFenced, *PASSING) as error:
                 failures = 1 if self._lanes.position > before else failures + 1
                 if failures > RESTARTS.tries_max:
                     raise
                 self._restarted(type(error).__name__)
             else:
-                self._restarted(LaneOvertaken.__name__)
+                self._restarted(LaneFenced.__name__)
             await self._clock.sleep(RESTARTS.wait_seconds(max(1, failures), self._random))
 
     def _restarted(self, cause: str) -> None:

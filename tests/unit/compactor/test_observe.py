@@ -7,10 +7,17 @@ import pytest
 from support.ledgers import START, InstantClock, net
 from support.regions import HOME, SOUTH, WEST, Regions
 
-from compactor.observe import RegionUnreadable, check_home, observe
+from compactor.observe import check_home, observe
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item, Key, entry_id, entry_item
-from ledger.core.errors import AccessDenied, DamagedItem, LeaseLost, StoreError, Unreachable
+from ledger.core.errors import (
+    AccessDenied,
+    DamagedItem,
+    LeaseLost,
+    RegionUnreadable,
+    StoreError,
+    Unreachable,
+)
 from ledger.core.values import Entry
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore

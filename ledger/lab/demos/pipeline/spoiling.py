@@ -14,7 +14,7 @@ from itertools import cycle
 from random import Random
 
 from ledger.core.entry import Item, Key
-from ledger.core.errors import LedgerError, StoreError
+from ledger.core.errors import StoreError
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.store.port import Action, Outcome, Store, Write
 from ledger.store.wrappers.faults import (
@@ -30,7 +30,7 @@ from ledger.store.wrappers.faults import (
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore
 
 
-class Crashed(LedgerError):
+class Crashed(Exception):
     """The worker crashed, as it was to."""
 
 

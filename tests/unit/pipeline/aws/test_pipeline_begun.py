@@ -2,12 +2,11 @@ import pytest
 from support.ledgers import HOME
 
 from ledger.core.entry import Item
-from ledger.core.errors import DamagedItem, Unreachable
+from ledger.core.errors import DamagedItem, LeftOut, Unreachable
 from ledger.pipeline.aws.begun import (
     BEGUN_SORT_KEY,
     TRIES_MAX,
     Begun,
-    LeftOut,
     begin,
     begun_item,
     begun_of,

@@ -26,9 +26,8 @@ from support.stream_events import (
     recorded,
 )
 
-from ledger.core.errors import AccessDenied, LedgerError, SettingsError
+from ledger.core.errors import AccessDenied, LedgerError, LeftOut, SettingsError
 from ledger.pipeline.aws import invocations
-from ledger.pipeline.aws.begun import LeftOut
 from ledger.pipeline.aws.invocations import LANES_MAX, Invocations, values_of
 from ledger.pipeline.aws.stream_events import DELETED
 from ledger.pipeline.core.items import position_key, position_of, state_key

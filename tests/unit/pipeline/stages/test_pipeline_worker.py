@@ -167,7 +167,7 @@ async def test_a_lane_that_another_moves_goes_on_from_there() -> None:
         deliveries(RAWS), Overtaken(HOME, store.table), metrics=metrics, batch_max=2
     ).run()
     assert shown(store.table) == truth(RAWS)
-    assert _count(metrics, "ledger_pipeline_restarts_total", cause="LaneOvertaken") == 1
+    assert _count(metrics, "ledger_pipeline_restarts_total", cause="LaneFenced") == 1
 
 
 async def test_what_another_committed_meanwhile_is_reduced() -> None:

@@ -1,0 +1,144 @@
+"""The names of `ledger`: every error that a caller can meet, loaded when first used."""
+
+import ast
+import builtins
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import ledger
+from ledger.core import errors
+
+ROOT = Path(__file__).resolve().parents[2]
+CONNECTIONS = frozenset({"aiobotocore", "boto3", "botocore", "moto", "prometheus_client", "ssl"})
+TOOLS = frozenset({"pydantic_settings", "rich", "typer"})
+HEAVY = CONNECTIONS | TOOLS | {"anyio", "asyncio", "pydantic", "yaml"}
+"""What `import ledger` may not load."""
+HEAVY_FOR_LEDGER = (CONNECTIONS | TOOLS) - {"ssl"}  # asyncio loads ssl
+"""What `from ledger import Ledger, Settings` may not load: that waits until one is opened."""
+WIRE = ("ledger.store", "ledger.local", "ledger.lab", "ledger.settings.file")
+"""Rooms whose inner errors (HTTP answers, pydantic's) are translated before a caller sees them."""
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the modules that a statement loads in a new interpreter."""
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(ran.stdout.split())
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Yield every module of both packages, parsed."""
+    for package in ("ledger", "compactor"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            yield name.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def documented(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the public functions and classes of a module, with their docstrings."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            text = ast.get_docstring(node)
+            if text and not re.match(r"_[^_]", node.name):
+                yield node.name, text
+
+
+def raised(text: str) -> Iterator[str]:
+    """Yield the errors that the `Raises:` section of a docstring names."""
+    _, _, after = text.partition("Raises:\n")
+    section, _, _ = after.partition("\n\n")
+    for names in re.findall(r"^    ([A-Z]\w+(?:, [A-Z]\w+)*):", section, flags=re.MULTILINE):
+        yield from names.split(", ")
+
+
+def named() -> list[tuple[str, str]]:
+    """Return each public place that names an error in its `Raises:`, with the error's name."""
+    return [
+        (f"{module}.{name}", error)
+        for module, tree in modules()
+        if not module.startswith(WIRE) and not any(part[0] == "_" for part in module.split("."))
+        for name, text in documented(tree)
+        for error in raised(text)
+    ]
+
+
+def test_every_error_of_a_public_docstring_is_a_name_of_the_package() -> None:
+    """What a docstring says may be raised can be imported from `ledger`, or is Python's own."""
+    found = named()
+    assert len(found) > 200
+    unknown = [
+        (place, error)
+        for place, error in found
+        if not hasattr(ledger, error) and not hasattr(builtins, error)
+    ]
+    assert unknown == []
+
+
+def test_every_error_of_the_packages_is_in_the_tree() -> None:
+    """No error is defined outside `core/errors.py`, and each is drawn below its own base class."""
+    tree = drawn(errors.__doc__ or "")
+    outside = [
+        f"{module}.{node.name}"
+        for module, parsed in modules()
+        if module != errors.__name__
+        for node in ast.walk(parsed)
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if isinstance(base, ast.Name) and base.id in tree
+    ]
+    assert outside == []
+    real = {
+        name: one.__bases__[0].__name__
+        for name, one in vars(errors).items()
+        if isinstance(one, type) and issubclass(one, errors.LedgerError)
+    }
+    assert tree == real
+
+
+def drawn(text: str) -> dict[str, str]:
+    """Return each error of a drawn tree with the one above it."""
+    above: list[str] = []
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = re.match(r"    ([│├└─ ]*)([A-Z]\w+)\b", line)
+        if match:
+            depth = len(match[1]) // 4
+            above[depth:] = [match[2]]
+            found[match[2]] = above[depth - 1] if depth else "Exception"
+    return found
+
+
+@pytest.mark.parametrize("name", ledger.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    """Each public name is loaded from its module, and listed by `dir`."""
+    found = getattr(ledger, name)
+    assert getattr(import_module(found.__module__), name) is found
+    assert name in dir(ledger)
+
+
+def test_every_error_is_public() -> None:
+    """All of the tree is exported; a wrong name is an AttributeError as ever."""
+    assert set(drawn(errors.__doc__ or "")) <= set(ledger.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Ledgr'"):
+        _ = ledger.Ledgr  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """`import ledger` loads one module of ours, and none of the libraries below it."""
+    found = loaded_by("import ledger")
+    assert found & HEAVY == set()
+    assert {name for name in found if name.startswith(("ledger", "compactor"))} == {"ledger"}
+
+
+def test_importing_the_ledger_loads_no_connections_and_no_pipeline() -> None:
+    """`from ledger import Ledger, Settings` leaves connections, metrics and pipeline for later."""
+    found = loaded_by("from ledger import Ledger, Settings")
+    assert found & HEAVY_FOR_LEDGER == set()
+    apart = ("compactor", "ledger.commands", "ledger.lab", "ledger.local", "ledger.pipeline")
+    assert [name for name in found if name.startswith(apart)] == []
