@@ -18,16 +18,15 @@ from compactor.job import Compactor
 from compactor.report import Report
 from compactor.status import Status, status_of
 from ledger.core.errors import InvalidInput, StoreError
-from ledger.runtime.command_line import FAILED, Config, run
+from ledger.runtime.command_line import FAILED, Config, new_app, run
 from ledger.runtime.metrics import serve
 from ledger.settings import Settings
 from ledger.settings.groups import PositiveSeconds, Seconds
 
-app = typer.Typer(
+app = new_app(
     name="compactor",
-    help="Merge entries into net changes, invisibly to every reader.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+    about="Merge entries into net changes, invisibly to every reader.",
+    add_completion=True,
 )
 Result = TypeVar("Result")
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)

@@ -27,13 +27,11 @@ from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
 from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
 from ledger.administration.templates.table import TABLE_COMMENT
 from ledger.core.errors import InvalidInput
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
 
-app = typer.Typer(
-    name="deploy",
-    help="Write CloudFormation templates and IAM policies for the regions of regions.yaml.",
-    no_args_is_help=True,
+app = new_app(
+    about="Write CloudFormation templates and IAM policies for the regions of regions.yaml."
 )
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from ledger.core.errors import LocalTableError
 from ledger.local.options import ENGINES
 from ledger.local.world import LocalGlobalTable
+from ledger.runtime.command_line import new_app
 from ledger.settings import Settings
 from ledger.settings.groups import Seconds
 
@@ -26,9 +27,7 @@ CREDENTIALS = "AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
 _WRITTEN_BY_US = "# Written by `ledger local up`: the endpoints are gone once it stops.\n"
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
-app = typer.Typer(
-    help="Run a DynamoDB global table on this machine.", no_args_is_help=True, add_completion=False
-)
+app = new_app(about="Run a DynamoDB global table on this machine.")
 
 
 def _seconds(text: str | float) -> float:

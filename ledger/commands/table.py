@@ -1,7 +1,6 @@
 """`ledger table`: make, inspect and delete the global table."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,18 +22,11 @@ from ledger.administration.table import (
 )
 from ledger.administration.table_plan import Step, TableView, base_of, check
 from ledger.core.errors import InvalidInput, TableMissing
+from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
 
-app = typer.Typer(
-    help="Make, inspect and delete the global table.", no_args_is_help=True, add_completion=False
-)
+app = new_app(about="Make, inspect and delete the global table.")
 
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        help="Settings file; else LEDGER_CONFIG, else ./regions.yaml.", show_default=False
-    ),
-]
 Timeout = Annotated[float, typer.Option(min=0, help="Seconds after which to give up waiting.")]
 
 

@@ -1,10 +1,11 @@
-"""What every command shares: where the settings are, and how an error is told in one line."""
+"""What all commands share: how they are built, the settings option, errors in one line."""
 
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from ledger.core.errors import LedgerError
 
@@ -17,6 +18,28 @@ Config = Annotated[
         help="Settings file; else LEDGER_CONFIG, else ./regions.yaml.", show_default=False
     ),
 ]
+
+
+def new_app(
+    *,
+    name: str | None = None,
+    about: str | None = None,
+    cls: type[TyperGroup] = TyperGroup,
+    add_completion: bool = False,
+) -> typer.Typer:
+    """Return an app without commands.
+
+    Help is plain text, wrapped to the terminal, because drawing it with rich imports rich.
+    """
+    return typer.Typer(
+        name=name,
+        help=about,
+        cls=cls,
+        no_args_is_help=True,
+        add_completion=add_completion,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
 
 
 def run(app: typer.Typer) -> None:

@@ -32,7 +32,7 @@ from ledger.importing.source import STANDARD_INPUT, Source, open_source
 from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 
@@ -49,6 +49,10 @@ class _BadRows:
     rejects: Path | None
 
 
+app = new_app()
+
+
+@app.command("import")
 def import_file(
     file: Annotated[str, typer.Argument(help="A CSV or JSONL file; - for standard input.")],
     *,

@@ -15,19 +15,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ledger.commands.lazy import LABORATORY, HeadedGroup, LazyCommand, add_lazily
 from ledger.commands.live import with_display
 from ledger.commands.pipeline.display import line, panel, summary
 from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
-from ledger.lab.demos.pipeline.commands import demo
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.progress import Progress
 from ledger.pipeline.running import Lane, Spool, bring_in
 from ledger.pipeline.sources.source import lane_of
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import Config
+from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import serve
@@ -38,10 +38,14 @@ from ledger.store.opening import open_store
 AGAIN = "the same command again goes on from here: nothing is counted twice"
 STANDARD_INPUT = "-"
 
-app = typer.Typer(
-    help="Bring a stream of corrected records into exact totals.", no_args_is_help=True
+DEMO = LazyCommand(
+    "demo",
+    "ledger.lab.demos.pipeline.commands",
+    "Send corrected messages through the pipeline with faults injected, and verify its totals.",
+    LABORATORY,
 )
-app.command("demo")(demo)
+
+app = new_app(about="Bring a stream of corrected records into exact totals.", cls=HeadedGroup)
 
 Region = Annotated[
     str | None,
@@ -155,6 +159,9 @@ def page(
 ) -> None:
     """Show totals of every region in a browser, with a chart, until Ctrl-C."""
     anyio.run(_show_page, Settings.load(config), counters, port, every)
+
+
+add_lazily(app, DEMO)
 
 
 def _spool(file: str, spool: Path | None) -> Spool | None:

@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ledger.runtime.command_line import new_app
+
 QUICK_SECONDS = 0.2
 
+app = new_app()
 
+
+@app.command()
 def bench(
     *,
     cases: Annotated[
@@ -30,7 +35,7 @@ def bench(
         Path | None, typer.Option(help="Draw them here: .svg or .png.", dir_okay=False)
     ] = None,
 ) -> None:
-    """Measure what the ledger does a second and costs, each case beside its baseline.
+    """Measure the ledger's throughput and cost, each case beside its baseline.
 
     The client runs in a process of its own against a stub of DynamoDB in another, on this machine;
     ratios are what to read. Every row shows how busy the stub was, and how much more it could do.

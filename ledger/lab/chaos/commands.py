@@ -15,9 +15,12 @@ from ledger.lab.chaos.display import conclusion, line, panel, plan_line, report_
 from ledger.lab.chaos.run import Chaos
 from ledger.lab.chaos.state import Options, Report
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import FAILED, INTERRUPTED
+from ledger.runtime.command_line import FAILED, INTERRUPTED, new_app
+
+app = new_app()
 
 
+@app.command()
 def chaos(
     *,
     seed: Annotated[int, typer.Option(help="Of the plan: what goes wrong, and when.")] = 1,
@@ -32,7 +35,7 @@ def chaos(
         Path | None, typer.Option("--json", help="Write the report to this file, too.")
     ] = None,
 ) -> None:
-    """Let all go wrong on a global table on this machine, and judge every read.
+    """Inject faults into a local global table and verify every read.
 
     Writers, readers and compactors are real processes on a real engine. By plan they are killed
     and stopped, regions are cut off from each other, and requests fail, hang, are slow or lose

@@ -7,14 +7,17 @@ import typer
 from rich.console import Console
 
 from ledger.core.errors import InvalidInput
-from ledger.runtime.command_line import FAILED
+from ledger.runtime.command_line import FAILED, new_app
 
 QUICK_CHANGES, QUICK_WRITERS = 40, 4
 REGIONS_MAX = 5
 WRITERS_MAX, CHANGES_MAX = 256, 20_000
 SHARE_MAX = 0.5
 
+app = new_app()
 
+
+@app.command()
 def compare(
     *,
     writers: Annotated[
@@ -49,7 +52,7 @@ def compare(
         Path | None, typer.Option(help="Draw them here: .svg or .png.", dir_okay=False)
     ] = None,
 ) -> None:
-    """Compare all ways of counting on one workload, and say when to take which.
+    """Compare all ways of counting on one workload, and recommend a method.
 
     Each method counts the same changes on a global table on this machine while answers get lost,
     then in all regions while these are cut off, then sells a stock that must not fall below 0.

@@ -13,12 +13,15 @@ from ledger.lab.demos.changes.display import panel, verdict_table
 from ledger.lab.demos.changes.sample import load_sample
 from ledger.lab.demos.changes.state import Verdict
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import FAILED
+from ledger.runtime.command_line import FAILED, new_app
 
 if TYPE_CHECKING:
     from ledger.lab.demos.changes.story import Story
 
+app = new_app()
 
+
+@app.command()
 def demo(
     *,
     input: Annotated[  # noqa: A002 (the option's name)

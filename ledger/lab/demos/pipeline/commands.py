@@ -12,7 +12,7 @@ from rich.console import Console
 from ledger.commands.live import with_display
 from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.runtime.clock import SystemClock, blocking_sleep
-from ledger.runtime.command_line import FAILED
+from ledger.runtime.command_line import FAILED, new_app
 
 SHARE_MAX = 0.5
 LINGER_SECONDS = 3.0
@@ -21,7 +21,10 @@ TWINS = ("no-version", "no-hash", "no-token")
 _FAIL, _TWIN_FAIL = (0.01, 0.02, 0.02), (0.05, 0.2, 0.2)
 _BATCH, _TWIN_BATCH = 500, 100
 
+app = new_app()
 
+
+@app.command()
 def demo(
     *,
     messages: Annotated[int, typer.Option(min=1, help="How many, the doubled ones included.")] = (
@@ -85,7 +88,7 @@ def demo(
         Path | None, typer.Option("--json", help="Write the report here, too.", dir_okay=False)
     ] = None,
 ) -> None:
-    """Send corrected messages through the pipeline while all goes wrong, and compare its totals.
+    """Send corrected messages through the pipeline with faults injected, and verify its totals.
 
     A global table runs on this machine. Producers in each region send versions of trades: doubled,
     late, some through another region, some broken. Each lane is brought in by a process of its own

@@ -1,0 +1,91 @@
+"""`ledger history`: show the entries of a counter."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import anyio
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ledger.commands.options import AsJson, Region, entry_fields, iso_time, print_json
+from ledger.core import amounts
+from ledger.core.values import Entry
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+from ledger.totals.history import Bound
+from ledger.totals.reader import Total
+
+app = new_app()
+
+_TIME_CHARACTERS = 28
+_WIDE_CHARACTERS = 120
+
+
+@app.command()
+def history(
+    counter: Annotated[str, typer.Argument(help="Counter id.")],
+    *,
+    after: Annotated[str | None, typer.Option(help="ISO time, or an entry's id.")] = None,
+    before: Annotated[str | None, typer.Option(help="ISO time, or an entry's id.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Entries shown at most.")] = 1000,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a counter's entries in order; merged entries are summed up in the first line."""
+    bounds = (_bound("--after", after), _bound("--before", before))
+
+    async def call() -> tuple[Total, list[Entry], bool]:
+        async with Ledger.open(Settings.load(config), region=region) as ledger:
+            now = await ledger.total(counter, max_age=0)
+            entries: list[Entry] = []
+            async for entry in ledger.history(counter, after=bounds[0], before=bounds[1]):
+                if len(entries) == limit:
+                    return now, entries, True
+                entries.append(entry)
+            return now, entries, False
+
+    now, entries, more = anyio.run(call)
+    if as_json:
+        print_json(map(entry_fields, entries))
+        return
+    console = Console()
+    console.print(f"{counter} in {now.region}: total {amounts.to_text(now.value)}", markup=False)
+    if now.merged:
+        older = "1 older entry is" if now.merged == 1 else f"{now.merged:,} older entries are"
+        console.print(f"{older} merged into the net change", highlight=False)
+    console.print(_history_table(entries, console.width))
+    if more:
+        console.print(f"there are more: go on with --after '{entries[-1].id}'", markup=False)
+
+
+def _history_table(entries: Sequence[Entry], width: int) -> Table:
+    table = Table(box=box.SIMPLE)
+    dated, noted = any(one.effective for one in entries), any(one.note for one in entries)
+    combined = any(one.count > 1 for one in entries)
+    # In a narrow terminal an id breaks after its time, not anywhere.
+    is_narrow = width < _WIDE_CHARACTERS and (dated or noted)
+    table.add_column("id", width=_TIME_CHARACTERS if is_narrow else None, overflow="fold")
+    table.add_column("change", justify="right", no_wrap=True)
+    if combined:
+        table.add_column("combined of", justify="right", no_wrap=True)
+    table.add_column("region", no_wrap=True)
+    for name, is_used in (("effective", dated), ("note", noted)):
+        if is_used:
+            table.add_column(name, overflow="fold")
+    for entry in entries:
+        cells = [escape(entry.id), amounts.to_text(entry.change)]
+        cells += [f"{entry.count:,}" if entry.count > 1 else ""] if combined else []
+        cells += [entry.region or ""]
+        cells += [entry.effective.isoformat() if entry.effective else ""] if dated else []
+        cells += [escape(entry.note or "")] if noted else []
+        table.add_row(*cells)
+    return table
+
+
+def _bound(option: str, text: str | None) -> Bound:
+    return text if text is None or "#" in text else iso_time(option, text)

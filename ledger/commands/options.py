@@ -1,0 +1,56 @@
+"""Options and output that the commands about counters share."""
+
+import json
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from ledger.core import amounts
+from ledger.core.errors import InvalidEntry
+from ledger.core.values import Entry
+
+Region = Annotated[
+    str | None, typer.Option(help="Region to talk to; else the home region.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+def iso_time(option: str, text: str | None) -> datetime | None:
+    """Return an option's aware time; None if it was not given.
+
+    Raises:
+        InvalidEntry: the text is not an ISO time with a zone.
+    """
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidEntry(
+            f"{option} must be an ISO time such as 2026-11-21T06:50Z, got {text!r}"
+        ) from None
+    if moment.tzinfo is None:
+        raise InvalidEntry(f"{option} must end with a zone, such as Z or +01:00, got {text!r}")
+    return moment
+
+
+def entry_fields(entry: Entry) -> dict[str, Any]:
+    """Return an entry as JSON shows it."""
+    return {
+        "counter": entry.counter,
+        "id": entry.id,
+        "change": amounts.to_text(entry.change),
+        "region": entry.region,
+        "note": entry.note,
+        "effective": entry.effective.isoformat() if entry.effective else None,
+        "count": entry.count,
+    }
+
+
+def print_json(objects: Iterable[dict[str, Any]]) -> None:
+    """Print one object a line."""
+    for one in objects:
+        sys.stdout.write(json.dumps(one, ensure_ascii=False) + "\n")

@@ -1,0 +1,79 @@
+"""`ledger record`: record one change."""
+
+from datetime import date
+from typing import Annotated
+
+import anyio
+import typer
+
+from ledger.commands.options import AsJson, Region, entry_fields, iso_time, print_json
+from ledger.core import amounts
+from ledger.core.errors import InvalidEntry, OutcomeUnknown
+from ledger.core.values import Entry
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+
+app = new_app()
+
+
+# A negative amount is an argument, not an option.
+@app.command(context_settings={"ignore_unknown_options": True})
+def record(
+    counter: Annotated[str, typer.Argument(help="Counter id.")],
+    change: Annotated[str, typer.Argument(help="Exact decimal number, such as 3 or -2.50.")],
+    *,
+    note: Annotated[str | None, typer.Option(help="Free text kept with the change.")] = None,
+    effective: Annotated[str | None, typer.Option(help="ISO date the change is for.")] = None,
+    key: Annotated[str | None, typer.Option(help="Your own key; needs --at.")] = None,
+    at: Annotated[str | None, typer.Option(help="ISO time of the change, with its zone.")] = None,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record a change of a counter; it is durable in the region when this returns.
+
+    With --key and --at the same command again changes nothing, in any region, until the retry
+    horizon has passed.
+    """
+    amount, day, moment = amounts.parse(change), _date(effective), iso_time("--at", at)
+
+    async def call() -> Entry:
+        async with Ledger.open(Settings.load(config), region=region) as ledger:
+            try:
+                return await ledger.record(
+                    counter, amount, note=note, effective=day, key=key, at=moment
+                )
+            except OutcomeUnknown as error:
+                raise _with_advice(error, keyed=key is not None) from None
+
+    entry = anyio.run(call)
+    if as_json:
+        print_json([entry_fields(entry)])
+    else:
+        typer.echo(
+            f"{entry.counter}: {amounts.to_text(entry.change)} recorded in {entry.region}"
+            f" as {entry.id}"
+        )
+
+
+def _with_advice(error: OutcomeUnknown, *, keyed: bool) -> OutcomeUnknown:
+    """Say what to do about a change that may or may not be there, at a command line."""
+    entry = error.entries[0]
+    advice = (
+        "the same command again is safe"
+        if keyed
+        else f"look for {entry.id} in `ledger history {entry.counter}` before you record it again"
+    )
+    return OutcomeUnknown(f"{error}; at the command line: {advice}", entries=error.entries)
+
+
+def _date(text: str | None) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InvalidEntry(
+            f"--effective must be an ISO date such as 2026-11-21, got {text!r}"
+        ) from None

@@ -1,0 +1,74 @@
+"""`ledger total`: show totals, in one region or in all."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import anyio
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ledger.commands.options import AsJson, Region, print_json
+from ledger.core import amounts
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+from ledger.totals.reader import Total
+
+app = new_app()
+
+
+@app.command()
+def total(
+    counters: Annotated[list[str], typer.Argument(help="Counter ids.")],
+    *,
+    region: Region = None,
+    everywhere: Annotated[bool, typer.Option("--everywhere", help="In every region.")] = False,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the totals of counters, read now."""
+    settings = Settings.load(config)
+    regions = list(settings.regions) if everywhere else [region or settings.home]
+
+    async def call() -> list[Total]:
+        totals: list[Total] = []
+        for one in regions:
+            async with Ledger.open(settings, region=one) as ledger:
+                found = await ledger.totals(counters, max_age=0)
+                totals += [found[counter] for counter in counters]
+        return totals
+
+    totals = anyio.run(call)
+    if as_json:
+        print_json(map(_total_fields, totals))
+    else:
+        Console().print(_totals_table(totals))
+
+
+def _totals_table(totals: Iterable[Total]) -> Table:
+    table = Table(box=box.SIMPLE)
+    for name in ("counter", "region", "total", "entries", "merged", "as of (UTC)"):
+        table.add_column(
+            name, justify="right" if name in {"total", "entries", "merged"} else "left"
+        )
+    for one in totals:
+        when = one.as_of.strftime("%H:%M:%S")
+        table.add_row(
+            escape(one.counter), one.region, amounts.to_text(one.value), f"{one.entries:,}",
+            f"{one.merged:,}", when,
+        )  # fmt: skip
+    return table
+
+
+def _total_fields(one: Total) -> dict[str, Any]:
+    return {
+        "counter": one.counter,
+        "value": amounts.to_text(one.value),
+        "region": one.region,
+        "as_of": one.as_of.isoformat(),
+        "entries": one.entries,
+        "merged": one.merged,
+    }

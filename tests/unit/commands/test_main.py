@@ -1,0 +1,92 @@
+"""The table of commands: lists them as they describe themselves, and imports them when used."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from ledger.commands.lazy import LazyCommand, first_paragraph
+from ledger.commands.main import COMMANDS, app
+from ledger.commands.pipeline.commands import DEMO
+
+OWN_MODULES_MAX = 15
+NEVER_FOR_HELP = {
+    "aiobotocore",
+    "aiohttp",
+    "asyncio",
+    "boto3",
+    "botocore",
+    "compactor",
+    "ledger.lab",
+    "ledger.ledger",
+    "ledger.local",
+    "ledger.pipeline",
+    "ledger.settings",
+    "ledger.store",
+    "moto",
+    "multiprocessing",
+    "orjson",
+    "prometheus_client",
+    "pydantic",
+    "rich",
+    "yaml",
+}
+SDKS_AND_ENGINES = {
+    "aiobotocore",
+    "aiohttp",
+    "boto3",
+    "botocore.client",
+    "botocore.session",
+    "moto",
+    "multiprocessing",
+}
+LOADED_BY = """
+import json, sys
+from {module} import app
+try:
+    app({arguments})
+finally:
+    sys.stdout = sys.stderr
+    sys.__stdout__.write("\\0" + json.dumps(sorted(sys.modules)))
+"""
+
+
+def loaded_by(module: str, *arguments: str) -> set[str]:
+    """Return the modules that a command has loaded when it ends."""
+    script = LOADED_BY.format(module=module, arguments=list(arguments))
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+    return set(json.loads(said.partition("\0")[2]))
+
+
+def test_help_loads_neither_settings_nor_sdk_nor_laboratory() -> None:
+    """`ledger --help` needs the table of commands, and little else."""
+    loaded = loaded_by("ledger.commands.main", "--help")
+    assert loaded & NEVER_FOR_HELP == set()
+    own = {name for name in loaded if name.partition(".")[0] == "ledger"}
+    assert len(own) <= OWN_MODULES_MAX, sorted(own)
+
+
+@pytest.mark.parametrize("command", ["record", "total", "history", "import", "table", "deploy"])
+def test_help_of_a_command_loads_no_sdk(command: str) -> None:
+    """The help page of an everyday command loads neither the SDKs nor the local engine."""
+    assert loaded_by("ledger.commands.main", command, "--help") & SDKS_AND_ENGINES == set()
+
+
+def test_help_of_the_compactor_loads_no_sdk() -> None:
+    """The compactor's help page loads neither the SDKs nor the local engine."""
+    assert loaded_by("compactor.cli", "--help") & SDKS_AND_ENGINES == set()
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, DEMO], ids=lambda command: command.module)
+def test_a_command_is_listed_as_it_describes_itself(command: LazyCommand) -> None:
+    """The table repeats the first paragraph of the command's own help."""
+    assert first_paragraph(command.load().help) == command.about
+
+
+def test_a_mistyped_command_is_corrected() -> None:
+    """The names of commands that are not loaded are suggested."""
+    assert "Did you mean 'record'?" in CliRunner().invoke(app, ["recrod"]).output
