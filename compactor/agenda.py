@@ -37,7 +37,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PendingAction:
     """What is to be done with a collection, once the clock shows `ripe_at` (monotonic).
 
     `net` is the one that the plan was made from, `sizes` are those of the items that it touches.
@@ -62,7 +62,7 @@ class Wait:
     until: float
 
 
-Step = Visit | Held | Wait
+Step = Visit | PendingAction | Wait
 
 
 class Agenda:
@@ -78,7 +78,7 @@ class Agenda:
     ) -> None:
         self._first = deque(partitions)
         self._again: deque[tuple[float, Visit]] = deque()
-        self._held: deque[Held] = deque()
+        self._held: deque[PendingAction] = deque()
         self._held_max = held_max
         self._held_ids_max = held_ids_max
         self._visits_max = visits_max
@@ -112,7 +112,7 @@ class Agenda:
             moments.append(self._again[0][0])
         return Wait(min(moments)) if moments else None
 
-    def hold(self, held: Held) -> None:
+    def hold(self, held: PendingAction) -> None:
         """Keep what a visit found to do until it may be done."""
         self._looking -= 1
         self._held_ids += held.ids

@@ -29,7 +29,7 @@ from ledger.core.errors import (
     StoreError,
 )
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import Held, LeaseTerms, NotHeld, lease_key
+from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -116,7 +116,7 @@ class Compactor:
                     with self._counting_errors():
                         lease = await self._lease(stores)
                         outcome = await self._acquire(lease, None, stop)
-                        if isinstance(outcome, Held):
+                        if isinstance(outcome, LeaseGrant):
                             await self._lead_on(stores, lease, every_seconds, stop, on_report)
                 except (LeaseLost, StoreError, DamagedItem) as error:
                     on_error(error)
@@ -201,14 +201,14 @@ class Compactor:
 
     async def _acquire(
         self, lease: Lease, wait_seconds: float | None, stop: anyio.Event
-    ) -> Held | NotHeld:
+    ) -> LeaseGrant | NotHeld:
         """Wait for the lease in short turns, so that a stop is obeyed."""
         home, turn = self.settings.home, lease.terms.poll_seconds
         started = self._clock.monotonic()
         leader: str | None = None
         while True:
             outcome = await lease.acquire(wait_seconds=0)
-            leads = isinstance(outcome, Held)
+            leads = isinstance(outcome, LeaseGrant)
             if outcome.owner != leader:
                 leader = outcome.owner
                 state = "leading" if leads else "waiting: another instance leads"
@@ -249,7 +249,9 @@ class Compactor:
                 await sleep_or_stop(self._clock, left, stop)
 
     @asynccontextmanager
-    async def _leading(self, stores: Mapping[str, Store], lease: Lease) -> AsyncIterator[Held]:
+    async def _leading(
+        self, stores: Mapping[str, Store], lease: Lease
+    ) -> AsyncIterator[LeaseGrant]:
         """Hold the lease by heartbeats, and measure the replication lag on them."""
         failure: Exception | None = None
         try:

@@ -18,7 +18,7 @@ from random import Random
 
 import anyio
 
-from compactor.agenda import AGAIN_SECONDS, Agenda, Held, Visit, Wait
+from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.apply import Done, apply
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
@@ -143,7 +143,7 @@ class Pass:
                     await sleep_or_stop(self._clock, seconds, self._stop)
                 case Visit() as visit:
                     await self._look(visit, agenda, search)
-                case Held() as held:
+                case PendingAction() as held:
                     await self._act(held, agenda, search)
                 case None:
                     return
@@ -169,7 +169,7 @@ class Pass:
         if not plan.is_idle:
             ripe_at = observed.at + self._settings.observation_delay
             net = observed.observation.net
-            agenda.hold(Held(visit, net, observed.sizes_for(plan), plan, ripe_at))
+            agenda.hold(PendingAction(visit, net, observed.sizes_for(plan), plan, ripe_at))
             return
         if plan.is_last:
             search.book.finish(visit.partition)
@@ -195,7 +195,7 @@ class Pass:
         except AmountOverflow as error:
             raise DamagedItem(f"counter {observation.partition!r}: {error}") from None
 
-    async def _act(self, held: Held, agenda: Agenda, search: Search) -> None:
+    async def _act(self, held: PendingAction, agenda: Agenda, search: Search) -> None:
         """Act on a decision whose observation is `observation_delay` seconds old."""
         self._lease.check()
         visit, plan = held.visit, held.plan

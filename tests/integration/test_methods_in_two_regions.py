@@ -20,7 +20,7 @@ from support.worlds import cut, open_stores
 from ledger.core.errors import LeaseLost
 from ledger.local import LocalGlobalTable
 from ledger.primitives.counters import METHODS, Applied, Counter, Rejected, new_token
-from ledger.primitives.leases import Held, Lease, LeaseTerms
+from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Handled, LockGuard
 from ledger.runtime.clock import SystemClock
@@ -170,7 +170,7 @@ async def test_a_lease_never_seen_before_is_held_on_both_sides(two: Two) -> None
     )
     two.cut()
     for lease in (here, there):
-        assert isinstance(await lease.acquire(0), Held)
+        assert isinstance(await lease.acquire(0), LeaseGrant)
     await two.meet()
     with pytest.raises(LeaseLost, match=f"'{THERE}' has it"):
         await here.heartbeat()

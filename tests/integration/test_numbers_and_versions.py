@@ -13,7 +13,7 @@ from support.guarding import ARRIVALS, Handling, event, record_put
 from ledger.core.errors import LeaseLost
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
-from ledger.primitives.leases import Held, Lease, LeaseTerms, NotHeld
+from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.leases.state import record_item
 from ledger.primitives.sequences import (
     NUMBER_MAX,
@@ -130,7 +130,7 @@ async def test_contenders_for_a_lease_come_one_after_another(store: Store) -> No
     async def lead(owner: str) -> None:
         lease = contender(store, owner)
         async with lease.held() as held:
-            assert isinstance(held, Held)
+            assert isinstance(held, LeaseGrant)
             found.append((held.epoch, held.data))
             assert await lease.heartbeat(data={"by": {"S": owner}, "epoch": held_epoch(held)})
             work = Put({"pk": {"S": "work"}, "sk": {"S": owner}})
@@ -145,7 +145,7 @@ async def test_contenders_for_a_lease_come_one_after_another(store: Store) -> No
     ]
 
 
-def held_epoch(held: Held) -> dict[str, str]:
+def held_epoch(held: LeaseGrant) -> dict[str, str]:
     """Return the epoch as it is stored."""
     return {"N": str(held.epoch)}
 
@@ -154,7 +154,7 @@ async def test_the_engine_itself_refuses_an_old_epoch(store: Store) -> None:
     """A holder that was overtaken has its transaction refused, and reads who has the lease."""
     old, new = contender(store, "old"), contender(store, "new")
     held = await old.acquire()
-    assert isinstance(held, Held)
+    assert isinstance(held, LeaseGrant)
     record = await old.look()
     assert record is not None
     overtaken = replace(record, owner="new", epoch=held.epoch + 1, rvn="overtaken")

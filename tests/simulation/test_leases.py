@@ -19,7 +19,7 @@ from support.ledgers import HOME
 from ledger.core.entry import Item, Key
 from ledger.core.errors import LeaseLost, StoreError
 from ledger.lab.simulator import loop
-from ledger.primitives.leases import Held, Lease, LeaseTerms
+from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.store.port import Applied, Outcome, Put, Unknown
 
 TERMS = LeaseTerms(lease_seconds=8.0, heartbeat_seconds=2.0, polls_per_heartbeat=1)
@@ -53,7 +53,7 @@ class Witness:
 
 
 async def write_once(
-    client: Client, lease: Lease, held: Held, *, fenced: bool, pause: bool
+    client: Client, lease: Lease, held: LeaseGrant, *, fenced: bool, pause: bool
 ) -> None:
     """Read the number and write the next one, paused in between or not."""
     item = await client.store.get(NUMBER)
@@ -96,7 +96,7 @@ async def crowd(seed: int, contenders: int, *, fenced: bool) -> list[tuple[int, 
         for turn in range(TURNS_MAX):
             try:
                 async with lease.held() as held:
-                    assert isinstance(held, Held)
+                    assert isinstance(held, LeaseGrant)
                     pause = turn == 0 and number % PAUSED_ONE_IN == 0
                     await write_once(client, lease, held, fenced=fenced, pause=pause)
                     return

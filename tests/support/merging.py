@@ -23,7 +23,7 @@ from compactor.plan import Plan, Rules, decide
 from ledger.core.entry import Item, Key, entry_id, entry_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.values import Entry
-from ledger.primitives.leases.state import Held, LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.runtime.clock import Clock
 from ledger.store.port import Absent, Check, Put, Store
 from ledger.totals.collection import read_collection
@@ -374,7 +374,7 @@ class Walk:
         key = lease_key(LEASE)
         record = LeaseRecord(LEASE, "someone", f"rvn{self._epoch}", 30.0, self._epoch, HOME)
         self.regions.stores[HOME].table.set(key, record_item(record))
-        leader.fence = Held(key, "someone", self._epoch).fence()
+        leader.fence = LeaseGrant(key, "someone", self._epoch).fence()
 
 
 def _steps(plan: Plan) -> list[Plan]:

@@ -30,7 +30,7 @@ from ledger.primitives.leases.item import LeaseItem
 from ledger.primitives.leases.keeping import give_back, keep
 from ledger.primitives.leases.state import (
     NOBODY,
-    Held,
+    LeaseGrant,
     LeaseRecord,
     LeaseTerms,
     NotHeld,
@@ -67,7 +67,7 @@ class Beat:
 class _Holding:
     """The lease while it is ours: the record last known in the table, and until when it holds."""
 
-    held: Held
+    held: LeaseGrant
     record: LeaseRecord
     held_until: float
 
@@ -131,11 +131,11 @@ class Lease:
         wait_seconds: float | None = None,
         *,
         data: Mapping[str, AttributeValue] | None = None,
-    ) -> Held | NotHeld:
+    ) -> LeaseGrant | NotHeld:
         """Take the lease, waiting up to `wait_seconds` for it: 0 looks once, None waits for ever.
 
-        `data` is stored with it, in place of what is there, which `Held.data` has; without it
-        that stays. Returns the same `Held` again while it is held, and stores nothing then.
+        `data` is stored with it, in place of what is there, which `LeaseGrant.data` has; without it
+        that stays. Returns the same `LeaseGrant` again while it is held, and stores nothing then.
 
         Raises:
             InvalidInput: the data is over 400 KB.
@@ -245,7 +245,7 @@ class Lease:
         self._checked()
 
     def fence(self) -> Check:
-        """Return the check of our epoch for a transaction, as `Held.fence` does.
+        """Return the check of our epoch for a transaction, as `LeaseGrant.fence` does.
 
         Raises:
             LeaseLost: as `check`.
@@ -288,7 +288,7 @@ class Lease:
         wait_seconds: float | None = None,
         *,
         data: Mapping[str, AttributeValue] | None = None,
-    ) -> AsyncIterator[Held | NotHeld]:
+    ) -> AsyncIterator[LeaseGrant | NotHeld]:
         """Acquire the lease, keep it by heartbeats while the body runs, and release it at the end.
 
         The body gets what `acquire` returned, and runs in both cases. `lost` is set before
@@ -349,7 +349,7 @@ class Lease:
             return 0.0
         return self._watch.left_seconds(now=self._clock.monotonic())
 
-    async def _take(self, data: Item | None) -> Held | None:
+    async def _take(self, data: Item | None) -> LeaseGrant | None:
         """Try to become the owner of the lease as last seen, under the next epoch."""
         seen = self._watch.record
         partition, sort_key = self._item.key
@@ -369,7 +369,7 @@ class Lease:
         self._observe(written.shown)
         if written.shown is None or not written.applied:
             return None
-        held = Held(self._item.key, self.owner, wanted.epoch, left)
+        held = LeaseGrant(self._item.key, self.owner, wanted.epoch, left)
         self._holding, self.lost = _Holding(held, wanted, -math.inf), anyio.Event()
         self._extend(self._holding, written.shown)
         return held if self._safe_seconds() > 0 else None

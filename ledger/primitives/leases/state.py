@@ -111,7 +111,7 @@ class LeaseTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeaseGrant:
     """The lease is ours, under this epoch; `data` is what the holder before us left with it."""
 
     key: Key

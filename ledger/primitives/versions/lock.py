@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import Held, LeaseTerms, NotHeld
+from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.versions.committing import Committed, Committing
 from ledger.primitives.versions.state import Busy, Event, LockLost, Skipped, is_old, version_of
 from ledger.runtime.clock import Clock
@@ -88,7 +88,7 @@ class LockGuard:
             return await self._handle_held(event, handler, held, lease)
 
     async def _handle_held(
-        self, event: Event, handler: Handler, held: Held, lease: Lease
+        self, event: Event, handler: Handler, held: LeaseGrant, lease: Lease
     ) -> Committed:
         newest = await self._newest(event, consistent=True)
         if newest is not None and is_old(event, newest):

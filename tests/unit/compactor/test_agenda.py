@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compactor.agenda import AGAIN_SECONDS, Agenda, Held, Visit, Wait
+from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.plan import Plan
 
 HOLD = 20.0
@@ -58,7 +58,7 @@ class Day:
                     self.visits.append((self.now, visit.partition))
                     self._looks[place] = visit
                     self._workers[place] = self.now + LOOK_SECONDS
-                case Held() as held:
+                case PendingAction() as held:
                     self._act(held)
                 case Wait(moment):
                     assert moment > self.now
@@ -72,11 +72,11 @@ class Day:
 
     def _hold(self, visit: Visit) -> None:
         plan = Plan(deletes=("x",), is_cut=visit.partition in self.hot)
-        self.agenda.hold(Held(visit, None, {}, plan, self.now + HOLD))
+        self.agenda.hold(PendingAction(visit, None, {}, plan, self.now + HOLD))
         self._held += 1
         self.held_most = max(self.held_most, self._held)
 
-    def _act(self, held: Held) -> None:
+    def _act(self, held: PendingAction) -> None:
         assert held.ripe_at <= self.now
         self._held -= 1
         self.acts[held.visit.partition] += 1
@@ -167,12 +167,12 @@ def test_bounded_in_ids() -> None:
         visit = agenda.next_step(0.0)
         assert visit == Visit(name)
         plan = Plan(deletes=tuple(map(str, range(15))))
-        agenda.hold(Held(Visit(name), None, {}, plan, 5.0))
+        agenda.hold(PendingAction(Visit(name), None, {}, plan, 5.0))
     assert agenda.next_step(1.0) == Wait(5.0)
     held = agenda.next_step(5.0)
-    assert isinstance(held, Held)
+    assert isinstance(held, PendingAction)
     agenda.acted(held.visit)
-    assert isinstance(agenda.next_step(5.0), Held)
+    assert isinstance(agenda.next_step(5.0), PendingAction)
     assert agenda.next_step(5.0) == Visit("c")
 
 

@@ -14,7 +14,7 @@ from compactor.plan import Plan
 from ledger.core.entry import entry_id, entry_item, net_item, net_of
 from ledger.core.errors import Throttled
 from ledger.core.values import Entry, NetChange
-from ledger.primitives.leases.state import Held, LeaseRecord, lease_key, record_item
+from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
 from ledger.store.port import (
     Action,
@@ -44,7 +44,7 @@ IDS = tuple(entry_id(START + timedelta(seconds=place), place) for place in range
 KEYS = tuple(map(str, IDS))
 NET = NetChange(Decimal(5), 60, IDS, "v1", KEYS[-1], HOME)
 NEXT = replace(NET, version="v2", merged=())
-FENCE = Held(lease_key("compactor"), "me", 3).fence()
+FENCE = LeaseGrant(lease_key("compactor"), "me", 3).fence()
 
 
 class Noting(MemoryStore):

@@ -7,7 +7,7 @@ from support.leases import KEY, TERMS, SlowStore, World
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import Held, NotHeld, record_of
+from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
 from ledger.store.port import Applied, Delete, Put, Rejected
 
 WORK: Item = {"pk": {"S": "counter"}, "sk": {"S": "~net#0001"}, "version": {"S": "mine"}}
@@ -16,7 +16,7 @@ WORK: Item = {"pk": {"S": "counter"}, "sk": {"S": "~net#0001"}, "version": {"S":
 async def test_the_first_contender_leads_at_once(world: World) -> None:
     """A lease that was never held is taken at once, under epoch 1, and written as documented."""
     one = world.contender("one")
-    assert await one.acquire(0) == Held(KEY, "one", 1)
+    assert await one.acquire(0) == LeaseGrant(KEY, "one", 1)
     one.check()
     assert {**world.item(), "rvn": {"S": ""}} == {
         "pk": {"S": "~lease"},
@@ -54,7 +54,7 @@ async def test_a_bounded_wait_ends_in_time(world: World) -> None:
 async def test_a_kept_lease_is_never_taken(world: World) -> None:
     """While heartbeats arrive, a contender that waits for ever waits."""
     async with anyio.create_task_group() as tasks, world.contender("one").held() as held:
-        assert isinstance(held, Held)
+        assert isinstance(held, LeaseGrant)
         tasks.start_soon(world.contender("two").acquire)
         await world.clock.advance(1000.0)
         assert record_of(world.item()).owner == "one"
@@ -94,7 +94,7 @@ async def test_watching_goes_on_between_two_bounded_waits(world: World) -> None:
     two = world.contender("two")
     assert await two.acquire(0) == NotHeld(KEY, "dead", 1, 30.0)
     await world.clock.advance(30.0)
-    assert await two.acquire(0) == Held(KEY, "two", 2)
+    assert await two.acquire(0) == LeaseGrant(KEY, "two", 2)
 
 
 async def test_release_lets_the_next_in_at_once(world: World) -> None:
@@ -103,7 +103,7 @@ async def test_release_lets_the_next_in_at_once(world: World) -> None:
     await one.acquire(0)
     assert await one.release()
     assert (world.item()["owner"], world.epoch()) == ({"S": ""}, 1)
-    assert await world.contender("two").acquire(0) == Held(KEY, "two", 2)
+    assert await world.contender("two").acquire(0) == LeaseGrant(KEY, "two", 2)
 
 
 async def test_a_waiting_contender_notices_a_release_within_one_poll(world: World) -> None:
@@ -124,7 +124,7 @@ async def test_the_epoch_grows_by_one_at_each_acquisition(world: World) -> None:
     epochs = []
     for lease in (one, two, one, one, two):
         held = await lease.acquire(0)
-        assert isinstance(held, Held)
+        assert isinstance(held, LeaseGrant)
         await lease.heartbeat()
         epochs.append((held.epoch, world.epoch()))
         await lease.release()
@@ -223,15 +223,15 @@ async def test_a_damaged_lease_is_an_error_not_a_free_lease(world: World) -> Non
         await world.contender("two").acquire(0)
 
 
-async def stalled(world: World) -> tuple[Lease, Held]:
+async def stalled(world: World) -> tuple[Lease, LeaseGrant]:
     """Return a holder that stalled after its check, while another took the lease."""
     one, two = world.contender("one"), world.contender("two")
     held = await one.acquire(0)
-    assert isinstance(held, Held)
+    assert isinstance(held, LeaseGrant)
     one.check()
     await two.acquire(0)
     await world.clock.advance(30.0)
-    assert isinstance(await two.acquire(0), Held)
+    assert isinstance(await two.acquire(0), LeaseGrant)
     return one, held
 
 
@@ -264,7 +264,7 @@ async def test_an_old_holding_stays_fenced_after_its_owner_leads_again(world: Wo
     """A task left over from an earlier holding of the same owner is stopped as well."""
     one = world.contender("one")
     first = await one.acquire(0)
-    assert isinstance(first, Held)
+    assert isinstance(first, LeaseGrant)
     await one.release()
     await one.acquire(0)
     assert isinstance(await world.store.transact([first.fence(), Put(WORK)]), Rejected)

@@ -11,7 +11,7 @@ from support.leases import KEY, World
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import Held
+from ledger.primitives.leases.state import LeaseGrant
 from ledger.runtime.clock import Clock
 from ledger.store.port import Applied, Outcome, Put, Rejected
 
@@ -27,7 +27,7 @@ class Referee:
     most: int = 0
     epochs: list[int] = field(default_factory=list)
 
-    def begins(self, lease: Lease, held: Held) -> None:
+    def begins(self, lease: Lease, held: LeaseGrant) -> None:
         """Note the beginning of a holding."""
         self.holders.add(lease.owner)
         self.most = max(self.most, len(self.holders))
@@ -41,7 +41,7 @@ class Referee:
 async def lead_until_lost(lease: Lease, referee: Referee, clock: Clock, seconds: float) -> None:
     """Hold the lease for some seconds without heartbeats, or until `check` refuses."""
     held = await lease.acquire()
-    assert isinstance(held, Held)
+    assert isinstance(held, LeaseGrant)
     referee.begins(lease, held)
     ends = clock.monotonic() + seconds
     try:
@@ -77,7 +77,7 @@ async def test_contenders_that_start_together_are_one_leader_and_the_rest(world:
 
     async def once(owner: str) -> None:
         outcome = await world.contender(owner).acquire(0)
-        if isinstance(outcome, Held):
+        if isinstance(outcome, LeaseGrant):
             won.append(owner)
         else:
             named.add(outcome.owner)
@@ -113,7 +113,7 @@ async def test_beyond_the_margin_the_fence_still_separates(world: World) -> None
     fast = SkewedClock(world.clock, rate=2.0)
     one, two = world.contender("one"), world.contender("two", clock=fast)
     held = await one.acquire(0)
-    assert isinstance(held, Held)
+    assert isinstance(held, LeaseGrant)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(two.acquire)
         await world.clock.advance(15.0)
@@ -142,4 +142,4 @@ async def test_wall_clocks_do_not_matter(world: World) -> None:
         world.clock.wall -= timedelta(days=400)
         await world.clock.advance(50.0)
     two = world.contender("two")
-    assert await two.acquire() == Held(KEY, "two", 2)
+    assert await two.acquire() == LeaseGrant(KEY, "two", 2)

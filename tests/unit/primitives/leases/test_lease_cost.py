@@ -6,7 +6,7 @@ from support.clock import FakeClock
 from support.ledgers import sample
 
 from ledger.core.entry import Item
-from ledger.primitives.leases import Held, Lease, LeaseTerms, NotHeld
+from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore, Table
@@ -43,7 +43,7 @@ async def test_the_units_of_each_step() -> None:
         return now[0] - before[0], now[1] - before[1]
 
     lease = contender("a", store, clock)
-    assert isinstance(await lease.acquire(0), Held)
+    assert isinstance(await lease.acquire(0), LeaseGrant)
     assert since_last() == (1, 1)
     assert await lease.heartbeat()
     assert since_last() == (1, 0)
@@ -60,13 +60,13 @@ async def test_a_paused_holder_is_stopped_by_the_fence_alone() -> None:
     clock, table = FakeClock(), Table()
     store = MemoryStore(REGION, table)
     paused, next_one = contender("paused", store, clock), contender("next", store, clock)
-    assert isinstance(await paused.acquire(0), Held)
+    assert isinstance(await paused.acquire(0), LeaseGrant)
     paused.check()
     fence = paused.fence()  # it has checked, and is paused before it writes
 
     assert isinstance(await next_one.acquire(0), NotHeld)
     await clock.advance(TERMS.lease_seconds)
-    assert isinstance(await next_one.acquire(0), Held)
+    assert isinstance(await next_one.acquire(0), LeaseGrant)
     await store.transact([next_one.fence(), Put(result("next"))])
 
     assert isinstance(await store.transact([fence, Put(result("paused"))]), Rejected)

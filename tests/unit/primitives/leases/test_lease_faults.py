@@ -8,14 +8,14 @@ from support.leases import KEY, TERMS, SlowStore, World
 from ledger.core.errors import LeaseLost, Unreachable
 from ledger.primitives.leases.keeping import RELEASE_SECONDS_MAX
 from ledger.primitives.leases.lease import BEATS_MAX, Lease
-from ledger.primitives.leases.state import Held, NotHeld, record_of
+from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
 from ledger.store.port import Applied, Rejected
 
 
 async def acquired(world: World, owner: str = "one") -> Lease:
     """Return a lease that this owner has just acquired."""
     lease = world.contender(owner)
-    assert isinstance(await lease.acquire(0), Held)
+    assert isinstance(await lease.acquire(0), LeaseGrant)
     return lease
 
 
@@ -39,7 +39,7 @@ async def test_an_acquisition_that_lands_late_is_taken_over(world: World) -> Non
     assert isinstance(await world.store.land(), Applied)
     with pytest.raises(LeaseLost):
         one.check()
-    assert await one.acquire(0) == Held(KEY, "one", 2)
+    assert await one.acquire(0) == LeaseGrant(KEY, "one", 2)
 
 
 async def test_a_heartbeat_applied_without_an_answer_counts(world: World) -> None:
@@ -172,7 +172,7 @@ async def test_a_lease_given_up_as_too_old_is_still_released(world: World) -> No
 async def test_the_end_of_the_body_releases(world: World) -> None:
     """`held` releases at the end of its body, and stops its heartbeats."""
     async with world.contender("one").held() as held:
-        assert held == Held(KEY, "one", 1)
+        assert held == LeaseGrant(KEY, "one", 1)
     released = world.item()
     await world.clock.advance(100.0)
     assert record_of(released).released

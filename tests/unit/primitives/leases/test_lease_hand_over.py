@@ -7,7 +7,7 @@ from support.leases import KEY, World
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import Held, record_of
+from ledger.primitives.leases.state import LeaseGrant, record_of
 from ledger.store.memory import Table
 from ledger.store.port import Applied, Put, Rejected
 
@@ -17,7 +17,7 @@ THERE = "us-east-1"
 async def acquired(world: World) -> Lease:
     """Return a lease just acquired at home."""
     lease = world.contender("one")
-    assert await lease.acquire(0) == Held(KEY, "one", 1)
+    assert await lease.acquire(0) == LeaseGrant(KEY, "one", 1)
     return lease
 
 
@@ -31,7 +31,7 @@ async def test_a_lease_handed_over_is_taken_there_and_not_here(world: World) -> 
     replica = Table()
     replica.set(KEY, world.item())
     there = world.contender("three", store=FaultyStore(THERE, replica))
-    assert await there.acquire(0) == Held(KEY, "three", 3)
+    assert await there.acquire(0) == LeaseGrant(KEY, "three", 3)
 
 
 async def test_the_other_region_waits_for_the_hand_over(world: World) -> None:

@@ -7,7 +7,7 @@ from support.leases import World
 
 from ledger.core.entry import Item
 from ledger.core.errors import LeaseLost, RequestRefused
-from ledger.primitives.leases.state import Held
+from ledger.primitives.leases.state import LeaseGrant
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Absent, Action, Applied, Outcome, Put, Rejected, Unknown
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
@@ -92,7 +92,7 @@ async def test_an_old_transaction_does_not_end_a_new_holding(world: World) -> No
         async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
             """Arrive late."""
             await one.release()
-            assert isinstance(await one.acquire(0), Held)
+            assert isinstance(await one.acquire(0), LeaseGrant)
             return await super().transact(actions, token=token)
 
     one = world.contender("one", store=Overtaken(HERE, world.table))

@@ -12,7 +12,7 @@ from ledger.core.entry import AttributeValue, Key
 from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput, SettingsError
 from ledger.primitives.leases.state import (
     LEASE_SECONDS_MAX,
-    Held,
+    LeaseGrant,
     LeaseRecord,
     LeaseTerms,
     Watch,
@@ -199,7 +199,7 @@ def test_terms_at_their_limits_are_allowed() -> None:
 
 def test_a_fence_checks_the_epoch_and_nothing_else() -> None:
     """A fence holds for its own epoch, whatever the rvn, and for no other."""
-    fence = Held(lease_key("compactor"), "one", 7).fence()
+    fence = LeaseGrant(lease_key("compactor"), "one", 7).fence()
     assert fence == Check(("~lease", "compactor"), Equals("epoch", {"N": "7"}))
     assert holds(fence.condition, record_item(RECORD))
     assert holds(fence.condition, record_item(BEAT))
