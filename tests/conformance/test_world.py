@@ -9,9 +9,9 @@ from conformance.store_items import KEY, item
 from conformance.store_suite import StoreSuite
 
 from ledger.lab.simulator.loop import VirtualLoop
-from ledger.lab.simulator.process import NEVER_ILL, Process
-from ledger.lab.simulator.scene import stream
-from ledger.lab.simulator.store import SimStore, Weather
+from ledger.lab.simulator.process import RELIABLE, Process
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.store import NO_FAULTS, SimStore
 from ledger.lab.simulator.world import World
 from ledger.store.port import Put, Store
 
@@ -56,11 +56,11 @@ def sim_store(world: World, region: str) -> SimStore:
         f"process in {region}",
         world=world,
         randomness=stream(1, region),
-        health=NEVER_ILL,
+        reliability=RELIABLE,
         skew_seconds=0,
         span=1,
     )
-    return SimStore(process, region, Weather())
+    return SimStore(process, region, NO_FAULTS)
 
 
 async def test_what_is_put_reaches_the_other_region(world: World) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 import anyio
 import pytest
-from support.clients import CALM, STORMY, Client, Clients, together
+from support.clients import FAULTY, Client, Clients, together
 from support.counting import (
     EXACT,
     SINGLE_ITEM,
@@ -21,7 +21,7 @@ from support.counting import (
 from support.ledgers import AWAY, HOME
 
 from ledger.lab.simulator import loop
-from ledger.lab.simulator.store import Weather
+from ledger.lab.simulator.store import NO_FAULTS, FaultProfile
 from ledger.primitives.counters import Applied, Counter
 
 WRITERS, CHANGES_EACH = 3, 4
@@ -43,11 +43,11 @@ class Seen:
         return times_counted(self.values[0], len(self.fates))
 
 
-def counting(method: str, regions: Sequence[str], *, weather: Weather, seed: int) -> Seen:
+def counting(method: str, regions: Sequence[str], *, faults: FaultProfile, seed: int) -> Seen:
     """Let a writer per region named make its changes, all at once, and wait until all is quiet."""
 
     async def run() -> Seen:
-        clients = Clients(seed, weather)
+        clients = Clients(seed, faults)
         fates: dict[int, Fate] = {}
         writers = [
             counter_of(method, clients.client(f"writer {place}", region))
@@ -55,7 +55,7 @@ def counting(method: str, regions: Sequence[str], *, weather: Weather, seed: int
         ]
         await together([partial(write, one, fates, place) for place, one in enumerate(writers)])
         await anyio.sleep(QUIET_SECONDS)
-        clients.world.calm()
+        clients.world.heal_all()
         readers = [counter_of(method, clients.client(f"reader {one}", one)) for one in (HOME, AWAY)]
         values = [await reader.value() for reader in readers]
         return Seen([fates[place] for place in sorted(fates)], values)
@@ -82,20 +82,20 @@ async def write(counter: Counter, fates: dict[int, Fate], writer: int) -> None:
 @pytest.mark.parametrize("seed", [*range(4), *LONG_RUN])
 def test_concurrent_writers_in_a_storm(method: str, seed: int) -> None:
     """Of concurrent changes with lost and late requests each counts as its caller was told."""
-    seen = counting(method, [HOME] * WRITERS, weather=STORMY, seed=seed)
+    seen = counting(method, [HOME] * WRITERS, faults=FAULTY, seed=seed)
     assert wrong(seen.fates, seen.counted) == []
 
 
 def test_the_storm_breaks_a_blindly_repeated_add() -> None:
     """The negative twin: in the same storms `ADD`, repeated, counts some changes more than once."""
-    storms = [counting("atomic", [HOME] * WRITERS, weather=STORMY, seed=seed) for seed in range(4)]
+    storms = [counting("atomic", [HOME] * WRITERS, faults=FAULTY, seed=seed) for seed in range(4)]
     assert sum(max(seen.counted) > 1 for seen in storms) >= 3
 
 
 @pytest.mark.parametrize("method", SINGLE_ITEM)
 def test_two_regions_lose_updates_of_single_items(method: str) -> None:
     """Written in two regions at once, a single item ends the same everywhere, with changes lost."""
-    seen = counting(method, [HOME, AWAY], weather=CALM, seed=1)
+    seen = counting(method, [HOME, AWAY], faults=NO_FAULTS, seed=1)
     assert all(isinstance(fate, Applied) for fate in seen.fates)
     assert seen.values[0] == seen.values[1]
     assert 0 in seen.counted
@@ -105,19 +105,19 @@ def test_two_regions_lose_updates_of_single_items(method: str) -> None:
 @pytest.mark.parametrize("method", SINGLE_ITEM)
 def test_one_region_loses_nothing(method: str) -> None:
     """The same changes made in one region are all there, in every region."""
-    seen = counting(method, [HOME, HOME], weather=CALM, seed=1)
+    seen = counting(method, [HOME, HOME], faults=NO_FAULTS, seed=1)
     assert all(isinstance(fate, Applied) for fate in seen.fates)
     assert seen.values[0] == seen.values[1]
     assert seen.counted == [1] * len(seen.fates)
 
 
-@pytest.mark.parametrize("weather", [CALM, STORMY], ids=["calm", "stormy"])
-def test_two_regions_lose_nothing_of_the_collection(weather: Weather) -> None:
+@pytest.mark.parametrize("faults", [NO_FAULTS, FAULTY], ids=["no faults", "faults"])
+def test_two_regions_lose_nothing_of_the_collection(faults: FaultProfile) -> None:
     """The ledger counts every change of two regions, in both, storm or not."""
-    seen = counting("collection", [HOME, AWAY], weather=weather, seed=1)
+    seen = counting("collection", [HOME, AWAY], faults=faults, seed=1)
     assert seen.values[0] == seen.values[1]
     assert wrong(seen.fates, seen.counted) == []
-    if weather is CALM:
+    if faults is NO_FAULTS:
         assert seen.counted == [1] * len(seen.fates)
 
 

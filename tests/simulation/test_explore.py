@@ -11,11 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from compactor import plan
-from ledger.lab.simulator.explore import app, explore, twin_case
-from ledger.lab.simulator.explore_keys import Keys
-from ledger.lab.simulator.explore_model import Model
-from ledger.lab.simulator.explore_plan import TWINS, Judge
-from ledger.lab.simulator.explore_state import Case, State, doing_now
+from ledger.lab.simulator.explorer.__main__ import app
+from ledger.lab.simulator.explorer.keys import Keys
+from ledger.lab.simulator.explorer.model import Model
+from ledger.lab.simulator.explorer.mutants import MUTANTS
+from ledger.lab.simulator.explorer.production import ProductionCode
+from ledger.lab.simulator.explorer.state import Case, State, doing_now
+from ledger.lab.simulator.explorer.walk import explore
 
 SMALL = {
     "one leader": (Case(entries=2), 334),
@@ -23,13 +25,13 @@ SMALL = {
     "two leaders, two entries": (Case(entries=2, leaders=2), 11_057),
     "three regions": (Case(regions=3, entries=2), 2_192),
     "three regions, two leaders": (Case(regions=3, entries=1, leaders=2), 7_569),
-    "plans in flight": (Case(entries=2, flights=1), 1_210),
+    "plans in flight": (Case(entries=2, in_flight=1), 1_210),
     "a reader of two pages": (Case(entries=2, reader=True), 3_177),
-    "home moves": (Case(entries=2, leaders=2, move=True, flights=1), 7_505),
+    "home moves": (Case(entries=2, leaders=2, move=True, in_flight=1), 7_505),
     "one id in a net at most": (Case(entries=2, leaders=1, fold_max=1), 472),
 }
 LARGE = {
-    "four entries": (Case(entries=4, flights=1, paged=True, reader=True), 2_718_946),
+    "four entries": (Case(entries=4, in_flight=1, paged=True, reader=True), 2_718_946),
     "three regions, two leaders, two entries": (Case(regions=3, entries=2, leaders=2), 666_584),
 }
 TRACES = {
@@ -66,19 +68,19 @@ def test_no_order_of_events_is_wrong_in_larger_cases(name: str) -> None:
     assert explored.states == states
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_each_broken_rule_is_found(name: str) -> None:
     """With one rule broken, the walk ends with the shortest way to a wrong total."""
-    explored = explore(twin_case(name, Case(entries=1)))
+    explored = explore(Case(entries=1).with_mutant(MUTANTS[name]))
     assert "counts" in explored.wrong
     assert len(explored.trace) == TRACES[name]
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_only_the_broken_rule_is_to_blame(name: str) -> None:
-    """The twin's own case, every rule kept, is right in every state."""
-    case = twin_case(name, Case(entries=1))
-    right = explore(replace(case, twin=Case().twin, strict=True))
+    """The mutant's own case, every rule kept, is right in every state."""
+    case = Case(entries=1).with_mutant(MUTANTS[name])
+    right = explore(replace(case, mutant=Case().mutant, strict=True))
     assert right.wrong == ""
     assert right.is_whole
 
@@ -91,7 +93,7 @@ def test_a_broken_line_of_the_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_net_that_loses_an_entry_is_found() -> None:
     """A net that counts less than the one before is wrong, even where no total shows it yet."""
-    explored = explore(Case(entries=2, leaders=2, twin=TWINS["no-condition"]))
+    explored = explore(Case(entries=2, leaders=2, mutant=MUTANTS["no-condition"]))
     assert "a version is lost" in explored.wrong
     assert len(explored.trace) < TRACES["no-condition"]
 
@@ -137,14 +139,14 @@ def test_states_that_differ_have_different_keys() -> None:
     assert len(found) == len(states) + 1
 
 
-def test_the_judge_asks_the_production_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_totals_come_from_the_production_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Totals are those of the fold that readers use: broken there, they are wrong here."""
     from ledger.core import fold  # noqa: PLC0415 (patched)
 
-    right = Judge(entries=2, regions=2, fold_max=2).counts((0b1101, 0b1000), has_net=True)
+    right = ProductionCode(entries=2, regions=2, fold_max=2).counts((0b1101, 0b1000), has_net=True)
     assert right == (1, 1)
     monkeypatch.setattr(fold, "named_by", lambda _: iter(()))
-    wrong = Judge(entries=2, regions=2, fold_max=2).counts((0b1101, 0b1000), has_net=True)
+    wrong = ProductionCode(entries=2, regions=2, fold_max=2).counts((0b1101, 0b1000), has_net=True)
     assert wrong == (2, 1)
 
 
@@ -161,8 +163,8 @@ def test_the_command_prints_what_it_has_walked() -> None:
 
 
 def test_the_command_prints_a_readable_trace() -> None:
-    """A twin's trace is numbered, in words, with what each region shows; found ends with 0."""
-    result = _run("--twin", "one-transaction")
+    """A mutant's trace is numbered, in words, with what each region shows; found ends with 0."""
+    result = _run("--mutant", "one-transaction")
     assert result.return_value == 0
     assert "  7  the delete of a arrives in eu-west-1" in result.output
     assert "WRONG: eu-west-1 counts a 0x; what has reached it: a" in result.output
@@ -170,10 +172,10 @@ def test_the_command_prints_a_readable_trace() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [{"regions": 4}, {"leaders": 3}, {"flights": 2}, {"entries": 0}, {"move": True}],
+    [{"regions": 4}, {"leaders": 3}, {"in_flight": 2}, {"entries": 0}, {"move": True}],
     ids=str,
 )
 def test_a_case_beyond_the_model_is_refused(values: dict[str, Any]) -> None:
     """More than the model holds is an error, not a walk through something else."""
-    with pytest.raises(ValueError, match=r"regions|flights|move"):
+    with pytest.raises(ValueError, match=r"regions|in flight|move"):
         Case(**values)

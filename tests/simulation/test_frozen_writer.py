@@ -18,11 +18,11 @@ from compactor.job import Compactor
 from ledger.core.errors import OutcomeUnknown, RetryHorizonPassed
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.auditor import Auditor, Violation
-from ledger.lab.simulator.process import NEVER_ILL, Process
-from ledger.lab.simulator.scene import stream
-from ledger.lab.simulator.staff import REGISTRY
-from ledger.lab.simulator.store import SimStore, Weather
-from ledger.lab.simulator.twins import TWINS
+from ledger.lab.simulator.mutants import MUTANTS
+from ledger.lab.simulator.process import RELIABLE, Process
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.store import NO_FAULTS, SimStore
+from ledger.lab.simulator.supervisor import REGISTRY
 from ledger.lab.simulator.world import World
 from ledger.ledger import Ledger
 from ledger.settings import Settings
@@ -68,7 +68,7 @@ class Stage:
             name,
             world=self.world,
             randomness=stream(1, name),
-            health=NEVER_ILL,
+            reliability=RELIABLE,
             skew_seconds=0,
             span=1,
         )
@@ -79,7 +79,7 @@ class Stage:
             self.settings,
             region=region,
             registry=REGISTRY,
-            store=SimStore(process, region, Weather()),
+            store=SimStore(process, region, NO_FAULTS),
             clock=process.clock,
             randomness=stream(1, f"{process.name} ids"),
         )
@@ -87,7 +87,7 @@ class Stage:
     async def merge(self) -> None:
         """Fold what is settled, delete it and forget its ids."""
         process = self.process("compactor")
-        stores = {region: SimStore(process, region, Weather()) for region in (HOME, WEST)}
+        stores = {region: SimStore(process, region, NO_FAULTS) for region in (HOME, WEST)}
         compactor = Compactor(
             self.settings,
             registry=REGISTRY,
@@ -136,6 +136,6 @@ def test_frozen_writer_counts_nothing_twice(step: int) -> None:
 
 def test_frozen_writer_would_count_twice() -> None:
     """Signed whenever the writer wakes up, its request would be counted twice."""
-    with TWINS["signed-any-time"].active():
+    with MUTANTS["signed-any-time"].active():
         results = [loop.run(partial(frozen, step)) for step in range(2, STEPS_BEFORE_SENDING + 2)]
     assert any(violation is not None and total == 2 for violation, total in results)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from support.clients import STORMY, Client, Clients, together
+from support.clients import FAULTY, Client, Clients, together
 from support.ledgers import HOME
 
 from ledger.core.entry import Item, Key
@@ -80,7 +80,7 @@ async def write_once(
 
 async def crowd(seed: int, contenders: int, *, fenced: bool) -> list[tuple[int, int]]:
     """Let them all contend until each has had its turn; return the writes, judged."""
-    clients, witness = Clients(seed=seed, weather=STORMY), Witness()
+    clients, witness = Clients(seed=seed, faults=FAULTY), Witness()
     clients.world.observers.append(witness)
 
     async def contend(number: int) -> None:

@@ -52,7 +52,7 @@ def test_deadlines_are_virtual() -> None:
 
 def test_nothing_left_to_happen_is_an_error() -> None:
     """A wait that nothing can end raises instead of hanging."""
-    with pytest.raises(Stuck, match="never comes"):
+    with pytest.raises(Stuck, match="waits for ever"):
         run(anyio.sleep_forever)
 
 
@@ -63,7 +63,7 @@ def test_endless_moment_is_an_error() -> None:
         while True:  # noqa: ASYNC110 (a loop that never lets time pass is what is shown)
             await asyncio.sleep(0)
 
-    with pytest.raises(Stuck, match="without end"):
+    with pytest.raises(Stuck, match="spins"):
         run(main)
 
 

@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 
 from ledger.lab import simulator as sim
 from ledger.lab.simulator.__main__ import app
-from ledger.lab.simulator.foci import FOCI
+from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import caught_at, processes, results
+from ledger.lab.simulator.profiles import PROFILES
 from ledger.lab.simulator.run import Result, run_seed
-from ledger.lab.simulator.scene import draw
-from ledger.lab.simulator.twins import TWINS, run_broken
+from ledger.lab.simulator.scenario import draw
 
 FRESH_SEEDS = 200
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
-ARCHITECTURE = Path(sim.__file__).parents[1] / "ARCHITECTURE.md"
+ARCHITECTURE = Path(sim.__file__).parents[2] / "ARCHITECTURE.md"
 
 
 def _regressions() -> list[int]:
@@ -65,44 +65,46 @@ def test_seed_replays_exactly(seed: int) -> None:
 
 def test_failing_seed_replays_exactly() -> None:
     """A violation is found again at the same moment, with the trace that leads to it."""
-    twin = "one-transaction"
-    tried = (run_broken(seed, twin=twin) for seed in range(TWINS[twin].seeds))
+    mutant = "one-transaction"
+    tried = (run_mutant(seed, mutant=mutant) for seed in range(MUTANTS[mutant].seeds))
     found = next(result for result in tried if result.violation is not None)
-    again = run_broken(found.seed, twin=twin, is_traced=True)
+    again = run_mutant(found.seed, mutant=mutant, is_traced=True)
     assert again.violation == found.violation
     assert str(found.violation) in again.trace[-1]
 
 
 @pytest.fixture(scope="module")
 def catching() -> Iterator[Mapping[str, "Future[int | None]"]]:
-    """Look for a seed that catches each twin, on all cores at once."""
+    """Look for a seed that catches each mutant, on all cores at once."""
     pool = processes()
-    yield {name: pool.submit(caught_at, name, range(twin.seeds)) for name, twin in TWINS.items()}
+    yield {
+        name: pool.submit(caught_at, name, range(mutant.seeds)) for name, mutant in MUTANTS.items()
+    }
     pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", TWINS)
-def test_each_twin_is_caught(name: str, catching: Mapping[str, "Future[int | None]"]) -> None:
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_mutant_is_caught(name: str, catching: Mapping[str, "Future[int | None]"]) -> None:
     """With one rule broken, some seed of the stated number shows a broken promise."""
-    assert catching[name].result() is not None, f"not caught in {TWINS[name].seeds} seeds"
+    assert catching[name].result() is not None, f"not caught in {MUTANTS[name].seeds} seeds"
 
 
-def test_each_twin_is_in_the_table() -> None:
-    """The architecture says of each broken rule what breaks without it, in the twin's words."""
+def test_each_mutant_is_in_the_table() -> None:
+    """The architecture says of each broken rule what breaks without it, in the mutant's words."""
     text = ARCHITECTURE.read_text()
     absent = [
         name
-        for name, twin in TWINS.items()
-        if f"| {twin.rule} | {twin.breaks} | " not in text or f" | `{name}` |" not in text
+        for name, mutant in MUTANTS.items()
+        if f"| {mutant.rule} | {mutant.breaks} | " not in text or f" | `{name}` |" not in text
     ]
     assert absent == []
 
 
-def test_twin_leaves_nothing_behind() -> None:
-    """After a twin the rule holds again."""
-    for name in TWINS:
-        with TWINS[name].active():
+def test_mutant_leaves_nothing_behind() -> None:
+    """After a mutant the rule holds again."""
+    for name in MUTANTS:
+        with MUTANTS[name].active():
             pass
     assert run_seed(0).violation is None
 
@@ -113,24 +115,26 @@ def test_fresh_seeds_catch_any_for_all() -> None:
     assert caught_at("any-region", range(FRESH_FROM, FRESH_FROM + FRESH_SEEDS)) is not None
 
 
-def test_every_focus_has_its_turn() -> None:
-    """Seeds that follow each other are drawn from every focus."""
-    assert {draw(seed).focus for seed in range(7, 7 + len(FOCI))} == {one.name for one in FOCI}
+def test_every_profile_has_its_turn() -> None:
+    """Seeds that follow each other are drawn from every profile."""
+    assert {draw(seed).profile for seed in range(7, 7 + len(PROFILES))} == {
+        one.name for one in PROFILES
+    }
 
 
 def test_command_stops_at_a_violation() -> None:
-    """The first violation ends the search with its trace; of a twin it is the success."""
-    result = CliRunner().invoke(app, ["--seeds", "8", "--jobs", "1", "--twin", "one-transaction"])
+    """The first violation ends the search with its trace; of a mutant it is the success."""
+    result = CliRunner().invoke(app, ["--seeds", "8", "--jobs", "1", "--mutant", "one-transaction"])
     assert result.exit_code == 0, result.output
     assert "*** P1 broken" in result.output
-    assert "twin one-transaction was caught at seed" in result.output
+    assert "mutant one-transaction was caught at seed" in result.output
 
 
-def test_command_prints_the_table_of_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_prints_the_table_of_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for each rule: what breaks without it, and how many seeds show that."""
-    some = {name: TWINS[name] for name in ("one-transaction", "no-version")}
-    monkeypatch.setattr("ledger.lab.simulator.__main__.TWINS", some)
-    result = CliRunner().invoke(app, ["--seeds", "1", "--jobs", "1", "--twins"])
+    some = {name: MUTANTS[name] for name in ("one-transaction", "no-version")}
+    monkeypatch.setattr("ledger.lab.simulator.__main__.MUTANTS", some)
+    result = CliRunner().invoke(app, ["--seeds", "1", "--jobs", "1", "--mutants"])
     assert result.exit_code == 1, "seed 0 alone does not catch no-version"
     assert f"| {some['one-transaction'].breaks} | 1.0, first 1 |" in result.output
     assert f"| {some['no-version'].breaks} | **not caught in 1** |" in result.output

@@ -6,7 +6,7 @@ from random import Random
 
 import anyio
 import pytest
-from support.clients import STORMY, Client, Clients, together
+from support.clients import FAULTY, Client, Clients, together
 from support.ledgers import AWAY, HOME
 from support.numbering import Taken, appending, counting
 
@@ -37,7 +37,7 @@ def numbers_of(items: list[Item]) -> list[int]:
 
 async def append_through_storms(seed: int, after_race: str, *, consistent: bool) -> None:
     """Let clients append in a storm, one of them dying at any moment, and judge what is there."""
-    clients, taken = Clients(seed=seed, weather=STORMY), Taken()
+    clients, taken = Clients(seed=seed, faults=FAULTY), Taken()
 
     async def work(name: str) -> None:
         client = appending(clients.client(name), after_race=after_race, consistent=consistent)
@@ -83,7 +83,7 @@ def test_by_sort_key_there_are_no_gaps_at_length(after_race: str, *, consistent:
 
 async def count_through_storms(seed: int, block: int) -> None:
     """Let clients take numbers in a storm and compare what is missing with what they state."""
-    clients, taken = Clients(seed=seed, weather=STORMY), Taken()
+    clients, taken = Clients(seed=seed, faults=FAULTY), Taken()
     sequences = [
         counting(clients.client(f"client {number}"), block=block) for number in range(CLIENTS)
     ]

@@ -8,7 +8,7 @@ from random import Random
 
 import anyio
 import pytest
-from support.clients import STORMY, Client, Clients, together
+from support.clients import FAULTY, Client, Clients, together
 from support.guarding import RECORD, Handling, event, lock_guard, record_in, record_put
 from support.ledgers import AWAY, HOME
 
@@ -119,7 +119,7 @@ class Storm:
 
     async def rage(self, deliver: Callable[[Client, int, "Storm"], Awaitable[object]]) -> None:
         """Deliver everything until it has an end, and judge what is there."""
-        clients, draw = Clients(seed=self.seed, weather=STORMY), Random(self.seed)  # noqa: S311
+        clients, draw = Clients(seed=self.seed, faults=FAULTY), Random(self.seed)  # noqa: S311
         clients.world.observers.append(self.witness)
         arriving = [version for version in range(VERSIONS) for _ in range(draw.choice((0, 1, 2)))]
 

@@ -9,17 +9,16 @@ from typing import Any
 import anyio
 from support.ledgers import AWAY, HOME, sample
 
-from ledger.lab.simulator.process import NEVER_ILL, Process
-from ledger.lab.simulator.scene import stream
-from ledger.lab.simulator.store import SimStore, Weather
+from ledger.lab.simulator.process import RELIABLE, Process
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.store import NO_FAULTS, FaultProfile, SimStore
 from ledger.lab.simulator.world import World
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 
-CALM = Weather()
-STORMY = Weather(
+FAULTY = FaultProfile(
     lost=0.1, never_arrived=0.1, late=0.1, late_transactions=0.1, signature_lifetime_seconds=60.0
 )
 """About a third of the writes get no answer; a third of these land up to 45 s later."""
@@ -40,7 +39,7 @@ class Clients:
     """Any number of clients of a table of two regions, all from one seed, under one meter."""
 
     seed: int = 1
-    weather: Weather = CALM
+    faults: FaultProfile = NO_FAULTS
     staleness_seconds: float = 0.5
     metrics: Metrics = field(default_factory=Metrics)
     world: World = field(init=False)
@@ -54,16 +53,16 @@ class Clients:
         )
 
     def client(self, name: str, region: str = HOME) -> Client:
-        """Return a client that is always well; its requests fare as the weather is."""
+        """Return a client that is always well; its requests meet the faults."""
         process = Process(
             name,
             world=self.world,
             randomness=stream(self.seed, name),
-            health=NEVER_ILL,
+            reliability=RELIABLE,
             skew_seconds=0,
             span=1,
         )
-        store = SimStore(process, region, self.weather)
+        store = SimStore(process, region, self.faults)
         metered = MeteredStore(store, metrics=self.metrics, clock=process.clock)
         return Client(metered, process.clock, stream(self.seed, f"{name}'s draws"), process)
 

@@ -9,17 +9,17 @@ from random import Random
 from typing import Any
 
 import anyio
-from support.clients import CALM, STORMY, Clients, together
+from support.clients import FAULTY, Clients, together
 from support.ledgers import AWAY, HOME, make_settings
 
 from compactor.job import Compactor
 from ledger.core import keys
 from ledger.core.errors import LedgerError
 from ledger.core.fold import collect
-from ledger.lab.simulator.process import NEVER_ILL, Health, Process
-from ledger.lab.simulator.scene import stream
-from ledger.lab.simulator.staff import REGISTRY
-from ledger.lab.simulator.store import SimStore, Weather
+from ledger.lab.simulator.process import RELIABLE, Process, Reliability
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.store import NO_FAULTS, FaultProfile, SimStore
+from ledger.lab.simulator.supervisor import REGISTRY
 from ledger.pipeline.core.items import MAP_PREFIX, PIPELINE_PREFIX
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
@@ -33,7 +33,7 @@ CATEGORIES = ("risk/{Hierarchy.RiskType}", "desk/{Hierarchy.Region}/{Hierarchy.D
 BOTH_HOMES = {"field": "TradeID", "regions": {"E*": AWAY, "*": HOME}}
 POISON = b'{"TradeID": "T1", "Version": 7.5, "Value": 1}'
 POSITION_DIGITS = 6
-ROUGH = Weather(
+ROUGH = FaultProfile(
     slow=0.2,
     lost=0.05,
     never_arrived=0.05,
@@ -43,7 +43,7 @@ ROUGH = Weather(
     late_transactions=0.1,
     signature_lifetime_seconds=60.0,
 )
-ZOMBIE = Health(steps_per_strike=150, crash_share=0.0, stall_seconds_max=(3.0, 30.0, 120.0))
+ZOMBIE = Reliability(steps_per_fault=150, crash_share=0.0, stall_seconds_max=(3.0, 30.0, 120.0))
 SETTLED_SECONDS = 130.0
 """By then everything late has landed, and everything has replicated."""
 
@@ -158,13 +158,13 @@ class PipelineWorld:
     """
 
     def __init__(
-        self, seed: int, *, weather: Weather | None = None, compacts: bool = False
+        self, seed: int, *, faults: FaultProfile | None = None, compacts: bool = False
     ) -> None:
         self.seed = seed
         self.compacts = compacts
         self.draw = stream(seed, "pipeline")
-        self.weather = weather or self.draw.choice((STORMY, ROUGH))
-        self.clients = Clients(seed, self.weather)
+        self.faults = faults or self.draw.choice((FAULTY, ROUGH))
+        self.clients = Clients(seed, self.faults)
         self.world = self.clients.world
         self.letters = DeadLetterList()
         self.messages = _messages(self.draw, self.draw.choice((1, 3, 6)))
@@ -191,12 +191,12 @@ class PipelineWorld:
         """Let workers of each lane be ill for a while, then others finish, and all come to rest."""
         compacting = [self._compact] if self.compacts else []
         await together([*compacting, *(partial(self._work, lane) for lane in self.lanes)])
-        self.world.calm()
-        await together([self.worker(lane, NEVER_ILL).run for lane in self.lanes])
+        self.world.heal_all()
+        await together([self.worker(lane, RELIABLE).run for lane in self.lanes])
         await anyio.sleep(SETTLED_SECONDS)
         self.world.end()
 
-    def worker(self, lane: Lane, health: Health, *, batch_max: int | None = None) -> Pipeline:
+    def worker(self, lane: Lane, health: Reliability, *, batch_max: int | None = None) -> Pipeline:
         """Return a new worker of a lane, a process of its own that remembers nothing."""
         self._workers += 1
         process = self._process(f"worker {self._workers}", health)
@@ -205,7 +205,7 @@ class PipelineWorld:
             lane.name,
             SlowSource(lane.records, draw, self.pause_seconds),
             region=lane.region,
-            stores={name: SimStore(process, name, self.weather) for name in (HOME, AWAY)},
+            stores={name: SimStore(process, name, self.faults) for name in (HOME, AWAY)},
             settings=pipeline_settings(
                 batch_max=batch_max or self.draw.choice((1, 3, 10)),
                 in_flight=self.draw.choice((1, 4)),
@@ -219,12 +219,12 @@ class PipelineWorld:
             ledger_metrics=LEDGER_METRICS,
         )
 
-    def _process(self, name: str, health: Health) -> Process:
+    def _process(self, name: str, health: Reliability) -> Process:
         return Process(
             name,
             world=self.world,
             randomness=stream(self.seed, name),
-            health=health,
+            reliability=health,
             skew_seconds=0,
             span=1,
         )
@@ -253,11 +253,11 @@ class PipelineWorld:
         """Merge what has settled, again and again."""
         for number in range(COMPACTIONS):
             await anyio.sleep(self.draw.uniform(10.0, 60.0))
-            process = self._process(f"compactor {number}", NEVER_ILL)
+            process = self._process(f"compactor {number}", RELIABLE)
             compactor = Compactor(
                 pipeline_settings(),
                 registry=REGISTRY,
-                stores={name: SimStore(process, name, CALM) for name in (HOME, AWAY)},
+                stores={name: SimStore(process, name, NO_FAULTS) for name in (HOME, AWAY)},
                 clock=process.clock,
                 randomness=stream(self.seed, f"compactor {number}"),
                 owner=process.name,

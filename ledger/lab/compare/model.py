@@ -26,7 +26,7 @@ from ledger.core.keys import EXPIRES
 from ledger.lab.compare.ground import REGIONS, Ground
 from ledger.lab.compare.report import Options
 from ledger.lab.simulator.clocks import START
-from ledger.lab.simulator.scene import stream
+from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.world import Lag, Replica, World
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import (
@@ -204,7 +204,7 @@ async def open_model(options: Options) -> AsyncIterator[Model]:
         for source, target in permutations(regions, 2):
             world.heal(source, target)
         for _ in range(POLLS_MAX):
-            if not world.under_way:
+            if not world.in_flight:
                 return
             await clock.sleep(LAG.usual_seconds)
         raise AssertionError("something is under way without end")

@@ -10,7 +10,7 @@ from statistics import quantiles
 
 from ledger.core.errors import StoreError
 from ledger.lab.compare.ground import Ground
-from ledger.lab.simulator.scene import stream
+from ledger.lab.simulator.randomness import stream
 from ledger.primitives.counters import (
     METHODS,
     AddOutcome,

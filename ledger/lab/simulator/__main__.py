@@ -2,11 +2,10 @@
 
 ::
 
-    python -m ledger.lab.simulator --seeds 1000               a thousand seeds from 0
-    python -m ledger.lab.simulator --replay 4711              one seed again, with its trace
-    python -m ledger.lab.simulator --twin no-hold --seeds 200 a broken ledger: a violation is the
-    success python -m ledger.lab.simulator --twins --seeds 60         each rule broken: the table in
-    ARCHITECTURE.md
+    python -m ledger.lab.simulator --seeds 1000                  a thousand seeds from 0
+    python -m ledger.lab.simulator --replay 4711                 one seed again, with its trace
+    python -m ledger.lab.simulator --mutant no-hold --seeds 200  one rule broken: must be caught
+    python -m ledger.lab.simulator --mutants --seeds 60          the table of ARCHITECTURE.md
 """
 
 import time
@@ -19,13 +18,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import results
 from ledger.lab.simulator.run import Result
-from ledger.lab.simulator.twins import TWINS, run_broken
 
 TRACE_LINES = 80
 PLAIN_LINE_SEEDS = 100
-"""Where there is no terminal for a live bar, a line is printed every so many seeds."""
+"""Without a terminal for a progress bar, a line is printed every so many seeds."""
 
 app = typer.Typer(add_completion=False)
 console = Console(highlight=False)
@@ -33,7 +32,7 @@ console = Console(highlight=False)
 
 @dataclass(slots=True)
 class Sum:
-    """What all seeds so far have come to."""
+    """The sums over all seeds so far."""
 
     seeds: int = 0
     steps: int = 0
@@ -42,7 +41,7 @@ class Sum:
     virtual_seconds: float = 0.0
 
     def add(self, result: Result) -> None:
-        """Take in one seed."""
+        """Add the result of one seed."""
         self.seeds += 1
         self.steps += result.steps
         self.checks += result.checks
@@ -50,7 +49,7 @@ class Sum:
         self.virtual_seconds += result.virtual_seconds
 
     def sentence(self, seconds: float) -> str:
-        """Return it in a line."""
+        """Return the sums in one line."""
         return (
             f"{self.seeds:,} seeds, {self.steps / 1e6:.2f} million steps,"
             f" {self.checks / 1e6:.2f} million collections and {self.reads / 1e6:.2f} million"
@@ -61,37 +60,40 @@ class Sum:
 
 @app.command()
 def main(
+    *,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run.")] = 1000,
     first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
-    twin: Annotated[str, typer.Option(help=f"Break one rule: {', '.join(TWINS)}.")] = "",
-    twins: Annotated[bool, typer.Option("--twins", help="Break each.")] = False,  # noqa: FBT002 (typer)
+    mutant: Annotated[str, typer.Option(help=f"Break one rule: {', '.join(MUTANTS)}.")] = "",
+    mutants: Annotated[bool, typer.Option("--mutants", help="Run all; print a table.")] = False,
     replay: Annotated[int, typer.Option(min=-1, help="Run this seed alone, with its trace.")] = -1,
     lines: Annotated[int, typer.Option(min=1, help="How many lines of a trace.")] = TRACE_LINES,
 ) -> None:
-    """Run the simulator over many seeds; stops at the first violation and shows its trace."""
-    if twin and twin not in TWINS:
-        raise typer.BadParameter(f"{twin!r} is not one of {', '.join(TWINS)}", param_hint="--twin")
-    if twins:
+    """Run many seeds; stop at the first violation and show its trace."""
+    if mutant and mutant not in MUTANTS:
+        raise typer.BadParameter(
+            f"{mutant!r} is not one of {', '.join(MUTANTS)}", param_hint="--mutant"
+        )
+    if mutants:
         raise typer.Exit(_break_each(range(first, first + seeds), jobs))
     if replay >= 0:
-        _show(run_broken(replay, twin=twin, is_traced=True), lines)
+        _show(run_mutant(replay, mutant=mutant, is_traced=True), lines)
         return
     started, total = time.monotonic(), Sum()
-    wrong = _search(range(first, first + seeds), twin, jobs, total)
+    wrong = _search(range(first, first + seeds), mutant, jobs, total)
     console.print(total.sentence(time.monotonic() - started))
     if wrong is None:
-        console.print("no violation" if not twin else f"twin {twin} was not caught")
-        raise typer.Exit(1 if twin else 0)
-    _show(run_broken(wrong.seed, twin=twin, is_traced=True), lines)
-    if twin:
-        console.print(f"twin {twin} was caught at seed {wrong.seed}")
-    raise typer.Exit(0 if twin else 1)
+        console.print("no violation" if not mutant else f"mutant {mutant} was not caught")
+        raise typer.Exit(1 if mutant else 0)
+    _show(run_mutant(wrong.seed, mutant=mutant, is_traced=True), lines)
+    if mutant:
+        console.print(f"mutant {mutant} was caught at seed {wrong.seed}")
+    raise typer.Exit(0 if mutant else 1)
 
 
-def _search(seeds: range, twin: str, jobs: int, total: Sum) -> Result | None:
-    """Run seeds in order of their numbers, give or take a few; the first violation ends it."""
-    with _progress() as progress, closing(results([(s, twin) for s in seeds], jobs=jobs)) as runs:
+def _search(seeds: range, mutant: str, jobs: int, total: Sum) -> Result | None:
+    """Run seeds roughly in order; return the first violation."""
+    with _progress() as progress, closing(results([(s, mutant) for s in seeds], jobs=jobs)) as runs:
         task = progress.add_task("seeds", total=len(seeds))
         for result in runs:
             total.add(result)
@@ -117,33 +119,33 @@ def _progress() -> Progress:
 
 
 def _break_each(seeds: range, jobs: int) -> int:
-    """Print which seeds catch each broken rule, as a table; return how many rules none catches."""
+    """Print a table of the mutants and the seeds that catch them; return how many escape."""
     missed = 0
-    runs = [(seed, name) for name in TWINS for seed in seeds]
-    _print("| rule | what breaks without it | seeds needed | twin |")
+    runs = [(seed, name) for name in MUTANTS for seed in seeds]
+    _print("| rule | what breaks without it | seeds needed | mutant |")
     _print("|---|---|---|---|")
     with _progress() as progress, closing(results(runs, jobs=jobs)) as found:
         task = progress.add_task("seeds", total=len(runs))
-        for name, twin in TWINS.items():
+        for name, mutant in MUTANTS.items():
             caught = []
             for result in islice(found, len(seeds)):
                 progress.update(task, advance=1, description=name)
                 if result.violation is not None:
                     caught.append(result.seed)
             missed += not caught
-            _print(f"| {twin.rule} | {twin.breaks} | {_needed(caught, seeds)} | `{name}` |")
+            _print(f"| {mutant.rule} | {mutant.breaks} | {_needed(caught, seeds)} | `{name}` |")
     return missed
 
 
 def _needed(caught: list[int], seeds: range) -> str:
-    """Return in how many seeds a twin is caught, and how many it takes from the first on."""
+    """Return one seed in how many catches a mutant, and which is the first to."""
     if not caught:
         return f"**not caught in {len(seeds)}**"
     return f"{len(seeds) / len(caught):.1f}, first {caught[0] - seeds.start + 1}"
 
 
 def _show(result: Result, lines: int) -> None:
-    """Print a seed's trace and what came of it."""
+    """Print a seed's trace and its result."""
     for line in result.trace[-lines:]:
         _print(line)
     _print(

@@ -1,8 +1,8 @@
 """The auditor: knows every change and where it has arrived, and what must hold of every total.
 
-It is told by the world of every item that is written or arrives anywhere, reads tables by its own
-understanding of the items' form (not by the production fold), and generates nothing. Change number
-n of a counter adds 10 to the power of n, so digit n of a total tells how often it is counted.
+The world notifies it of every item that is written or arrives anywhere. It decodes items itself,
+without the production fold, and generates nothing. Change number n of a counter adds 10 to the
+power of n, so digit n of a total shows how often that change is counted.
 
 - P1 after every step: each collection, as the region shows it, counts exactly what has reached
   the region, each change once. Every read of the production reader counts all that had reached the
@@ -28,7 +28,7 @@ _NUMBERS = {10**number: number for number in range(CHANGES_MAX)}
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that did not hold: which, where and how."""
+    """A broken promise: which, where and when."""
 
     rule: str
     text: str
@@ -39,8 +39,8 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A read that has begun: what it must count at least."""
+class PendingRead:
+    """A read in flight, and the changes that it must count at least."""
 
     region: str
     counter: str
@@ -48,7 +48,7 @@ class Asked:
 
 
 class Auditor:
-    """Watches one world; `violation` is the first that was found, `found` is called at it."""
+    """Checks one world; `violation` is the first one, at which `found` is called."""
 
     def __init__(self, world: World, *, found: Callable[[], None]) -> None:
         self.violation: Violation | None = None
@@ -66,7 +66,7 @@ class Auditor:
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
-        """Take in what reached a region."""
+        """Register an item that has reached a region."""
         place = keys.counter_of(key[0])
         if place is not None and item is not None and "merged" not in item:
             self._reach(region, place[0], key[0], int(item["change"]["N"]))
@@ -76,27 +76,27 @@ class Auditor:
         if self.violation is None and keys.counter_of(partition) is not None:
             self._check(region, partition)
 
-    def asked(self, region: str, counter: str, *, staleness: float) -> Asked:
-        """Note that a read begins, which may be this many seconds behind."""
+    def read_begins(self, region: str, counter: str, *, staleness: float) -> PendingRead:
+        """Register the beginning of a read that may be this many seconds stale."""
         latest = self._world.loop.time() - staleness
         reached = self._reached[region].get(counter, {})
-        return Asked(
+        return PendingRead(
             region, counter, frozenset(number for number, at in reached.items() if at <= latest)
         )
 
-    def answered(self, asked: Asked, value: int, reader: str) -> None:
-        """Check the answer of a read."""
+    def read_ended(self, read: PendingRead, value: int, reader: str) -> None:
+        """Check the result of a read."""
         self.reads += 1
         counted = digits(value)
-        who = f"{reader} reads {asked.counter} in {asked.region} as {value}"
+        who = f"{reader} reads {read.counter} in {read.region} as {value}"
         often = {number: times for number, times in counted.items() if times != 1}
         if often:
             self.fail("P1", f"{who}: {told(often)}")
             return
-        missing = asked.least - counted.keys()
+        missing = read.least - counted.keys()
         if missing:
             self.fail("P1", f"{who}: change {min(missing)} had reached it and is not counted")
-        early = counted.keys() - self._reached[asked.region].get(asked.counter, {}).keys()
+        early = counted.keys() - self._reached[read.region].get(read.counter, {}).keys()
         if early:
             self.fail("P1", f"{who}: change {min(early)} has not reached it yet")
 
@@ -107,11 +107,11 @@ class Auditor:
             self.fail("P3", f"{region} acknowledges change {number} of {counter}: it is not there")
 
     def refused(self, changes: Sequence[tuple[str, int]]) -> None:
-        """Note that a call said of these changes that none was written; judged at rest."""
+        """Register changes that a call reported as not written; checked at rest."""
         self._refused.extend(changes)
 
     def fail(self, rule: str, text: str) -> None:
-        """Note a violation; only the first counts."""
+        """Report a violation; only the first is kept."""
         if self.violation is None:
             self.violation = Violation(rule, text, self._world.loop.time())
             self._world.note(lambda: f"*** {self.violation}")
@@ -136,7 +136,7 @@ class Auditor:
             self._check_small(region, partition, expected)
 
     def is_small(self) -> bool:
-        """Tell whether no region shows an entry that could be merged any more."""
+        """Return whether no region shows an entry that could still be merged."""
         return not any(self._entries(region, partition) for region, partition in self._expected)
 
     def _check_small(self, region: str, partition: str, expected: int) -> None:
@@ -169,7 +169,7 @@ class Auditor:
                 self._expected[place] = self._expected.get(place, 0) + 10**one
 
     def _check(self, region: str, partition: str) -> None:
-        """Compare what a region shows with what has reached it."""
+        """Check that a region shows exactly what has reached it."""
         self.checks += 1
         total, merged = 0, frozenset[bytes]()
         items = self._items(region, partition)

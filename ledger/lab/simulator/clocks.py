@@ -1,7 +1,7 @@
-"""The clocks of one process: its own zero, its own rate, a wall clock that is off and steps.
+"""The clocks of one process: a monotonic clock with its own zero and rate, a skewed wall clock.
 
-Any two wall clocks differ by at most `clock_skew` of the settings at every moment, which is what
-the rules of merging assume; within that they may jump either way at any time.
+Any two wall clocks differ by at most `clock_skew` of the settings at every moment, as the rules of
+merging assume; within that bound they may jump in either direction at any time.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 
 START = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 RATE_OFF_MAX = 0.005
-"""How far the rate of a monotonic clock may be off, as a share; quartz is far better."""
+"""The largest relative error of a monotonic clock's rate; quartz is far better."""
 STEPS_MAX = 4
 ZERO_SECONDS_MAX = 100_000.0
 
@@ -23,21 +23,21 @@ class Running(Protocol):
 
     @property
     def local(self) -> float:
-        """The moment at which the process is, later than the world's while it is stalled."""
+        """The moment that the process has reached: later than the world's while it is stalled."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the world has ended and everything is to unwind."""
+        """Whether the world has ended and every task must unwind."""
 
     def step(self) -> None:
-        """Note one step of the process, at which it may crash or stall."""
+        """Count one step of the process; it may crash or stall at it."""
 
     async def until(self, moment: float) -> None:
-        """Wait until this moment of the world."""
+        """Wait until the world reaches a moment."""
 
 
 class ProcessClock:
-    """A `Clock` for one process; `span` is how many seconds its wall clock's steps spread over."""
+    """The `Clock` of one process; the steps of its wall clock spread over `span` seconds."""
 
     def __init__(
         self, process: Running, *, randomness: Random, skew_seconds: float, span: float
@@ -51,7 +51,7 @@ class ProcessClock:
         self._off = [randomness.uniform(-half, half) for _ in range(steps + 1)]
 
     def now(self) -> datetime:
-        """Return the time of day, off by up to half of the skew."""
+        """Return the time of day, wrong by up to half of the skew."""
         self._process.step()
         return self.wall(self._process.local)
 
@@ -61,12 +61,12 @@ class ProcessClock:
         return START + timedelta(seconds=moment + off)
 
     def monotonic(self) -> float:
-        """Return seconds at our own rate since our own zero."""
+        """Return seconds since this clock's zero, at this clock's rate."""
         self._process.step()
         return self._zero + self._process.local * self._rate
 
     async def sleep(self, seconds: float) -> None:
-        """Wait this many of our own seconds."""
+        """Wait this many seconds of this clock."""
         if self._process.is_over:
             await checkpoint()
             return

@@ -1,4 +1,4 @@
-"""An event loop on virtual time: nobody ever waits, time jumps to the next timer.
+"""An event loop on virtual time: it never waits, time jumps to the next timer.
 
 A whole run is a function of its inputs: callbacks run in the order in which they were scheduled,
 timers in the order of their times, and tasks hash by their number, so that a set of tasks (anyio
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 TURNS_PER_MOMENT_MAX = 100_000
-"""So many turns of the loop without any time passing are a loop that spins."""
+"""Turns of the loop at one moment after which it counts as spinning."""
 
 
 class Stuck(RuntimeError):
@@ -29,7 +29,7 @@ class Stuck(RuntimeError):
 
 
 class _NumberedTask(asyncio.Task[Any]):
-    """A task that hashes by its number, not by where it lies in memory."""
+    """A task that hashes by its number, not by its address in memory."""
 
     def __init__(self, *args: Any, number: int, **options: Any) -> None:
         self._number = number
@@ -130,7 +130,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         *args: *Arguments,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Call back at a moment; what waits for ever has no timer, or time would run on for it."""
+        """Call back at a moment; an infinite wait sets no timer, so time does not run on for it."""
         call = _Call(callback, args, context, when)
         if when < math.inf:
             heapq.heappush(self._timers, (when, next(self._numbers), call))
@@ -144,7 +144,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._turns += 1
         if self._turns > TURNS_PER_MOMENT_MAX:
             self._turns = 0  # tasks still have to unwind
-            raise Stuck(f"at {self._now:.3f} s the loop turns without end")
+            raise Stuck(f"at {self._now:.3f} s the loop spins")
         for _ in range(len(ready)):
             call = ready.popleft()
             if not call.is_cancelled:
@@ -161,7 +161,7 @@ class VirtualLoop(base_events.BaseEventLoop):
                 self._now, self._turns = when, 0
             self._ready.append(call)
             return
-        raise Stuck(f"at {self._now:.3f} s every task waits for something that never comes")
+        raise Stuck(f"at {self._now:.3f} s every task waits for ever")
 
     def _make_task(
         self,
@@ -174,11 +174,11 @@ class VirtualLoop(base_events.BaseEventLoop):
         return _NumberedTask(coroutine, number=number, loop=loop, context=context, **options)
 
     def _write_to_self(self) -> None:
-        """Nobody waits, so nobody has to be woken."""
+        """Do nothing: the loop never waits, so it need not be woken."""
 
 
 def run(main: Callable[[], Awaitable[Result]]) -> Result:
-    """Run to the end on virtual time, which takes no longer than the computing.
+    """Run to the end on virtual time, which takes only as long as the computation.
 
     Raises:
         Stuck: everything waits for ever, or one moment never ends.

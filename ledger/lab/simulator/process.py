@@ -1,8 +1,9 @@
 """A process in the world: it can crash, and it can stall between any two of its steps.
 
-Every call of a store or a clock is a step. A stalled process is at a later moment than the world:
-its clocks show that moment at once, and nothing of it runs, or reaches a store, before the world
-has got there. A crashed one never goes on; what it had sent before may still land.
+Every call of a store or a clock is a step. A stalled process is ahead of the world: its clocks show
+the moment at which it will wake, and none of its tasks runs, and none of its requests is sent,
+before the world has reached that moment. A crashed process never continues; requests that it had
+sent may still land.
 """
 
 import asyncio
@@ -19,23 +20,23 @@ from ledger.lab.simulator.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """How a process fares: steps between two strikes on average, and what a strike is.
+class Reliability:
+    """How often a process fails, and how.
 
-    `crash_share` of the strikes are crashes, the others stalls, each of up to one of
-    `stall_seconds_max`.
+    `steps_per_fault` is the mean number of steps between two faults. A share of `crash_share` of
+    them are crashes, the others stalls of up to one of `stall_seconds_max`.
     """
 
-    steps_per_strike: float
+    steps_per_fault: float
     crash_share: float = 0.3
     stall_seconds_max: tuple[float, ...] = (30.0, 300.0, 1800.0)
 
 
-NEVER_ILL = Health(steps_per_strike=float("inf"))
+RELIABLE = Reliability(steps_per_fault=float("inf"))
 
 
 class Process:
-    """One process of one region, with clocks of its own."""
+    """One process of one region, with its own clocks."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Process:
         *,
         world: World,
         randomness: Random,
-        health: Health,
+        reliability: Reliability,
         skew_seconds: float,
         span: float,
     ) -> None:
@@ -54,7 +55,7 @@ class Process:
         self.on_crash: Callable[[], None] = lambda: None
         self.clock = ProcessClock(self, randomness=randomness, skew_seconds=skew_seconds, span=span)
         self._loop = world.loop
-        self._health = health
+        self._reliability = reliability
         self._awake_at = 0.0
         self._steps_left = self._draw_steps()
 
@@ -69,23 +70,23 @@ class Process:
         return self.world.is_over
 
     def step(self, weight: int = 1) -> None:
-        """Note one step; now and then it is the last one, or the last for a while."""
+        """Count one step; the process may crash or stall at it."""
         self._steps_left -= weight
         if self._steps_left <= 0:
-            self._strike()
+            self._fail()
 
     def crash(self) -> None:
-        """End here: nothing of this process goes on."""
+        """Crash: no task of this process continues."""
         if not self.is_dead:
             self.is_dead = True
             self.world.note(lambda: f"{self.name} crashes")
             self._loop.call_soon(self.on_crash)
 
     async def begin(self, weight: int = 1) -> None:
-        """Begin a call of a store: returns only while the process lives and is awake.
+        """Begin a call of a store: return only while the process is alive and awake.
 
-        A process that was stalled goes on to send its request, whatever timer has run out
-        meanwhile: the loop of a frozen process turns only after that.
+        A process that was stalled still sends its request, even if a timer has expired meanwhile:
+        the event loop of a frozen process runs only after that.
 
         Raises:
             Unreachable: the world is over; everything unwinds.
@@ -100,13 +101,13 @@ class Process:
             raise Unreachable("the world is over")
 
     async def until(self, moment: float) -> None:
-        """Wait until this moment of the world."""
+        """Wait until the world reaches a moment."""
         future = self._loop.create_future()
         self.wake_at(moment, future, None)
         await future
 
     def wake_at(self, moment: float, future: "asyncio.Future[Any]", result: object) -> None:
-        """Let a waiting task of this process go on at a moment, with a result or an error."""
+        """Resume a waiting task of this process at a moment, with a result or an error."""
         self._loop.call_at(moment, self._wake, future, result)
 
     def _wake(self, future: "asyncio.Future[Any]", result: object) -> None:
@@ -124,17 +125,17 @@ class Process:
         else:
             future.set_result(result)
 
-    def _strike(self) -> None:
+    def _fail(self) -> None:
         self._steps_left = self._draw_steps()
-        if self.world.is_calm or self.is_dead:
+        if self.world.is_healed or self.is_dead:
             return
-        if self.random.random() < self._health.crash_share:
+        if self.random.random() < self._reliability.crash_share:
             self.crash()
             return
-        seconds = self.random.choice(self._health.stall_seconds_max) * self.random.random()
+        seconds = self.random.choice(self._reliability.stall_seconds_max) * self.random.random()
         self._awake_at = self.local + seconds
         self.world.note(lambda: f"{self.name} stalls for {seconds:.1f} s")
 
     def _draw_steps(self) -> float:
-        mean = self._health.steps_per_strike
+        mean = self._reliability.steps_per_fault
         return mean if mean == float("inf") else 1 + self.random.expovariate(1 / mean)

@@ -1,4 +1,4 @@
-"""One seed, run to its end or to its first violation."""
+"""Running one seed to its end or to its first violation."""
 
 import asyncio
 import gc
@@ -13,8 +13,9 @@ import anyio
 from compactor import lag
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.auditor import Auditor, Violation
-from ledger.lab.simulator.scene import Scene, draw, stream
-from ledger.lab.simulator.staff import Staff
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.scenario import Scenario, draw
+from ledger.lab.simulator.supervisor import Supervisor
 from ledger.lab.simulator.workload import Workload
 from ledger.lab.simulator.world import World
 
@@ -24,10 +25,10 @@ _LAG_LOOK_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one seed came to.
+    """The result of one seed.
 
     `steps` are requests served and items arrived, `checks` whole collections compared, `reads`
-    answers of the production reader judged; `trace` is filled only where it was asked for.
+    answers of the production reader checked; `trace` is filled only on request.
     """
 
     seed: int
@@ -40,34 +41,34 @@ class Result:
 
 
 def run_seed(seed: int, *, is_traced: bool = False) -> Result:
-    """Run the world of a seed; twins are switched on around it (`ledger.lab.simulator.twins`)."""
-    scene = draw(seed)
+    """Run the world of a seed; `mutants` activates a mutant around this call."""
+    scenario = draw(seed)
     with _quiet(), _no_garbage():
-        return loop.run(partial(_live, scene, is_traced=is_traced))
+        return loop.run(partial(_run, scenario, is_traced=is_traced))
 
 
-async def _live(scene: Scene, *, is_traced: bool) -> Result:
+async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
     ended = anyio.Event()
     world = World(
-        scene.regions,
+        scenario.regions,
         loop=asyncio.get_running_loop(),
-        randomness=stream(scene.seed, "world"),
-        lag=scene.lag,
-        staleness=scene.staleness,
+        randomness=stream(scenario.seed, "world"),
+        lag=scenario.lag,
+        staleness=scenario.staleness,
         server_skew_seconds=SERVER_SKEW_SECONDS,
-        page_items_max=scene.page_items_max,
+        page_items_max=scenario.page_items_max,
         is_traced=is_traced,
     )
-    world.note(lambda: f"regions {', '.join(scene.regions)}; focus: {scene.focus}")
+    world.note(lambda: f"regions {', '.join(scenario.regions)}; profile: {scenario.profile}")
     auditor = Auditor(world, found=ended.set)
     async with anyio.create_task_group() as tasks:
-        workload = Workload(Staff(scene, world, auditor, tasks))
-        tasks.start_soon(workload.live, ended)
+        workload = Workload(Supervisor(scenario, world, auditor, tasks))
+        tasks.start_soon(workload.run, ended)
         await ended.wait()
         world.end()
         tasks.cancel_scope.cancel()
     return Result(
-        seed=scene.seed,
+        seed=scenario.seed,
         steps=world.steps,
         checks=auditor.checks,
         reads=auditor.reads,
@@ -79,7 +80,7 @@ async def _live(scene: Scene, *, is_traced: bool) -> Result:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep metrics and logs short: looks at the replication lag cost steps, faults are expected."""
+    """Silence logs of expected faults, and measure the lag rarely: each measurement costs steps."""
     logs = [logging.getLogger(name) for name in ("compactor.passes", "compactor.discovery.search")]
     before = lag.FIRST_WAIT_SECONDS, lag.LONGEST_WAIT_SECONDS
     lag.FIRST_WAIT_SECONDS = lag.LONGEST_WAIT_SECONDS = _LAG_LOOK_SECONDS

@@ -1,11 +1,11 @@
-"""The store port for one process and one region of the world, and all that can go wrong with it.
+"""The store port for one process and one region of the world, with faults on its requests.
 
-A request is signed when its call begins, after any stall before it, served at a moment of its own
-and answered at a third; one that would be signed later than its writes allow is not sent.
-Whether the process still lives, or waits, by then is nothing to the request. Writes can be lost on
-the way, their answers can be lost, and they can land late, within `signature_lifetime` of being
-signed. What DynamoDB's store repeats by itself (throttling, conflicts, connections never made)
-appears here as what remains of it: a delay before the request, or the error after its last try.
+A request is signed when its call begins, after any stall before it, then served at a later moment
+and answered at a third; one that would be signed later than its writes allow is not sent. It is
+served whether or not its process is still alive or waiting. Writes and their answers can be lost,
+and a write can land late, within the lifetime of its signature. What DynamoDB's store retries by
+itself (throttling, conflicts, connections never made) appears here as its effect: a delay before
+the request, or the error after the last try.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from ledger.store.port import (
 Answer = TypeVar("Answer")
 
 WORK_STEPS = 15
-"""A process is so much likelier to crash or stall in the midst of its work (between two pages of a
-Query, before a write) than at any other step, of which idle ones make the most."""
+"""How much likelier a process is to fail in the middle of its work (between two pages of a Query,
+before a write) than at any other step; most steps are idle ones."""
 TOO_LATE = "signed too late, so it was not sent"
 SCAN_PAGE_ITEMS_MAX = 40
-"""Pages of a Scan are larger than those of a Query: cut collections are searched twice at worst."""
+"""Pages of a Scan are larger than those of a Query: a collection that is cut is visited twice."""
 READS_REPEATED_SHARE = 0.8
-"""Of the reads that meet a fault so many are answered in the end, since stores repeat reads."""
+"""The share of reads with a fault that succeed in the end, since stores repeat reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
-    """How requests fare, as shares of them; in a calm world all go well.
+class FaultProfile:
+    """The shares of requests that meet each fault; by default none does.
 
-    `trip_seconds` is the usual longest way there, and back; a share of `slow` takes up to
-    `slow_seconds` each way. Of the writes of a batch each can have a fate of its own (`scattered`);
-    `late_transactions` land late besides those that do as any write.
+    A request takes up to `trip_seconds` each way; a share of `slow` takes up to `slow_seconds`. In
+    a share of `scattered` batches each write has a fate of its own. A share of `late_transactions`
+    lands late, in addition to those that are `late` as any write may be.
     """
 
     trip_seconds: float = 0.05
@@ -63,17 +63,20 @@ class Weather:
     signature_lifetime_seconds: float = 300.0
 
 
-class SimStore:
-    """A `Store` over one replica, as one process reaches it."""
+NO_FAULTS = FaultProfile()
 
-    def __init__(self, process: Process, region: str, weather: Weather) -> None:
+
+class SimStore:
+    """The `Store` of one process over one replica."""
+
+    def __init__(self, process: Process, region: str, faults: FaultProfile) -> None:
         self.region = region
         self._process = process
         self._world = process.world
         self._loop = process.world.loop
         self._random = process.random
         self._replica = process.world.replicas[region]
-        self._weather = weather
+        self._faults = faults
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
@@ -91,16 +94,16 @@ class SimStore:
         def serve() -> Outcome:
             return done(self._replica.transact(actions, token=token))
 
-        if not self._world.is_calm and self._random.random() < self._weather.late_transactions:
+        if not self._world.is_healed and self._random.random() < self._faults.late_transactions:
             return await self._unanswered(serve, Unknown("no answer"), "late")
         return await self._request(serve, Unknown("no answer"))
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do up to 25 unconditional writes; now and then each has a fate of its own."""
+        """Do up to 25 unconditional writes; sometimes each has a fate of its own."""
         await self._process.begin(WORK_STEPS)
         if self._is_late(writes):
             return BatchOutcome(unknown=tuple(range(len(writes))), cause=TOO_LATE)
-        scattered = not self._world.is_calm and self._random.random() < self._weather.scattered
+        scattered = not self._world.is_healed and self._random.random() < self._faults.scattered
         if not scattered:
             unknown = BatchOutcome(unknown=tuple(range(len(writes))), cause="no answer")
             return await self._request(lambda: done(self._replica.write_batch(writes)), unknown)
@@ -127,7 +130,7 @@ class SimStore:
         limit: int | None = None,
         descending: bool = False,
     ) -> Page:
-        """Read one page of a partition, as it is, or as it was a moment ago."""
+        """Read one page of a partition, as it is or, eventually consistent, as it was."""
 
         def serve() -> Page:
             source = self._source(partition, consistent=consistent)
@@ -175,21 +178,21 @@ class SimStore:
         return await self._request(serve, None)
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to release."""
 
     def _is_late(self, actions: Sequence[Action]) -> bool:
-        """Tell whether a request of these, signed now by the process's clock, would be too late."""
+        """Return whether a request of these, signed now by the process's clock, is too late."""
         limit = signed_by(actions)
         return limit is not None and self._process.clock.wall(self._loop.time()) > limit
 
     async def _request(self, serve: Callable[[], Answer], unknown: Answer | None) -> Answer:
-        """Send one request and wait for its answer; without an `unknown` one it is a read."""
+        """Send one request and wait for its answer; without an `unknown` answer it is a read."""
         now = self._loop.time()
         answer: asyncio.Future[Answer] = self._loop.create_future()
         there, back = self._trips()
-        fate = "ok" if self._world.is_calm else self._fate()
+        fate = "ok" if self._world.is_healed else self._fate()
         if unknown is None and fate != "ok" and self._random.random() < READS_REPEATED_SHARE:
-            fate, there = "ok", there + self._weather.timeout_seconds * self._random.random()
+            fate, there = "ok", there + self._faults.timeout_seconds * self._random.random()
         if self.region in self._world.down:
             fate = "unreachable" if unknown is None or fate == "ok" else "never arrived"
         if fate == "ok":
@@ -201,21 +204,21 @@ class SimStore:
         return await answer
 
     async def _unanswered(self, serve: Callable[[], Answer], unknown: Answer, fate: str) -> Answer:
-        """Let a write go without an answer; whether and when it lands is its fate."""
+        """Send a write that gets no answer; whether and when it lands is its fate."""
         now = self._loop.time()
         silence: asyncio.Future[Answer] = self._loop.create_future()
-        self._process.wake_at(now + self._weather.timeout_seconds, silence, unknown)
-        self._fly(fate, now + self._random.random() * self._weather.timeout_seconds, serve)
+        self._process.wake_at(now + self._faults.timeout_seconds, silence, unknown)
+        self._fly(fate, now + self._random.random() * self._faults.timeout_seconds, serve)
         return await silence
 
     def _fly(self, fate: str, served: float, serve: Callable[[], object]) -> None:
-        """Let a write whose answer nobody gets land, or not."""
+        """Let a write without an answer land, or not."""
         if fate == "late":
-            served += self._random.random() * (self._weather.signature_lifetime_seconds - 15.0)
+            served += self._random.random() * (self._faults.signature_lifetime_seconds - 15.0)
         if fate != "never arrived":
             self._loop.call_at(served, self._land, serve, fate)
         if fate != "ok":
-            self._world.note(lambda: f"{self._process.name} hears nothing of a write ({fate})")
+            self._world.note(lambda: f"{self._process.name} gets no answer to a write ({fate})")
 
     def _land(self, serve: Callable[[], object], fate: str) -> None:
         self._world.steps += 1
@@ -246,28 +249,28 @@ class SimStore:
                 unknown.append(place)
             self._fly(
                 fate,
-                now + draw.random() * self._weather.timeout_seconds,
+                now + draw.random() * self._faults.timeout_seconds,
                 lambda write=write: done(self._replica.write(write)),  # type: ignore[misc]
             )
         answer: asyncio.Future[BatchOutcome] = self._loop.create_future()
         outcome = BatchOutcome(tuple(unprocessed), tuple(unknown), cause="a batch in parts")
-        self._process.wake_at(now + self._weather.timeout_seconds, answer, outcome)
+        self._process.wake_at(now + self._faults.timeout_seconds, answer, outcome)
         return await answer
 
     def _trips(self) -> tuple[float, float]:
-        draw, weather = self._random, self._weather
-        slow = not self._world.is_calm and draw.random() < weather.slow
-        most = weather.slow_seconds if slow else weather.trip_seconds
+        draw, faults = self._random, self._faults
+        slow = not self._world.is_healed and draw.random() < faults.slow
+        most = faults.slow_seconds if slow else faults.trip_seconds
         return draw.random() * most, draw.random() * most
 
     def _fate(self) -> str:
-        weather, point = self._weather, self._random.random()
+        faults, point = self._faults, self._random.random()
         for fate, share in (
-            ("lost", weather.lost),
-            ("never arrived", weather.never_arrived),
-            ("late", weather.late),
-            ("throttled", weather.throttled),
-            ("unreachable", weather.unreachable),
+            ("lost", faults.lost),
+            ("never arrived", faults.never_arrived),
+            ("late", faults.late),
+            ("throttled", faults.throttled),
+            ("unreachable", faults.unreachable),
         ):
             if point < share:
                 return fate
@@ -280,7 +283,7 @@ class SimStore:
         return Unreachable(f"{self.region}: no connection")
 
     def _source(self, partition: str, *, consistent: bool) -> MemoryStore:
-        """Return what a read is served from: the replica, or a past of it."""
+        """Return what a read is served from: the replica, or a past state of it."""
         world, staleness = self._world, self._world.staleness
         if consistent or staleness <= 0:
             return self._replica
@@ -300,7 +303,7 @@ class SimStore:
 
 
 def done(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
-    """Return the result of a coroutine that waits for nothing, such as a store in memory."""
+    """Return the result of a coroutine that never suspends, such as one of a store in memory."""
     try:
         coroutine.send(None)
     except StopIteration as stop:

@@ -1,10 +1,10 @@
-"""The regions of a global table: a replica each, and everything under way between them.
+"""The regions of a global table: a replica each, and everything in flight between them.
 
 A write is applied in its region under a stamp and sent to every other region over one link per
-ordered pair, each item on its own: transactions too replicate item by item. It arrives after a
-delay of its own, so in any order; a paused link holds back what would arrive until it is healed.
-What arrives is applied only if its stamp is newer (last writer wins, whole items); deletes leave
-their stamp behind as a tombstone. Conditions are judged on the local replica alone.
+ordered pair, each item on its own: transactions too replicate item by item. Each item has its own
+delay, so they arrive in any order; a paused link holds items back until it is healed. An arriving
+item is applied only if its stamp is newer (last writer wins, whole items); deletes leave their
+stamp behind as a tombstone. Conditions are evaluated on the local replica alone.
 
 Sources: AWS, "How DynamoDB global tables work" (MREC): replication per item, asynchronous, last
 writer wins; transactions are atomic in their own region only.
@@ -46,24 +46,25 @@ class Lag:
         return randomness.random() * (self.late_seconds if late else self.usual_seconds)
 
 
-CALM_LAG = Lag(usual_seconds=0.5, late_share=0.0)
+SHORT_LAG = Lag(usual_seconds=0.5, late_share=0.0)
 
 
 class Observer(Protocol):
-    """Is told of everything that happens to items; the auditor is one."""
+    """Is notified of everything that happens to items; the auditor is one."""
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
-        """Take in that a write reached a region, whether or not a newer one was there before."""
+        """Handle a write that reached a region, whether or not a newer one was there already."""
 
     def changed(self, region: str, partition: str) -> None:
-        """Take in that a collection changed, once all of a transaction has been told."""
+        """Handle a changed collection, after every item of the same transaction."""
 
 
 class World:
-    """All regions; `is_calm` ends every fault, `is_over` lets everything unwind.
+    """All regions; no fault happens once `is_healed`, and every task unwinds once `is_over`.
 
-    `staleness` is how many seconds an eventually consistent read may look back. The tokens of
-    transactions are known for ten minutes of `clock`, without one for good.
+    An eventually consistent read may be up to `staleness` seconds old. Transaction tokens are
+    remembered for ten minutes of `clock`; without a clock, for good. `in_flight` counts the items
+    sent to another region that have not arrived.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class World:
         *,
         loop: asyncio.AbstractEventLoop,
         randomness: Random,
-        lag: Lag = CALM_LAG,
+        lag: Lag = SHORT_LAG,
         staleness: float = 0.0,
         server_skew_seconds: float = 0.0,
         page_items_max: int = 1000,
@@ -83,14 +84,14 @@ class World:
         self.random = randomness
         self.lag = lag
         self.staleness = staleness
-        self.is_calm = False
+        self.is_healed = False
         self.is_over = False
         self.steps = 0
         self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
         self.observers: list[Observer] = []
         self.at_end: list[Callable[[], None]] = []
         self.down: set[str] = set()
-        self.under_way = 0
+        self.in_flight = 0
         self.replicas = {name: Replica(name, self, page_items_max, clock=clock) for name in regions}
         self._is_traced = is_traced
         self._server_off = {
@@ -103,21 +104,21 @@ class World:
         }
 
     def note(self, line: Callable[[], str]) -> None:
-        """Add a line to the trace, if there is one."""
+        """Add a line to the trace, if the run is traced."""
         if self._is_traced:
             self.trace.append(f"{self.loop.time():10.3f}  {line()}")
 
     def end_trace(self) -> None:
-        """Note nothing more: the last line is what matters."""
+        """Stop tracing: the last line is the one that matters."""
         self._is_traced = False
 
     def pause(self, source: str, target: str) -> None:
-        """Hold back what arrives at `target` from `source`."""
+        """Hold back everything that `source` sends to `target`."""
         self.note(lambda: f"link {source} -> {target} pauses")
         self._paused.setdefault((source, target), [])
 
     def heal(self, source: str, target: str) -> None:
-        """Let everything held back on a link arrive soon, in any order."""
+        """Deliver everything held back on a link, soon and in any order."""
         held = self._paused.pop((source, target), None)
         if held is None:
             return
@@ -125,23 +126,23 @@ class World:
         for arrive in held:
             self.loop.call_later(self.lag.draw(self.random), arrive)
 
-    def calm(self) -> None:
-        """End every fault: links heal, regions come back, delays are short."""
+    def heal_all(self) -> None:
+        """End every fault: links heal, regions return, delays are short."""
         self.note(lambda: "everything heals")
-        self.is_calm = True
-        self.lag = CALM_LAG
+        self.is_healed = True
+        self.lag = SHORT_LAG
         self.down.clear()
         for link in list(self._paused):
             self.heal(*link)
 
     def end(self) -> None:
-        """Let everything that waits unwind."""
+        """End the run: every waiting task unwinds."""
         self.is_over = True
         for wake in self.at_end:
             wake()
 
     def written(self, region: str, changes: Sequence[tuple[Key, Item | None, Item | None]]) -> None:
-        """Stamp what one request applied (key, before, after), tell of it, and send it on."""
+        """Stamp, report and replicate what one request applied (key, before, after)."""
         for key, before, item in changes:
             self._written(region, key, before, item)
         for partition in dict.fromkeys(key[0] for key, _, _ in changes):
@@ -154,7 +155,7 @@ class World:
         self._stamps[region][key] = stamp
         self._remember(region, key, before)
         self.note(lambda: f"{region} {described(key, item)}")
-        self._tell(region, key, item)
+        self._notify(region, key, item)
         for target in self.replicas:
             if target != region:
                 self._send((region, target), key, item, stamp)
@@ -177,7 +178,7 @@ class World:
         return table
 
     def _send(self, link: Link, key: Key, item: Item | None, stamp: Stamp) -> None:
-        self.under_way += 1
+        self.in_flight += 1
 
         def arrive() -> None:
             held = self._paused.get(link)
@@ -189,7 +190,7 @@ class World:
         self.loop.call_later(self.lag.draw(self.random), arrive)
 
     def _arrive(self, link: Link, key: Key, item: Item | None, stamp: Stamp) -> None:
-        self.under_way -= 1
+        self.in_flight -= 1
         self.steps += 1
         region = link[1]
         applied = stamp > self._stamps[region].get(key, _NO_STAMP)
@@ -201,12 +202,12 @@ class World:
         self.note(
             lambda: f"{region} <- {link[0]} {described(key, item)}{'' if applied else ' (older)'}"
         )
-        self._tell(region, key, item)
+        self._notify(region, key, item)
         if applied:
             self._changed(region, key[0])
 
     def _remember(self, region: str, key: Key, before: Item | None) -> None:
-        """Keep what was there, for as long as a stale read may look back."""
+        """Keep the previous item for as long as a stale read may return it."""
         if self.staleness <= 0:
             return
         past = self._past[region].setdefault(key[0], deque())
@@ -215,7 +216,7 @@ class World:
             past.popleft()
         past.append((now, key[1], before))
 
-    def _tell(self, region: str, key: Key, item: Item | None) -> None:
+    def _notify(self, region: str, key: Key, item: Item | None) -> None:
         for observer in self.observers:
             observer.arrived(region, key, item)
 
@@ -225,7 +226,7 @@ class World:
 
 
 class Replica(MemoryStore):
-    """One region's table: what is applied here is sent to the others."""
+    """One region's table: what is applied here is replicated to the others."""
 
     def __init__(
         self, region: str, world: World, page_items_max: int, *, clock: Clock | None = None
@@ -242,13 +243,13 @@ class Replica(MemoryStore):
                 for action, old in zip(actions, before, strict=True)
                 if not isinstance(action, Check)
             ]
-            # To delete what is not there changes nothing, and nothing is replicated.
+            # Deleting an absent item changes nothing, and nothing is replicated.
             self._world.written(self.region, [one for one in written if one[1] or one[2]])
         return outcome
 
 
 def described(key: Key, item: Item | None) -> str:
-    """Return one line on an item: what a trace shows."""
+    """Return one line on an item, for a trace."""
     where = f"{key[0]} {key[1]}"
     if item is None:
         return f"delete {where}"

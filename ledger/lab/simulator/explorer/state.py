@@ -10,10 +10,11 @@ and each flight what is planned for it; two bits of the reader; three bits for e
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ledger.lab.simulator.explore_plan import NET_BITS, NO_TWIN, REGIONS, Twin
+from ledger.lab.simulator.explorer.mutants import NO_MUTANT, Mutant
+from ledger.lab.simulator.explorer.production import NET_BITS, REGIONS
 
 LEADERS_MAX = 2
 NETS_MAX = 10
@@ -39,7 +40,7 @@ new net names, whether a reader must be waited for); (MOVED,)."""
 class Case:
     """What is explored: how many of each, and which further steps.
 
-    `flights`: plans that a leader may leave in flight. `reader`: a reader of two pages, or of a
+    `in_flight`: plans that a leader may leave in flight. `reader`: a reader of two pages, or of a
     stale net. `paged`: a leader reads a view's entries first and its net later. `move`: the home
     moves to the second region, where the last leader takes over.
     `fold_max`: ids in a net at most, 0 for no bound. `strict`: a change that is counted before its
@@ -49,35 +50,51 @@ class Case:
     regions: int = 2
     entries: int = 2
     leaders: int = 1
-    flights: int = 0
+    in_flight: int = 0
     paged: bool = False
     reader: bool = False
     move: bool = False
     fold_max: int = 0
-    twin: Twin = NO_TWIN
+    mutant: Mutant = NO_MUTANT
     strict: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.regions <= len(REGIONS) or not 1 <= self.leaders <= LEADERS_MAX:
             raise ValueError(f"1 to {len(REGIONS)} regions, 1 to {LEADERS_MAX} leaders")
-        if self.flights not in (0, 1) or self.entries < 1:
-            raise ValueError("0 or 1 flights, 1 or more entries")
+        if self.in_flight not in (0, 1) or self.entries < 1:
+            raise ValueError("0 or 1 plans in flight, 1 or more entries")
         if self.move and (self.regions < 2 or self.leaders < 2):  # noqa: PLR2004
             raise ValueError("a move takes two regions, and two leaders: one for each home")
+
+    def with_mutant(self, mutant: Mutant) -> "Case":
+        """Return this case, enlarged to one in which a mutant shows.
+
+        A change counted before its entry arrives, and a net that counts less than the one before,
+        are accepted: the trace is to end where a region shows a wrong total.
+        """
+        return replace(
+            self,
+            entries=max(self.entries, mutant.entries),
+            leaders=max(self.leaders, mutant.leaders),
+            paged=self.paged or mutant.needs_pages,
+            reader=self.reader or mutant.needs_reader,
+            mutant=mutant,
+            strict=False,
+        )
 
 
 class State(NamedTuple):
     """One state.
 
     `homes` has the home of each net, oldest first, `shown` the net that each region shows,
-    `flights` the home and the new net's home of each plan in flight, `reader` its region, whether
+    `in_flight` the home and the new net's home of each plan in flight, `reader` its region, whether
     its net is the older part of what it reads, and that net; `phase` is how far the move is.
     """
 
     homes: tuple[int, ...]
     shown: tuple[int, ...]
     leaders: tuple[Doing, ...]
-    flights: tuple[tuple[int, ...], ...]
+    in_flight: tuple[tuple[int, ...], ...]
     reader: tuple[int, ...]
     phase: int
     entries: tuple[int, ...]
@@ -103,9 +120,9 @@ class Layout:
         self.deleted = [place + 1 for place in self.put]
         self.known = [place + (0 if case.strict else 2) for place in self.put]
         self.plan = [plans + place * PLAN_BITS for place in range(case.leaders)]
-        flights = plans + case.leaders * PLAN_BITS
-        self.flight = [flights + place * PLAN_BITS for place in range(case.flights)]
-        self.reader = flights + case.flights * PLAN_BITS
+        first = plans + case.leaders * PLAN_BITS
+        self.flight = [first + place * PLAN_BITS for place in range(case.in_flight)]
+        self.reader = first + case.in_flight * PLAN_BITS
         self.nets = self.reader + 2
         self.entry_bits = self.nets + NET_BITS * NETS_MAX
         self.puts = sum(1 << place for place in self.put)
@@ -144,7 +161,7 @@ class Layout:
             homes=(),
             shown=(0,) * case.regions,
             leaders=(IDLE,) * case.leaders,
-            flights=((),) * case.flights,
+            in_flight=((),) * case.in_flight,
             reader=(),
             phase=0,
             entries=(0,) * case.entries,

@@ -1,8 +1,8 @@
-"""What scenes are drawn from: one wide range, and narrow ones in which rare meetings are frequent.
+"""The ranges of scenarios: one wide, and narrow ones that make rare races frequent.
 
-A focus says what can happen and how often, never when: which of it happens, and in which order, is
-drawn from the seed. So a broken rule that needs, say, a leader that stalls between two pages while
-another folds, deletes and forgets is met in some tens of seeds instead of some thousands.
+A profile says what can happen and how often; when, and in which order, is drawn from the seed. A
+mutant that shows only when, say, a leader stalls between two pages while another folds, deletes and
+forgets is then caught within tens of seeds instead of thousands.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ KINDS: Mapping[Kind, int] = {"one": 8, "keyed": 8, "many": 3, "together": 2, "fo
 
 
 @dataclass(frozen=True, slots=True)
-class Focus:
-    """The ranges of a scene; of a tuple one is drawn for the whole scene, durations in seconds.
+class Profile:
+    """The ranges of a scenario; of each tuple one value is drawn; durations in seconds.
 
-    `rough` is the largest share of faults. `healths` are steps between two strikes of a process,
-    of which each compactor draws its own; a strike is a crash or a stall of up to one of `stalls`.
-    `kinds` are how often each kind of act is drawn, `repeats` the longest delays of a same call.
+    `rough` is the largest share of faults. `fault_steps` are mean steps between two faults of a
+    compactor, of which each draws its own; a fault is a crash or a stall of up to one of `stalls`.
+    `kinds` weighs the kinds of operations, `repeats` are the longest delays of repeated calls.
     """
 
     name: str
@@ -32,10 +32,10 @@ class Focus:
     page_items: tuple[int, ...] = (2, 4, 30)
     trips: tuple[float, ...] = (0.05, 1.0, 2.5)
     pass_every: tuple[float, ...] = (10.0, 20.0)
-    healths: tuple[float, ...] = (300.0, 1000.0, 5000.0)
+    fault_steps: tuple[float, ...] = (300.0, 1000.0, 5000.0)
     crashes: float = 0.25
     stalls: tuple[float, ...] = (30.0, 300.0, 1200.0)
-    app_healths: tuple[float, ...] = (500.0, 3000.0)
+    app_fault_steps: tuple[float, ...] = (500.0, 3000.0)
     app_crashes: float = 0.2
     app_stalls: tuple[float, ...] = (30.0, 300.0, 2400.0)
     compactors: tuple[int, ...] = (1, 1, 2, 3)
@@ -47,15 +47,15 @@ class Focus:
     prune_min: tuple[int, ...] = (1, 2, 4)
     late_folds: tuple[float, ...] = (0.0, 0.0, 0.25)
     moves: float = 0.2
-    cuts: tuple[int, ...] = (0, 1, 3)
+    outages: tuple[int, ...] = (0, 1, 3)
     reads_per_net: int = 3
     kinds: Mapping[Kind, int] = field(default_factory=lambda: KINDS)
     repeats: tuple[float, ...] = (5.0, 60.0, 300.0, 300.0, 3000.0)
 
 
-FOCI = (
-    Focus("everything"),
-    Focus(
+PROFILES = (
+    Profile("everything"),
+    Profile(
         "long reads while merging is quick",
         rough=0.1,
         usual_seconds=(0.2,),
@@ -65,8 +65,8 @@ FOCI = (
         page_items=(2, 3),
         trips=(0.5, 1.0),
         pass_every=(2.0,),
-        healths=(2000.0,),
-        app_healths=(2000.0,),
+        fault_steps=(2000.0,),
+        app_fault_steps=(2000.0,),
         compactors=(1,),
         rivals=0.0,
         fold_max=(4, 8),
@@ -74,10 +74,10 @@ FOCI = (
         prune_min=(1,),
         late_folds=(0.0,),
         moves=0.0,
-        cuts=(0,),
+        outages=(0,),
         reads_per_net=8,
     ),
-    Focus(
+    Profile(
         "leaders that stall and whose folds land late",
         rough=0.1,
         usual_seconds=(0.2,),
@@ -87,7 +87,7 @@ FOCI = (
         page_items=(1, 2),
         trips=(0.05,),
         pass_every=(10.0,),
-        healths=(1000.0, 5000.0),
+        fault_steps=(1000.0, 5000.0),
         crashes=0.0,
         stalls=(30.0, 300.0, 400.0),
         compactors=(1,),
@@ -97,23 +97,23 @@ FOCI = (
         fold_max=(2, 4),
         late_folds=(0.2, 0.3),
         moves=0.0,
-        cuts=(0,),
+        outages=(0,),
         reads_per_net=1,
     ),
-    Focus(
+    Profile(
         "replication late and in disorder",
         rough=0.3,
         usual_seconds=(2.0, 20.0),
         late_share=(0.1, 0.2),
         late_seconds=(1500.0,),
-        healths=(1000.0, 5000.0),
+        fault_steps=(1000.0, 5000.0),
         fold_min=(1, 2),
         prune_min=(1,),
-        cuts=(1, 3, 5),
+        outages=(1, 3, 5),
         moves=0.2,
         reads_per_net=2,
     ),
-    Focus(
+    Profile(
         "leaders that stall for long between two pages",
         rough=0.1,
         usual_seconds=(0.2,),
@@ -121,7 +121,7 @@ FOCI = (
         page_items=(1, 2),
         trips=(0.05,),
         pass_every=(10.0, 15.0),
-        healths=(600.0, 1500.0),
+        fault_steps=(600.0, 1500.0),
         crashes=0.0,
         stalls=(400.0,),
         compactors=(1,),
@@ -133,18 +133,18 @@ FOCI = (
         prune_min=(1,),
         late_folds=(0.0,),
         moves=0.0,
-        cuts=(0,),
+        outages=(0,),
         reads_per_net=1,
     ),
-    Focus(
+    Profile(
         "writers that freeze for long, repeating others' calls",
         rough=0.1,
         usual_seconds=(0.2, 2.0),
         late_share=(0.0,),
         page_items=(4, 30),
         trips=(0.05, 1.0),
-        healths=(1000.0, 5000.0),
-        app_healths=(150.0, 400.0),
+        fault_steps=(1000.0, 5000.0),
+        app_fault_steps=(150.0, 400.0),
         app_crashes=0.05,
         app_stalls=(2400.0,),
         compactors=(1, 2),
@@ -152,7 +152,7 @@ FOCI = (
         fold_min=(1, 2),
         prune_min=(1,),
         late_folds=(0.0,),
-        cuts=(0, 1),
+        outages=(0, 1),
         reads_per_net=1,
         kinds={"one": 2, "keyed": 10, "many": 1, "together": 1},
         repeats=(60.0, 300.0),

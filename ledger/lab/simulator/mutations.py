@@ -1,4 +1,4 @@
-"""Broken rules: what each negative twin puts in place of production code (see `twins`)."""
+"""The code that each mutant puts in place of production code (see `mutants`)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -166,7 +166,7 @@ def short_view(net: NetChange | None, upto: str | None) -> str | None:
 
 
 def no_hold(init: Callable[..., None]) -> Callable[..., None]:
-    """Let a pass act at once; the settings themselves refuse to be set so."""
+    """Make a pass act at once; the settings themselves refuse a hold of zero."""
 
     def without(self: passes.Pass, *args: Any, **options: Any) -> None:
         settings = options["settings"].model_copy(update={"observation_delay": 0.0})

@@ -7,8 +7,8 @@ changes: a region's total counts each change that has reached it, once, and no o
 
 from collections.abc import Iterator, Sequence
 
-from ledger.lab.simulator.explore_plan import NET_BITS, NOWHERE, REGIONS, Judge
-from ledger.lab.simulator.explore_state import (
+from ledger.lab.simulator.explorer.production import NET_BITS, NOWHERE, REGIONS, ProductionCode
+from ledger.lab.simulator.explorer.state import (
     ACTING,
     COUNT_MASK,
     IDLE,
@@ -27,17 +27,17 @@ from ledger.lab.simulator.explore_state import (
 
 
 class World(Layout):
-    """Regions and a reader; `judge` asks the production code."""
+    """Regions and a reader; `production` asks the production code."""
 
     def __init__(self, case: Case) -> None:
         super().__init__(case)
-        self.twin = case.twin
+        self.mutant = case.mutant
         self.is_symmetric = not 0 < case.fold_max < case.entries
-        self.judge = Judge(
+        self.production = ProductionCode(
             entries=case.entries,
             regions=case.regions,
             fold_max=case.fold_max or case.entries,
-            deciding=case.twin.deciding,
+            deciding=case.mutant.deciding,
         )
 
     def is_finished(self, state: State) -> bool:
@@ -88,7 +88,7 @@ class World(Layout):
                 one | bool(self.known_to_net(one, slot) & COUNT_MASK) << known for one in entries
             )
         after = state._replace(shown=with_one(state.shown, region, slot), entries=entries)
-        return self.without_folds(after, region) if self.twin.conditional else after
+        return self.without_folds(after, region) if self.mutant.conditional else after
 
     # Folds that can no longer stand.
 
@@ -101,9 +101,9 @@ class World(Layout):
         for leader, doing in enumerate(state.leaders):
             if doing and doing[0] == ACTING and self.home_of(leader) == home:
                 state = self.rest(self.without_fold(state, leader), leader)
-        for flight, plan in enumerate(state.flights):
+        for flight, plan in enumerate(state.in_flight):
             if plan and plan[0] == home:
-                after = state._replace(flights=with_one(state.flights, flight, (home, NOWHERE)))
+                after = state._replace(in_flight=with_one(state.in_flight, flight, (home, NOWHERE)))
                 state = cleared(after, self.flight[flight] + 1)
                 if not self.planned(state, self.flight[flight]):
                     state = self.lost(state, flight)
@@ -129,7 +129,7 @@ class World(Layout):
         """Lose what is in flight."""
         mask = ~(PLAN_MASK << self.flight[flight])
         return state._replace(
-            flights=with_one(state.flights, flight, ()),
+            in_flight=with_one(state.in_flight, flight, ()),
             entries=tuple(one & mask for one in state.entries),
         )
 
@@ -158,7 +158,7 @@ class World(Layout):
             | self.known_to_net(one, slot)
             for one in state.entries
         )
-        counts = self.judge.counts(shown, has_net=bool(slot))
+        counts = self.production.counts(shown, has_net=bool(slot))
         wrong = [
             place
             for place, (one, count) in enumerate(zip(state.entries, counts, strict=True))
@@ -206,7 +206,7 @@ class World(Layout):
             self.is_visible(one, region) << NET_BITS | self.known_to_net(one, slot)
             for one in state.entries
         )
-        return self.judge.counts(shown, has_net=bool(slot))
+        return self.production.counts(shown, has_net=bool(slot))
 
     def _times(self, counts: Sequence[int]) -> str:
         return ", ".join(f"{entry_name(place)} {count}x" for place, count in enumerate(counts))

@@ -5,8 +5,8 @@ comparing what distinguishes them. Where that is equal the two orders stay two s
 then explored twice, which costs time and never hides anything.
 """
 
-from ledger.lab.simulator.explore_state import LEADERS_MAX, READING, Doing, State
-from ledger.lab.simulator.explore_world import World
+from ledger.lab.simulator.explorer.state import LEADERS_MAX, READING, Doing, State
+from ledger.lab.simulator.explorer.world import World
 
 _REGIONS_TO_EXCHANGE = 3
 

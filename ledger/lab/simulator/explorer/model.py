@@ -8,8 +8,8 @@ parts of it land later, or are lost.
 
 from collections.abc import Iterator
 
-from ledger.lab.simulator.explore_plan import NET_BITS, NOWHERE
-from ledger.lab.simulator.explore_state import (
+from ledger.lab.simulator.explorer.production import NET_BITS, NOWHERE
+from ledger.lab.simulator.explorer.state import (
     ACTING,
     ASKED,
     COUNT_MASK,
@@ -29,7 +29,7 @@ from ledger.lab.simulator.explore_state import (
     names,
     with_one,
 )
-from ledger.lab.simulator.explore_world import World
+from ledger.lab.simulator.explorer.world import World
 
 
 class Model(World):
@@ -41,7 +41,7 @@ class Model(World):
         yield from self.replicated_nets(state)
         for leader, doing in enumerate(state.leaders):
             yield from self._leader(state, leader, doing)
-        for flight, plan in enumerate(state.flights):
+        for flight, plan in enumerate(state.in_flight):
             if plan:
                 yield from self._flying(state, flight, plan)
         if self.case.reader:
@@ -78,7 +78,7 @@ class Model(World):
     ) -> Iterator[Step]:
         """Read the net at home or one region's view; the last one read, decide."""
         home = self.home_of(leader)
-        if base == UNREAD and (self.twin.net_first or min(views) >= 0):
+        if base == UNREAD and (self.mutant.net_first or min(views) >= 0):
             after = doing_now(state, leader, (READING, state.shown[home], views))
             yield Step(("read net", leader, home), self._decided(after, leader), "")
             return
@@ -103,7 +103,7 @@ class Model(World):
             return state
         home, entries = self.home_of(leader), state.entries
         asked = self.case.move and state.phase == ASKED and not home
-        decision = self.judge.decision(
+        decision = self.production.decision(
             home=home,
             move_to=1 if asked else NOWHERE,
             base=base,
@@ -119,11 +119,11 @@ class Model(World):
         planned = tuple(
             one | bits << shift for one, bits in zip(after.entries, decision.bits, strict=True)
         )
-        is_blocked = int(self.twin.holds and bool(state.reader))
+        is_blocked = int(self.mutant.holds and bool(state.reader))
         doing = (ACTING, decision.fold_home, is_blocked)
         after = doing_now(after, leader, doing)._replace(entries=planned)
         is_fenced = state.phase == HANDED_OVER and not home
-        if is_fenced or (self.twin.conditional and base != state.shown[home]):
+        if is_fenced or (self.mutant.conditional and base != state.shown[home]):
             after = self.without_fold(after, leader)
         return self.tidy(self.rest(after, leader))
 
@@ -139,13 +139,13 @@ class Model(World):
 
     def _leave(self, state: State, leader: int, fold_home: int) -> Iterator[Step]:
         """Leave the plan in flight, where it may land later or never, and go on."""
-        for flight, other in enumerate(state.flights):
+        for flight, other in enumerate(state.in_flight):
             if not other:
                 shift, target = self.plan[leader], self.flight[flight]
                 moved = tuple(one | (one >> shift & PLAN_MASK) << target for one in state.entries)
                 plan = (self.home_of(leader), fold_home)
                 after = self._idle(state._replace(entries=moved), leader)
-                after = after._replace(flights=with_one(after.flights, flight, plan))
+                after = after._replace(in_flight=with_one(after.in_flight, flight, plan))
                 yield Step(("leave", leader), after, "")
 
     def _flying(self, state: State, flight: int, plan: tuple[int, ...]) -> Iterator[Step]:
@@ -154,7 +154,7 @@ class Model(World):
         yield Step(("lose", flight), self.tidy(self.lost(state, flight)), "")
         for step in self._act(state, shift, home, fold_home, "in flight"):
             after = step.state
-            if after.flights[flight][1:] == (NOWHERE,) and not self.planned(after, shift):
+            if after.in_flight[flight][1:] == (NOWHERE,) and not self.planned(after, shift):
                 after = self.lost(after, flight)
             yield step._replace(state=self.tidy(after))
 
@@ -163,7 +163,7 @@ class Model(World):
     def _act(self, state: State, shift: int, home: int, fold_home: int, who: str) -> Iterator[Step]:
         if fold_home != NOWHERE:
             yield self._fold(state, shift, home, fold_home, who)
-        if self.twin.in_one:
+        if self.mutant.in_one:
             return
         for place in self.distinct(state.entries):
             entry = state.entries[place]
@@ -188,7 +188,7 @@ class Model(World):
             if known & COUNT_MASK < self.known_to_net(entry, before) & COUNT_MASK:
                 lost.append(place)
             after = entry & ~(NET_MASK << (shift + 1)) | known << target
-            if self.twin.in_one and entry >> shift & 1:
+            if self.mutant.in_one and entry >> shift & 1:
                 after = self._deleted(after, home) & ~(1 << shift)
             entries.append(after)
         folded = self.without_plan(state, shift)._replace(
@@ -206,5 +206,5 @@ class Model(World):
             leader = self.plan.index(shift)
             return doing_now(state, leader, (ACTING, NOWHERE, 0))
         flight = self.flight.index(shift)
-        plan = (state.flights[flight][0], NOWHERE)
-        return state._replace(flights=with_one(state.flights, flight, plan))
+        plan = (state.in_flight[flight][0], NOWHERE)
+        return state._replace(in_flight=with_one(state.in_flight, flight, plan))

@@ -1,21 +1,20 @@
-"""The production rules, asked about small cases: `compactor.plan.decide` and `Collection.total`.
+"""The production code, called for small cases: `compactor.plan.decide` and `Collection.total`.
 
 The explorer keeps states as small integers. Here they become real entries, net changes and
-observations, are handed to the code that runs in production, and its answer becomes integers again.
-Both functions are pure, so each question is asked once and its answer kept.
+observations, are passed to the production code, and its results become integers again. Both
+functions are pure, so the results are cached.
 
-Entry number i has the amount 8**i: the digits of a total in base 8 tell how often it counts each
+Entry number i has the amount 8**i: the digits of a total in base 8 show how often it counts each
 entry, and no two faults cancel out. Every entry is old enough to be merged as soon as it is
-written; see `ledger.lab.simulator.explore` for why a retry needs no step of its own.
+written; see `ledger.lab.simulator.explorer` for why a retry needs no step of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from compactor.plan import Observation, Plan, Rules, decide, is_committed, is_moved
-from ledger.core import ids
+from compactor.plan import Observation, Plan, Rules, decide, is_moved
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
@@ -27,7 +26,7 @@ NOWHERE = -1
 
 _DIGIT_BITS = 3
 _COUNT_MAX = 3
-"""What two bits hold: a net that counts an entry more often is past being right anyway."""
+"""What two bits hold: a net that counts an entry more often is wrong anyway."""
 _COUNT_MASK = 0b11
 _IDS_BIT = 0b100
 NET_BITS = 3
@@ -60,8 +59,8 @@ class Decision:
         return self.fold_home == NOWHERE and not any(self.bits)
 
 
-class Judge:
-    """Asks the production code, and remembers its answers."""
+class ProductionCode:
+    """Calls the production code and caches its results."""
 
     def __init__(
         self, *, entries: int, regions: int, fold_max: int, deciding: Deciding = decide_now
@@ -188,108 +187,3 @@ class Judge:
         if total < 0 or total >> (_DIGIT_BITS * len(digits)) or max(digits) > _COUNT_MAX + 1:
             raise OverflowError(f"a total of {total:o} (octal) counts more than the model holds")
         return digits
-
-
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """The merge with one rule broken; `what` says which, in words.
-
-    `net_first`: the net is read before the entries. `conditional`: a fold stands only if the net
-    is still the one observed. `holds`: a leader waits until no reader is left that began before it
-    had observed. `in_one`: the fold and the deletes are one transaction. `needs_pages`: it shows
-    only to a leader that reads views page by page; `needs_reader`: only to a reader whose pages
-    lie apart. `entries` and `leaders` are the least that show it.
-    """
-
-    what: str
-    deciding: Deciding = decide_now
-    net_first: bool = True
-    conditional: bool = True
-    holds: bool = True
-    in_one: bool = False
-    needs_pages: bool = False
-    needs_reader: bool = False
-    entries: int = 1
-    leaders: int = 1
-
-
-NO_TWIN = Twin("no rule is broken")
-
-
-def _home_candidates(observation: Observation, rules: Rules, version: str) -> Plan:
-    home = observation.views[rules.home].entries
-    shown = {
-        region: Collection({**home, **view.entries}, view.net)
-        for region, view in observation.views.items()
-    }
-    return decide_now(replace(observation, views=shown), rules, version)
-
-
-def _home_gone(observation: Observation, rules: Rules, version: str) -> Plan:
-    merged = set(map(str, observation.net.merged)) if observation.net else set()
-    dropped = merged - observation.views[rules.home].entries.keys()
-    shown = {
-        region: Collection(
-            {key: change for key, change in view.entries.items() if key not in dropped}, view.net
-        )
-        for region, view in observation.views.items()
-    }
-    return decide_now(replace(observation, views=shown), rules, version)
-
-
-def _early_deletes(observation: Observation, rules: Rules, version: str) -> Plan:
-    if observation.net is None or is_committed(observation):
-        return decide_now(observation, rules, version)
-    home = observation.views[rules.home].entries
-    return Plan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
-
-
-def _no_ids(observation: Observation, rules: Rules, version: str) -> Plan:
-    plan = decide_now(observation, rules, version)
-    return replace(plan, fold=replace(plan.fold, merged=()) if plan.fold else None)
-
-
-def _one_transaction(observation: Observation, rules: Rules, version: str) -> Plan:
-    home, net = observation.views[rules.home].entries, observation.net
-    settled = sorted(key for key in home if ids.parse(key))[: rules.fold_max]
-    if not settled:
-        return Plan(waits="too few entries")
-    change = sum((home[key] for key in settled), net.change if net else Decimal(0))
-    count = (net.count if net else 0) + len(settled)
-    fold = NetChange(change, count, (), version, "", rules.home)
-    return Plan(tuple(settled), fold, len(settled))
-
-
-TWINS: Mapping[str, Twin] = {
-    "one-transaction": Twin(
-        "the merge as usually described: one transaction deletes the entries and puts their net",
-        deciding=_one_transaction,
-        in_one=True,
-    ),
-    "no-ids": Twin("the net does not name the entries that it counts", deciding=_no_ids),
-    "home-candidates": Twin(
-        "entries that home shows are merged, though another region has not got them",
-        deciding=_home_candidates,
-    ),
-    "home-gone": Twin(
-        "ids are dropped when home does not show the entry, though another region still does",
-        deciding=_home_gone,
-    ),
-    "early-deletes": Twin(
-        "merged entries are deleted before every region shows the net", deciding=_early_deletes
-    ),
-    "net-last": Twin(
-        "the net is read after the entries", net_first=False, needs_pages=True, leaders=2
-    ),
-    "no-condition": Twin(
-        "the net is put whatever version is there by then",
-        conditional=False,
-        entries=2,
-        leaders=2,
-    ),
-    "no-hold": Twin(
-        "observations are acted on at once, while a reader is between two pages",
-        holds=False,
-        needs_reader=True,
-    ),
-}

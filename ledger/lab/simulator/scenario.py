@@ -1,0 +1,261 @@
+"""The scenario of a seed: its regions, settings, operations and faults, all drawn before the run.
+
+Small worlds find more in the same time: two or three regions, one to three counters, up to 36
+changes each. Durations are in virtual seconds, which cost nothing; requests do. Activity therefore
+comes in busy periods of a few minutes with idle time between them: compactors run, readers read now
+and then and often once a net change has arrived, and most changes are made shortly before or during
+a busy period.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from ledger.lab.simulator.clocks import START
+from ledger.lab.simulator.process import Reliability
+from ledger.lab.simulator.profiles import PROFILES, Kind, Profile
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.store import FaultProfile
+from ledger.lab.simulator.world import Lag
+from ledger.settings import Settings
+
+REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
+ANY_TIME_SHARE = 0.2
+CROWD_SHARE = 0.5
+GROWING_SHARE = 0.3
+"""The share of worlds in which a counter gains shards."""
+KEYS_MAX = (1, 4, 50_000, 50_000)
+COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Changes to record at a moment; each of `repeats` (delay, region) repeats the call."""
+
+    at: float
+    region: str
+    kind: Kind
+    changes: tuple[tuple[str, int], ...]
+    repeats: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A period in which a link delivers nothing or, without a `target`, a region is down."""
+
+    begins: float
+    ends: float
+    source: str
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BusyPeriod:
+    """A period in which compactors run and readers read often."""
+
+    begins: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Everything that is decided before a run begins; durations and moments in seconds."""
+
+    seed: int
+    profile: str
+    regions: tuple[str, ...]
+    settings: Settings
+    span: float
+    busy: tuple[BusyPeriod, ...]
+    operations: tuple[Operation, ...]
+    outages: tuple[Outage, ...]
+    lag: Lag
+    staleness: float
+    page_items_max: int
+    faults: FaultProfile
+    compactor_faults: FaultProfile
+    app_reliability: Reliability
+    compactor_reliabilities: tuple[Reliability, ...]
+    compactors: int
+    rivals: bool
+    pass_every: float
+    read_every: float
+    reads_per_net: int
+    move_at: float | None
+
+
+def draw(seed: int) -> Scenario:
+    """Return the scenario of a seed."""
+    chance, sharing = stream(seed, "scene"), stream(seed, "sharing")
+    profile = PROFILES[seed % len(PROFILES)]
+    regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
+    busy = _busy(chance)
+    span = busy[-1].ends
+    rough = profile.rough * chance.random() ** 2
+    moves = chance.random() < profile.moves
+    return Scenario(
+        seed=seed,
+        profile=profile.name,
+        regions=regions,
+        settings=_settings(chance, sharing, stream(seed, "finding"), profile, regions).replace(
+            read_keys_max=stream(seed, "reading").choice(KEYS_MAX),
+            shards=_shards(stream(seed, "shards"), span),
+        ),
+        span=span,
+        busy=busy,
+        operations=_crowded(sharing, _operations(chance, profile, regions, busy)),
+        outages=_outages(chance, profile, regions, span),
+        lag=Lag(
+            usual_seconds=chance.choice(profile.usual_seconds),
+            late_share=chance.choice(profile.late_share),
+            late_seconds=chance.choice(profile.late_seconds),
+        ),
+        staleness=chance.choice(profile.staleness),
+        page_items_max=chance.choice(profile.page_items),
+        faults=_faults(chance, rough, trip_seconds=chance.choice(profile.trips)),
+        compactor_faults=_faults(
+            chance, rough, trip_seconds=0.05, late_folds=chance.choice(profile.late_folds)
+        ),
+        app_reliability=Reliability(
+            chance.choice(profile.app_fault_steps), profile.app_crashes, profile.app_stalls
+        ),
+        compactor_reliabilities=tuple(
+            Reliability(steps, profile.crashes, profile.stalls) for steps in profile.fault_steps
+        ),
+        compactors=chance.choice(profile.compactors),
+        rivals=not moves and chance.random() < profile.rivals,
+        pass_every=chance.choice(profile.pass_every),
+        read_every=chance.choice((15.0, 30.0)),
+        reads_per_net=profile.reads_per_net,
+        move_at=chance.uniform(0.3, 0.9) * span if moves else None,
+    )
+
+
+def _settings(
+    chance: Random, sharing: Random, finding: Random, profile: Profile, regions: tuple[str, ...]
+) -> Settings:
+    return Settings(
+        home=regions[0],
+        regions={name: {} for name in regions},
+        settle=chance.choice((700.0, 900.0)),
+        consistent_reads=chance.random() < profile.consistent,
+        compactor={
+            "lease": profile.lease,
+            "heartbeat": profile.heartbeat,
+            "fold_max": chance.choice(profile.fold_max),
+            "fold_min": chance.choice(profile.fold_min),
+            "fold_age": chance.choice((900.0, 1500.0)),
+            "prune_min": chance.choice(profile.prune_min),
+            "scan_segments": 1,
+            "scan_every": finding.choice((0.0, 0.0, 60.0, 1800.0)),
+            "hint_every": finding.choice((1, 1, 3)),
+        },
+        writer={
+            "linger": sharing.choice((0.002, 0.5)),
+            "in_flight": sharing.choice((1, 8)),
+            "queue_max": sharing.choice((3, 10_000)),
+        },
+        combine=sharing.choice(COMBINED),
+    )
+
+
+def _shards(chance: Random, span: float) -> dict[str, Any]:
+    """Return the numbers of shards of the counters; some grow while the counter is in use."""
+    shards: dict[str, Any] = {"counter-2": chance.choice((1, 2))}
+    if chance.random() < GROWING_SHARE:
+        since = START + timedelta(seconds=chance.uniform(0.1, 0.9) * span)
+        before = chance.choice((1, 1, 2))
+        after = before + chance.choice((1, 2))
+        shards["counter-0"] = [{"count": before}, {"count": after, "since": since}]
+    return shards
+
+
+def _faults(
+    chance: Random, rough: float, *, trip_seconds: float, late_folds: float = 0.0
+) -> FaultProfile:
+    def share(most: float) -> float:
+        return chance.choice((0.0, rough * most))
+
+    return FaultProfile(
+        trip_seconds=trip_seconds,
+        slow=share(0.3),
+        lost=share(0.1),
+        never_arrived=share(0.05),
+        late=share(0.1),
+        throttled=share(0.05),
+        unreachable=share(0.03),
+        scattered=share(0.3),
+        late_transactions=late_folds,
+    )
+
+
+def _busy(chance: Random) -> tuple[BusyPeriod, ...]:
+    periods, begins = [], chance.uniform(50.0, 300.0)
+    for _ in range(chance.choice((5, 6, 7))):
+        ends = begins + chance.uniform(100.0, 250.0)
+        periods.append(BusyPeriod(begins, ends))
+        begins = ends + chance.uniform(100.0, 500.0)
+    return tuple(periods)
+
+
+def _moment(chance: Random, busy: tuple[BusyPeriod, ...]) -> float:
+    """Draw when something is done: before or during a busy period, preferably an early one."""
+    if chance.random() < ANY_TIME_SHARE:
+        return chance.random() * busy[-1].ends
+    period = busy[min(chance.randrange(len(busy)), chance.randrange(len(busy)))]
+    return chance.uniform(max(0.0, period.begins - 100.0), period.ends)
+
+
+def _operations(
+    chance: Random, profile: Profile, regions: tuple[str, ...], busy: tuple[BusyPeriod, ...]
+) -> tuple[Operation, ...]:
+    counters = [f"counter-{number}" for number in range(chance.choice((1, 1, 2, 3)))]
+    left = {counter: list(range(chance.randrange(6, 37))) for counter in counters}
+    operations = []
+    while any(left.values()):
+        kind = chance.choices(list(profile.kinds), list(profile.kinds.values()))[0]
+        count = chance.randrange(2, 6) if kind in {"many", "together"} else 1
+        changes = []
+        for _ in range(count):
+            open_counters = [counter for counter, numbers in left.items() if numbers]
+            if open_counters:
+                counter = chance.choice(open_counters)
+                changes.append((counter, left[counter].pop(0)))
+        repeats = _repeats(chance, profile, regions) if kind == "keyed" else ()
+        at = _moment(chance, busy)
+        operations.append(Operation(at, chance.choice(regions), kind, tuple(changes), repeats))
+    return tuple(sorted(operations, key=lambda operation: operation.at))
+
+
+def _crowded(sharing: Random, operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    """Turn some calls that record many changes into many concurrent calls."""
+    return tuple(
+        replace(one, kind="crowd") if one.kind == "many" and sharing.random() < CROWD_SHARE else one
+        for one in operations
+    )
+
+
+def _repeats(
+    chance: Random, profile: Profile, regions: tuple[str, ...]
+) -> tuple[tuple[float, str], ...]:
+    """Draw later calls with the same key: most within the retry horizon, some long after it."""
+    longest = chance.choice(profile.repeats)
+    return tuple(
+        (chance.random() * longest, chance.choice(regions)) for _ in range(chance.randrange(4))
+    )
+
+
+def _outages(
+    chance: Random, profile: Profile, regions: tuple[str, ...], span: float
+) -> tuple[Outage, ...]:
+    outages = []
+    for _ in range(chance.choice(profile.outages)):
+        begins = chance.random() * span
+        ends = begins + chance.choice((60.0, 600.0, 1500.0)) * chance.random()
+        source, target = chance.sample(regions, k=2)
+        kind = chance.randrange(4)
+        outages.append(Outage(begins, ends, source, None if kind == 0 else target))
+        if kind == 1:
+            outages.append(Outage(begins, ends, target, source))
+    return tuple(outages)
