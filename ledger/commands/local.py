@@ -16,8 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ledger.core.errors import LocalTableError
+from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES
-from ledger.local.world import LocalGlobalTable
 from ledger.runtime.command_line import new_app
 from ledger.settings import Settings
 from ledger.settings.groups import Seconds

@@ -3,7 +3,7 @@
 import sys
 
 from ledger.local.child import child_main
-from ledger.local.world import LocalGlobalTable
+from ledger.local.global_table import LocalGlobalTable
 
 if __name__ == "__main__":
     sys.exit(child_main(sys.argv[1:], LocalGlobalTable.start))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ledger.core.errors import LocalTableError
-from ledger.local.faults import FaultHook
+from ledger.local.front.faults import FaultHook
 
 ENGINES = ("memory", "dynoxide")
 REPLICATION_WAIT_SECONDS_MAX = 600.0

@@ -10,15 +10,15 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from ledger.core.errors import LocalTableError
-from ledger.local.catalog import Catalog
-from ledger.local.control_plane import ControlPlane
-from ledger.local.endpoints import Listeners, control_handler, region_handler
-from ledger.local.engine import Engine
-from ledger.local.faults import Fault, FaultRule, Faults
-from ledger.local.front import Front
-from ledger.local.links import Link
+from ledger.local.engines.port import Engine
+from ledger.local.front.catalog import Catalog
+from ledger.local.front.control_plane import ControlPlane
+from ledger.local.front.dispatch import Front
+from ledger.local.front.endpoints import Listeners, control_handler, region_handler
+from ledger.local.front.faults import Fault, FaultRule, Faults
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options, check_delay
-from ledger.local.replicator import Replicator
+from ledger.local.replication.links import Link
+from ledger.local.replication.replicator import Replicator
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
@@ -208,10 +208,10 @@ class Server:
 def _engine(name: str) -> Engine:
     # Imported when chosen: moto takes a second, and dynoxide does without it.
     if name == "memory":
-        from ledger.local.memory_engine import MemoryEngine  # noqa: PLC0415
+        from ledger.local.engines.memory.engine import MemoryEngine  # noqa: PLC0415
 
         return MemoryEngine()
-    from ledger.local.dynoxide_engine import DynoxideEngine  # noqa: PLC0415
+    from ledger.local.engines.dynoxide import DynoxideEngine  # noqa: PLC0415
 
     return DynoxideEngine()
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from ledger.lab.chaos import processes, run
 from ledger.lab.chaos.commands import chaos
-from ledger.local.faults import SLOW_SECONDS_MAX, Fault
+from ledger.local.front.faults import SLOW_SECONDS_MAX, Fault
 
 SMALL_MINUTES = "0.1"
 LONG_MINUTES = "2"

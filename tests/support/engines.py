@@ -13,7 +13,7 @@ import pytest
 from support import dynamodb_local
 
 from ledger.core.errors import LocalTableError
-from ledger.local.dynoxide_engine import DynoxideEngine, find_binary
+from ledger.local.engines.dynoxide import DynoxideEngine, find_binary
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings

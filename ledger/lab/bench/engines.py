@@ -13,7 +13,7 @@ from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.plain import TABLE
 from ledger.lab.bench.rounds import Round
 from ledger.lab.bench.stub_pages import REGION
-from ledger.local.dynoxide_engine import lone_table
+from ledger.local.engines.dynoxide import lone_table
 from ledger.settings import Settings
 from ledger.store.dynamodb.connect import client_options
 

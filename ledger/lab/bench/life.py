@@ -20,7 +20,7 @@ from ledger.lab.bench.measuring import Measured, Meter
 from ledger.lab.bench.rounds import Round
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
-from ledger.local.dynoxide_engine import find_binary
+from ledger.local.engines.dynoxide import find_binary
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all

@@ -18,7 +18,7 @@ from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.processes import cores, start
 from ledger.lab.bench.report import STUB_SHARE_MAX, Figures, Result, figures_of
 from ledger.lab.bench.rounds import Task
-from ledger.local.dynoxide_engine import find_binary
+from ledger.local.engines.dynoxide import find_binary
 from ledger.runtime.loops import loop_name
 
 ROUND_SECONDS_MAX = 1_200.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from ledger.local.faults import Fault, FaultRule
+from ledger.local.front.faults import Fault, FaultRule
 
 FIRST_SECONDS = 0.5
 GAP_SECONDS = (0.4, 1.0)

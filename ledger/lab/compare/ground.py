@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from ledger.lab.compare.report import Options
 from ledger.local import LocalGlobalTable
-from ledger.local.faults import Fault
+from ledger.local.front.faults import Fault
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.store.opening import open_store

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from ledger.lab.harness.options import LabOptions
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
-from ledger.local.dynoxide_engine import lone_table
+from ledger.local.engines.dynoxide import lone_table
 from ledger.runtime.metrics import Metrics, summed
 from ledger.settings import Settings
 from ledger.store.opening import open_store

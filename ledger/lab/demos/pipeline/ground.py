@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from ledger.lab.demos.pipeline.options import Options
 from ledger.local import LocalGlobalTable
-from ledger.local.dynoxide_engine import lone_table
+from ledger.local.engines.dynoxide import lone_table
 from ledger.settings import Settings
 
 TABLE = "ledger"

@@ -19,7 +19,7 @@ from ledger.lab.chaos.plan import (
     Trouble,
     draw,
 )
-from ledger.local.faults import Fault, FaultRule
+from ledger.local.front.faults import Fault, FaultRule
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 COMPACTORS = ("compactor-0", "compactor-1")

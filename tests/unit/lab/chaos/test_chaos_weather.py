@@ -7,7 +7,7 @@ from ledger.lab.chaos.plan import CALM, Weather
 from ledger.lab.chaos.state import Options, Progress
 from ledger.lab.chaos.weather import WeatherMaker
 from ledger.local import Fault, LocalGlobalTable
-from ledger.local.faults import FaultRule
+from ledger.local.front.faults import FaultRule
 
 EAST, WEST = "us-east-1", "eu-west-1"
 OPTIONS = Options(1, 60.0, "memory", lag=0.05, jitter=0.3)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ledger.core.capacity import read_units
-from ledger.local import expressions, pages, transactions, writes
-from ledger.local.engine import Answer, ApiError, Change, Image, TableKey, invalid
-from ledger.local.expressions import Placeholders
-from ledger.local.items import TableItems
+from ledger.local.engines.memory import expressions, pages, transactions, writes
+from ledger.local.engines.memory.expressions import Placeholders
+from ledger.local.engines.memory.items import TableItems
+from ledger.local.engines.port import Answer, ApiError, Change, Image, TableKey, invalid
 
 BATCH_GET_BYTES_MAX = 16 * 1024 * 1024
 _Tables = dict[str, TableItems]

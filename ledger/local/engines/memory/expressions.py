@@ -23,9 +23,9 @@ from moto.dynamodb.parsing.expressions import UpdateExpressionParser
 from moto.dynamodb.parsing.key_condition_expression import parse_expression
 from moto.dynamodb.parsing.validators import UpdateExpressionValidator
 
-from ledger.local import values
-from ledger.local.engine import ApiError, Image, TableKey, invalid
-from ledger.local.items import SortRange, comparable
+from ledger.local.engines import values
+from ledger.local.engines.memory.items import SortRange, comparable
+from ledger.local.engines.port import ApiError, Image, TableKey, invalid
 
 EXPRESSION_BYTES_MAX = 4096
 _SETS = frozenset({"SS", "NS", "BS"})

@@ -5,9 +5,9 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from ledger.local.engine import Change, Engine, TableKey
-from ledger.local.links import Link
-from ledger.local.replication import Shipment, Versions, newest_per_item
+from ledger.local.engines.port import Change, Engine, TableKey
+from ledger.local.replication.links import Link
+from ledger.local.replication.stamps import Shipment, Versions, newest_per_item
 
 TOMBSTONES_MAX = 100_000
 """Above this many, tombstones are dropped the next time that nothing is on its way."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ledger.local.engine import ApiError
+from ledger.local.engines.port import ApiError
 
 SLOW_SECONDS_MAX = 1.5
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from ledger.local.engine import ApiError
-from ledger.local.limits import Tokens
+from ledger.local.engines.port import ApiError
+from ledger.local.front.limits import Tokens
 from ledger.store.port import TOKEN_SECONDS
 
 

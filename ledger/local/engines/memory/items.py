@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.core.capacity import item_size
-from ledger.local.engine import Image, TableKey
+from ledger.local.engines.port import Image, TableKey
 
 _HASH_BYTES = 8
 _HASHES = 1 << (8 * _HASH_BYTES)

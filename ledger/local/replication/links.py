@@ -8,7 +8,7 @@ import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Sequence
 
-from ledger.local.replication import Shipment
+from ledger.local.replication.stamps import Shipment
 
 BATCH_MAX = 100
 """Items handed over at a time; in between, requests get their turn."""

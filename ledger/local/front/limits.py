@@ -10,9 +10,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ledger.local import values
-from ledger.local.catalog import table_name
-from ledger.local.engine import ApiError, KeyToken, TableKey, invalid
+from ledger.local.engines import values
+from ledger.local.engines.port import ApiError, KeyToken, TableKey, invalid
+from ledger.local.front.catalog import table_name
 from ledger.store.port import TOKEN_SECONDS
 
 BATCH_WRITE_MAX = 25

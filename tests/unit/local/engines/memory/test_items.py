@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.local.engine import Image, TableKey
-from ledger.local.items import SortRange, TableItems
+from ledger.local.engines.memory.items import SortRange, TableItems
+from ledger.local.engines.port import Image, TableKey
 
 KEY = TableKey(("pk", "sk"), ("S", "S"))
 

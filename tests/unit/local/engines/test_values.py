@@ -1,7 +1,7 @@
 import pytest
 
-from ledger.local import values
-from ledger.local.engine import ApiError, TableKey
+from ledger.local.engines import values
+from ledger.local.engines.port import ApiError, TableKey
 
 KEY = TableKey(("pk", "sk"), ("S", "S"))
 

@@ -7,10 +7,10 @@ transaction: nothing has to be copied, and nothing undone.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ledger.local import writes
-from ledger.local.engine import ApiError, invalid
-from ledger.local.items import TableItems
-from ledger.local.writes import Intent
+from ledger.local.engines.memory import writes
+from ledger.local.engines.memory.items import TableItems
+from ledger.local.engines.memory.writes import Intent
+from ledger.local.engines.port import ApiError, invalid
 
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 

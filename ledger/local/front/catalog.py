@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ledger.local.engine import ApiError, TableKey, invalid
+from ledger.local.engines.port import ApiError, TableKey, invalid
 
 ACCOUNT = "000000000000"
 VERSION = "2019.11.21"

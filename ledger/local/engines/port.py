@@ -1,6 +1,6 @@
 """The port between the front and what holds the items.
 
-The front (`front.py`) speaks HTTP, keeps the control plane, injects faults and replicates. An
+The front (`local/front`) speaks HTTP, keeps the control plane, injects faults and replicates. An
 engine holds the tables of every region and carries out DynamoDB's item operations in one of them.
 It reports what each call changed, so that replication needs neither streams nor hidden attributes.
 """

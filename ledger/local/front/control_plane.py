@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ledger.local import catalog
-from ledger.local.catalog import Catalog, Table, table_name
-from ledger.local.engine import ApiError, Engine, invalid
-from ledger.local.replicator import Replicator
+from ledger.local.engines.port import ApiError, Engine, invalid
+from ledger.local.front import catalog
+from ledger.local.front.catalog import Catalog, Table, table_name
+from ledger.local.replication.replicator import Replicator
 
 LIST_MAX = 100
 REPLICA_UPDATES_MAX = 10

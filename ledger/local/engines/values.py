@@ -14,7 +14,7 @@ from typing import Any
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow, InvalidAmount
-from ledger.local.engine import Image, TableKey, invalid
+from ledger.local.engines.port import Image, TableKey, invalid
 
 ITEM_BYTES_MAX = 400 * 1024
 DEPTH_MAX = 32

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.core.capacity import read_units
-from ledger.local import expressions
-from ledger.local.engine import Image, invalid
-from ledger.local.expressions import Placeholders
-from ledger.local.items import Stored, TableItems
-from ledger.local.writes import checked_key
+from ledger.local.engines.memory import expressions
+from ledger.local.engines.memory.expressions import Placeholders
+from ledger.local.engines.memory.items import Stored, TableItems
+from ledger.local.engines.memory.writes import checked_key
+from ledger.local.engines.port import Image, invalid
 
 PAGE_BYTES_MAX = 1024 * 1024
 SEGMENTS_MAX = 1_000_000

@@ -18,8 +18,8 @@ from typing import Any
 import aiohttp
 
 from ledger.core.errors import LocalTableError
-from ledger.local import guard, values
-from ledger.local.engine import Answer, ApiError, Change, Image, KeyToken, TableKey, invalid
+from ledger.local.engines import guard, values
+from ledger.local.engines.port import Answer, ApiError, Change, Image, KeyToken, TableKey, invalid
 
 START_SECONDS_MAX = 10.0
 STOP_SECONDS_MAX = 5.0

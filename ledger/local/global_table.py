@@ -12,7 +12,7 @@ from ledger.administration.table import create_table
 from ledger.core.errors import LocalTableError
 from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
-from ledger.local.faults import Fault, FaultHook, FaultRule
+from ledger.local.front.faults import Fault, FaultHook, FaultRule
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options
 from ledger.settings import Settings
 from ledger.settings.groups import Seconds

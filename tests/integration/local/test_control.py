@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from ledger.commands.local import app
 from ledger.core.errors import LocalTableError
 from ledger.local import Fault, LocalGlobalTable
-from ledger.local.faults import FaultRule
+from ledger.local.front.faults import FaultRule
 
 WAIT_SECONDS = 20.0
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.core.capacity import item_size, write_units
-from ledger.local import expressions, values
-from ledger.local.engine import Change, Image, invalid
-from ledger.local.expressions import Placeholders
-from ledger.local.items import Place, Stored, TableItems
+from ledger.local.engines import values
+from ledger.local.engines.memory import expressions
+from ledger.local.engines.memory.expressions import Placeholders
+from ledger.local.engines.memory.items import Place, Stored, TableItems
+from ledger.local.engines.port import Change, Image, invalid
 
 _LEGACY = ("Expected", "ConditionalOperator", "AttributeUpdates")
 

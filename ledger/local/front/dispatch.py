@@ -2,7 +2,7 @@
 
 ::
 
-    HTTP (server.py) -> Front -> ControlPlane -> Catalog          tables
+    HTTP (endpoints) -> Front -> ControlPlane -> Catalog          tables
                            |
                            +-> limits, tokens, faults
                            +-> Engine -> changes -> Replicator    items
@@ -18,12 +18,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.local import limits
-from ledger.local.catalog import Catalog, table_name
-from ledger.local.control_plane import ControlPlane
-from ledger.local.engine import Answer, ApiError, Engine, TableKey, invalid
-from ledger.local.faults import Fault, Faults, halve, refusal
-from ledger.local.replicator import Replicator
+from ledger.local.engines.port import Answer, ApiError, Engine, TableKey, invalid
+from ledger.local.front import limits
+from ledger.local.front.catalog import Catalog, table_name
+from ledger.local.front.control_plane import ControlPlane
+from ledger.local.front.faults import Fault, Faults, halve, refusal
+from ledger.local.replication.replicator import Replicator
 
 _LOG = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.local.engine import Change
-from ledger.local.replication import Shipment, Stamp, Versions, newest_per_item
+from ledger.local.engines.port import Change
+from ledger.local.replication.stamps import Shipment, Stamp, Versions, newest_per_item
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 TOKEN = ("a", "b")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ledger.local.engine import Change, KeyToken
+from ledger.local.engines.port import Change, KeyToken
 
 
 class Stamp(NamedTuple):

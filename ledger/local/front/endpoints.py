@@ -14,8 +14,8 @@ from typing import Any
 from aiohttp import web
 
 from ledger.core.errors import LocalTableError
-from ledger.local.engine import ApiError
-from ledger.local.front import Front, NoAnswer
+from ledger.local.engines.port import ApiError
+from ledger.local.front.dispatch import Front, NoAnswer
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""What answers the requests of clients: HTTP, control plane, limits, faults."""

@@ -1,0 +1,1 @@
+"""What carries a committed write to the other regions."""
