@@ -20,6 +20,7 @@ from compactor.status import Status, status_of
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.command_line import FAILED, Config, new_app, run
 from ledger.runtime.metrics import serve
+from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 from ledger.settings.groups import PositiveSeconds, Seconds
 
@@ -116,27 +117,15 @@ async def _service(compactor: Compactor, seconds: float, stop: anyio.Event) -> N
 
 
 async def _stoppable(work: Callable[[anyio.Event], Awaitable[Result]]) -> Result:
-    """Run work that is handed an event, set by SIGTERM or SIGINT."""
+    """Run work that takes an event, set by SIGTERM or SIGINT."""
     stop = anyio.Event()
-    results: list[Result] = []
-    failures: list[Exception] = []
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch_signals, stop)
-        try:
-            results.append(await work(stop))
-        except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
-            failures.append(error)
-        tasks.cancel_scope.cancel()
-    if failures:
-        raise failures[0]
-    return results[0]
 
+    def ask(received: signal.Signals) -> None:
+        log.info("%s: stopping after this step", received.name)
+        stop.set()
 
-async def _watch_signals(stop: anyio.Event) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for received in signals:
-            log.info("%s: stopping after this step", received.name)
-            stop.set()
+    async with stopped_by_signals(ask):
+        return await work(stop)
 
 
 def _seconds(option: str, text: str, rule: TypeAdapter[float] = _SECONDS) -> float:

@@ -32,6 +32,7 @@ from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -253,22 +254,15 @@ class Compactor:
         self, stores: Mapping[str, Store], lease: Lease
     ) -> AsyncIterator[LeaseGrant]:
         """Hold the lease by heartbeats, and measure the replication lag on them."""
-        failure: Exception | None = None
         try:
             async with lease.held(wait_seconds=0) as held:
                 if isinstance(held, NotHeld):
                     raise LeaseLost(f"lease {lease.name!r} was lost before the pass began")
-                async with anyio.create_task_group() as tasks:
+                async with background_tasks() as tasks:
                     tasks.start_soon(self._watch_lag, stores, lease)
-                    try:
-                        yield held
-                    except Exception as error:  # noqa: BLE001 (raised below, alone)
-                        failure = error
-                    tasks.cancel_scope.cancel()
+                    yield held
         finally:
             self.metrics.leads(self.settings.home, leading=False)
-        if failure is not None:
-            raise failure
 
     async def _watch_lag(self, stores: Mapping[str, Store], lease: Lease) -> None:
         await watch_lag(

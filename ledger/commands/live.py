@@ -7,7 +7,7 @@ import anyio
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from ledger.runtime.tasks import first_error
+from ledger.runtime.tasks import background_tasks
 
 REFRESHES_PER_SECOND = 4
 PLAIN_LINE_SECONDS = 5.0
@@ -22,19 +22,10 @@ async def with_display(
     panel: Callable[[], RenderableType],
     line: Callable[[], str] | None = None,
 ) -> Result:
-    """Run the work to its end while its state is shown; its error is raised alone, in no group."""
-    results: list[Result] = []
-    failures: list[Exception] = []
-    async with anyio.create_task_group() as tasks:
+    """Run the work to its end while its state is shown; its error is raised alone."""
+    async with background_tasks() as tasks:
         tasks.start_soon(_show_on, console, panel, line)
-        try:
-            results.append(await work())
-        except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
-            failures.append(error)
-        tasks.cancel_scope.cancel()
-    if failures:
-        raise first_error(failures[0])
-    return results[0]
+        return await work()
 
 
 async def _show_on(

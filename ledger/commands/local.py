@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from ledger.core.errors import LocalTableError
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES
 from ledger.runtime.command_line import new_app
+from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 from ledger.settings.groups import Seconds
 
@@ -113,17 +113,19 @@ def _ports(text: str) -> list[int]:
 
 
 async def _run(options: dict[str, Any], write_config: Path | None) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with LocalGlobalTable.start(**options) as world:
-            if write_config is not None:
-                _write_config(write_config, world)
-            state = _remember(world)
-            _print_endpoints(world, write_config)
-            try:
-                async for _ in signals:
-                    break
-            finally:
-                _forget(state, world)
+    stop = anyio.Event()
+    async with (
+        stopped_by_signals(lambda _: stop.set()),
+        LocalGlobalTable.start(**options) as world,
+    ):
+        if write_config is not None:
+            _write_config(write_config, world)
+        state = _remember(world)
+        _print_endpoints(world, write_config)
+        try:
+            await stop.wait()
+        finally:
+            _forget(state, world)
     typer.echo("stopped", err=True)
 
 

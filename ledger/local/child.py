@@ -16,6 +16,8 @@ from typing import Any
 import anyio
 
 from ledger.core.errors import LedgerError, LocalTableError
+from ledger.runtime.signals import stopped_by_signals
+from ledger.runtime.tasks import background_tasks
 
 STOP_SECONDS_MAX = 20.0
 ORPHAN_CHECK_SECONDS = 1.0
@@ -74,25 +76,19 @@ def child_main(arguments: list[str], run: Callable[..., Any]) -> int:
 
 async def _serve(options: Mapping[str, Any], run: Callable[..., Any]) -> None:
     parent = os.getppid()
-    async with run(**options) as table, anyio.create_task_group() as group:
-        group.start_soon(_until_input_ends, group.cancel_scope)
-        group.start_soon(_until_terminated, group.cancel_scope)
-        print(json.dumps(table.status()), flush=True)
-        while os.getppid() == parent:  # noqa: ASYNC110 (the kernel sends no event)
-            await anyio.sleep(ORPHAN_CHECK_SECONDS)
-        group.cancel_scope.cancel()
+    async with run(**options) as table, background_tasks() as tasks:
+        tasks.start_soon(_until_input_ends, tasks.cancel_scope)
+        async with stopped_by_signals(
+            lambda _: tasks.cancel_scope.cancel(), watched=(signal.SIGTERM,)
+        ):
+            print(json.dumps(table.status()), flush=True)
+            while os.getppid() == parent:  # noqa: ASYNC110 (the kernel sends no event)
+                await anyio.sleep(ORPHAN_CHECK_SECONDS)
 
 
 async def _until_input_ends(scope: anyio.CancelScope) -> None:
     while True:
         await anyio.wait_readable(sys.stdin)
         if not os.read(sys.stdin.fileno(), READ_BYTES):
-            scope.cancel()
-            return
-
-
-async def _until_terminated(scope: anyio.CancelScope) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM) as signals:
-        async for _ in signals:
             scope.cancel()
             return

@@ -5,6 +5,7 @@ file of dead letters. So the process may be killed at any moment, and begun agai
 """
 
 import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.metrics import Metrics
-from ledger.runtime.signals import Signalled, until_signalled
+from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
+from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -132,14 +134,15 @@ async def bring_in(
 
         tune_gc()
 
-        async def work() -> None:
-            async with anyio.create_task_group() as tasks:
-                if spool is not None:
-                    tasks.start_soon(spool.fill)
-                await pipeline.run()
-                tasks.cancel_scope.cancel()
+        def stop(received: signal.Signals) -> None:
+            tell(f"{received.name}: finishing what was read; a second signal stops at once")
+            pipeline.stop()
 
-        return await until_signalled(work, stop=pipeline.stop, tell=tell)
+        async with stopped_by_signals(stop, ignore) as received, background_tasks() as tasks:
+            if spool is not None:
+                tasks.start_soon(spool.fill)
+            await pipeline.run()
+        return received
 
 
 @asynccontextmanager

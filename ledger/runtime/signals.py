@@ -1,21 +1,28 @@
-"""Work that a first signal asks to stop and a second one ends at once."""
+"""Signals that ask work to stop, and where a second one is handled, cancel it."""
 
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
-import anyio.abc
 
-from ledger.runtime.tasks import first_error
+from ledger.runtime.tasks import background_tasks
 
 STOPPED_BY_SIGNAL = 128
 """Added to the number of a signal, it is the exit status of what the signal stopped."""
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+Handler = Callable[[signal.Signals], None]
+
+
+def ignore(_: signal.Signals) -> None:
+    """Do nothing more than stop at once."""
 
 
 @dataclass(slots=True)
 class Signalled:
-    """The last signal that came, 0 for none, and whether it ended the work at once."""
+    """The last signal received, 0 for none, and whether it cancelled the work."""
 
     number: int = 0
     is_cut_off: bool = False
@@ -26,43 +33,31 @@ class Signalled:
         return STOPPED_BY_SIGNAL + self.number
 
 
-async def until_signalled(
-    work: Callable[[], Awaitable[object]], *, stop: Callable[[], None], tell: Callable[[str], None]
-) -> Signalled:
-    """Do some work; the first SIGINT or SIGTERM calls `stop`, the second one cancels the work.
-
-    The work's error is raised alone, in no group.
-    """
-    came = Signalled()
-    failures: list[Exception] = []
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(_watch, came, tasks.cancel_scope, stop, tell)
-        try:
-            await work()
-        except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
-            failures.append(error)
-        tasks.cancel_scope.cancel()
-    if failures:
-        raise first_error(failures[0])
-    return came
-
-
-async def _watch(
-    came: Signalled,
-    everything: anyio.CancelScope,
-    stop: Callable[[], None],
-    tell: Callable[[str], None],
+@asynccontextmanager
+async def stopped_by_signals(
+    on_first: Handler,
+    on_second: Handler | None = None,
     *,
-    task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        task_status.started()
-        async for number in signals:
-            is_first = came.number == 0
-            came.number = number
-            if not is_first:
-                came.is_cut_off = True
-                everything.cancel()
-                return
-            tell(f"{number.name}: stopping once what was read is through; again: at once")
-            stop()
+    watched: Sequence[signal.Signals] = STOP_SIGNALS,
+) -> AsyncIterator[Signalled]:
+    """Run the body; the first signal asks it to stop, the second cancels it.
+
+    Without `on_second` further signals change nothing. An error of the body is raised alone.
+    """
+    received = Signalled()
+    with anyio.open_signal_receiver(*watched) as signals:
+        async with background_tasks() as tasks:
+
+            async def watch() -> None:
+                async for number in signals:
+                    is_first = received.number == 0
+                    received.number = number
+                    if is_first:
+                        on_first(number)
+                    elif on_second is not None:
+                        received.is_cut_off = True
+                        on_second(number)
+                        tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            yield received

@@ -1,43 +1,58 @@
-"""Many jobs at once, a bounded number at a time, with a plain error instead of a group of them."""
+"""Task groups whose error is raised alone, not in a group: the rest of the code catches by type."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import anyio
+import anyio.abc
 
 Result = TypeVar("Result")
+
+
+@contextmanager
+def first_error_alone() -> Iterator[None]:
+    """Raise the first plain error of a group in place of the group."""
+    failure: Exception | None = None
+    try:
+        yield
+    except ExceptionGroup as group:
+        failure = _first(group)
+    if failure is not None:
+        raise failure
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+@asynccontextmanager
+async def background_tasks() -> AsyncIterator[anyio.abc.TaskGroup]:
+    """Run tasks beside the body and cancel them at its end; an error is raised alone."""
+    with first_error_alone():
+        async with anyio.create_task_group() as tasks:
+            yield tasks
+            tasks.cancel_scope.cancel()
 
 
 async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
     """Run every job, at most `at_once` together, and return their results in order.
 
-    The first error cancels the rest and is raised as it is.
+    The first error cancels the rest and is raised alone.
     """
     if len(jobs) == 1:
         return [await jobs[0]()]
     results: dict[int, Result] = {}
-    errors: list[Exception] = []
     waiting = iter(enumerate(jobs))
-    async with anyio.create_task_group() as tasks:
 
-        async def work() -> None:
-            for place, job in waiting:
-                try:
-                    results[place] = await job()
-                except Exception as error:  # noqa: BLE001 (raised below, in the caller's task)
-                    errors.append(error)
-                    tasks.cancel_scope.cancel()
-                    return
+    async def work() -> None:
+        for place, job in waiting:
+            results[place] = await job()
 
-        for _ in range(min(at_once, len(jobs))):
-            tasks.start_soon(work)
-    if errors:
-        raise errors[0]
+    with first_error_alone():
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(at_once, len(jobs))):
+                tasks.start_soon(work)
     return [results[place] for place in range(len(jobs))]
-
-
-def first_error(error: Exception) -> Exception:
-    """Return the first plain error of a group; any other as it is."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -33,11 +33,11 @@ from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 
 AGAIN = "run the same command again to finish: nothing is counted twice"
-_STOPPED_BY_SIGNAL = 128
 _TAB_NAMES = {"tab": "\t", "\\t": "\t"}
 
 
@@ -118,17 +118,19 @@ def _format_of(file: str) -> Format:
 async def _import(source: Source, form: Form, bad_rows: _BadRows, settings: Settings) -> int:
     """Import, watching for signals; return the exit status."""
     stop = StopSign()
-    end = _End()
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(_watch, stop, end, tasks.cancel_scope)
-        try:
-            end.status = await _both_passes(source, form, bad_rows, settings, stop)
-        except LedgerError as error:
-            end.error = error  # raised outside, so that no group of errors wraps it
-        tasks.cancel_scope.cancel()
-    if end.error is not None:
-        raise end.error
-    return end.signalled if end.status is None else end.status
+    status: int | None = None
+
+    def ask(_: signal.Signals) -> None:
+        stop.ask()
+        typer.echo("stopping after the batches in flight", err=True)
+
+    def cut_off(_: signal.Signals) -> None:
+        # Harmless at any moment: only the report is lost.
+        typer.echo(f"stopped at once; {AGAIN}", err=True)
+
+    async with stopped_by_signals(ask, cut_off) as received:
+        status = await _both_passes(source, form, bad_rows, settings, stop)
+    return received.status if status is None else status
 
 
 async def _both_passes(
@@ -216,33 +218,3 @@ async def _written(
             if in_table:
                 typer.echo(f"{counted(in_table, 'row')} are in the table; {AGAIN}", err=True)
             raise
-
-
-@dataclass(slots=True)
-class _End:
-    """How the command ends: a status, an error, or the signal that stopped it."""
-
-    status: int | None = None
-    error: LedgerError | None = None
-    signalled: int = _STOPPED_BY_SIGNAL
-
-
-async def _watch(
-    stop: StopSign,
-    end: _End,
-    everything: anyio.CancelScope,
-    *,
-    task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-) -> None:
-    """Turn the first SIGINT or SIGTERM into a request to stop, the second into an end at once."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        task_status.started()
-        async for number in signals:
-            end.signalled = _STOPPED_BY_SIGNAL + number
-            if stop.asked:
-                # Harmless at any moment: only the report is lost.
-                typer.echo(f"ended at once; {AGAIN}", err=True)
-                everything.cancel()
-                return
-            stop.ask()
-            typer.echo("stopping after the batches in flight", err=True)

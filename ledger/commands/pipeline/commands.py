@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +30,7 @@ from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import serve
-from ledger.runtime.signals import until_signalled
+from ledger.runtime.signals import ignore, stopped_by_signals
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 
@@ -229,15 +228,10 @@ async def _show_page(
     stop = anyio.Event()
     with serve_page(port) as served:
         typer.echo(f"totals on {served.url}")
-        work = partial(
-            publish_totals,
-            settings,
-            counters,
-            served.publish,
-            every_seconds=every_seconds,
-            stop=stop,
-        )
-        await until_signalled(work, stop=stop.set, tell=lambda _: None)
+        async with stopped_by_signals(lambda _: stop.set(), ignore):
+            await publish_totals(
+                settings, counters, served.publish, every_seconds=every_seconds, stop=stop
+            )
 
 
 async def _show_status(settings: Settings, region: str, names: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.processes import take_core
 from ledger.lab.bench.rounds import Round, Task
 from ledger.runtime.loops import run_on_loop
+from ledger.runtime.tasks import first_error_alone
 
 
 def main(arguments: list[str]) -> int:
@@ -23,17 +24,12 @@ def main(arguments: list[str]) -> int:
     module, function = task.run.split(":")
     case = getattr(import_module(f"ledger.lab.bench.{module}"), function)
     try:
-        found: Measured = run_on_loop(case(Round(task)), loop=task.loop)
-    except* LedgerError as group:
-        sys.exit(str(_first(group)))  # an error of ours is told without a trace
+        with first_error_alone():
+            found: Measured = run_on_loop(case(Round(task)), loop=task.loop)
+    except LedgerError as error:
+        sys.exit(str(error))  # an error of the ledger is reported without a traceback
     sys.stdout.write(TypeAdapter(Measured).dump_json(found).decode() + "\n")
     return 0
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from ledger.lab.chaos.run import Chaos
 from ledger.lab.chaos.state import Options, Report
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, INTERRUPTED, new_app
+from ledger.runtime.signals import STOP_SIGNALS, stopped_by_signals
 
 app = new_app()
 
@@ -72,15 +73,5 @@ async def _with_display(run: Chaos, console: Console) -> Report:
 
 async def _stoppable(work: Callable[[anyio.Event], Awaitable[Report]]) -> Report:
     stop = anyio.Event()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch_signals, stop)
-        report = await work(stop)
-        tasks.cancel_scope.cancel()
-    return report
-
-
-async def _watch_signals(stop: anyio.Event) -> None:
-    watched = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    with anyio.open_signal_receiver(*watched) as signals:
-        async for _ in signals:
-            stop.set()
+    async with stopped_by_signals(lambda _: stop.set(), watched=(*STOP_SIGNALS, signal.SIGHUP)):
+        return await work(stop)

@@ -9,14 +9,13 @@ and begun again by anyone, anywhere: it goes on from the lane's committed positi
 what was left. Two workers of one lane do no harm, but neither any good.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from random import Random
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ledger.core.errors import LaneFenced, SettingsError
@@ -32,6 +31,7 @@ from ledger.pipeline.stages.state_stage import Prepared, StateStage
 from ledger.pipeline.stages.trying import PASSING, Trying
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.retry import Backoff
@@ -155,8 +155,7 @@ class Pipeline:
     async def _run_once(self) -> None:
         """Begin at the committed position, with what was left to reduce, and run to the end."""
         left = await self._lanes.load()
-        failures: list[Exception] = []
-        async with anyio.create_task_group() as background:
+        async with background_tasks() as background:
             hints = Hints(
                 self._store,
                 settings=self._settings,
@@ -164,16 +163,13 @@ class Pipeline:
                 metrics=self._ledger_metrics,
                 tasks=background,
             )
-            await self._run_stages(left, hints, failures)
-            await hints.close()
-            background.cancel_scope.cancel()
-        if failures:
-            raise failures[0]
+            try:
+                await self._run_stages(left, hints)
+            finally:
+                await hints.close()
 
-    async def _run_stages(
-        self, left: list[MapItem], hints: Hints, failures: list[Exception]
-    ) -> None:
-        """Run the stages side by side; the first failure ends them all, and is noted."""
+    async def _run_stages(self, left: list[MapItem], hints: Hints) -> None:
+        """Run the stages side by side; the first failure ends them all."""
         to_map, prepared = anyio.create_memory_object_stream[Prepared](AHEAD_MAX)
         to_reduce, mapped = anyio.create_memory_object_stream[Mapped](MAPPED_MAX)
         works = (
@@ -184,7 +180,7 @@ class Pipeline:
         with to_map, prepared, to_reduce, mapped:
             async with anyio.create_task_group() as tasks:
                 for work in works:
-                    tasks.start_soon(_guarded, work, failures, tasks)
+                    tasks.start_soon(work)
 
     async def _read(self, after: str, to_map: MemoryObjectSendStream[Prepared]) -> None:
         """Take in batch after batch of what follows a position."""
@@ -244,14 +240,3 @@ def _ready(mapped: MemoryObjectReceiveStream[Mapped]) -> list[Mapped]:
         except (anyio.WouldBlock, anyio.EndOfStream):
             break
     return found
-
-
-async def _guarded(
-    work: Callable[[], Awaitable[None]], failures: list[Exception], tasks: TaskGroup
-) -> None:
-    """Do some work; what it raises is noted, and ends the others."""
-    try:
-        await work()
-    except Exception as error:  # noqa: BLE001 (raised again in the caller's task)
-        failures.append(error)
-        tasks.cancel_scope.cancel()

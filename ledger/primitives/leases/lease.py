@@ -41,6 +41,7 @@ from ledger.primitives.leases.state import (
     record_of,
 )
 from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import background_tasks
 from ledger.store.port import Action, Check, Outcome, Rejected, Store
 
 BEATS_MAX = 64
@@ -302,21 +303,14 @@ class Lease:
         if isinstance(outcome, NotHeld):
             yield outcome
             return
-        failure: Exception | None = None
         try:
-            async with anyio.create_task_group() as tasks:
+            async with background_tasks() as tasks:
                 tasks.start_soon(keep, self, self._clock)
                 tasks.start_soon(self._expire)
-                try:
-                    yield outcome
-                except Exception as error:  # noqa: BLE001 (raised below, alone, not in a group)
-                    failure = error
-                tasks.cancel_scope.cancel()
+                yield outcome
         finally:
             with anyio.CancelScope(shield=True):
                 await give_back(self, self._clock)
-        if failure is not None:
-            raise failure
 
     async def _expire(self) -> None:
         """Set `lost` in time, even while a heartbeat waits for its answer."""

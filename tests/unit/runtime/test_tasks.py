@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from ledger.runtime.tasks import run_all
+from ledger.runtime.tasks import background_tasks, run_all
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
@@ -83,3 +83,49 @@ async def test_cancelling_the_caller_cancels_the_jobs() -> None:
         tasks.cancel_scope.cancel()
 
     assert ended == 4
+
+
+async def test_the_error_of_a_body_comes_out_alone_and_ends_the_tasks_beside_it() -> None:
+    """The very error of the body is raised, with the cause that it had."""
+    error, cause, ended = ValueError("body"), KeyError("cause"), False
+
+    async def hang() -> None:
+        nonlocal ended
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended = True
+
+    async def body() -> None:
+        async with background_tasks() as tasks:
+            tasks.start_soon(hang)
+            await checkpoint()
+            raise error from cause
+
+    with pytest.raises(ValueError, match="body") as caught:
+        await body()
+
+    assert caught.value is error
+    assert error.__cause__ is cause
+    assert ended
+
+
+async def test_the_error_of_a_task_beside_ends_the_body_and_comes_out_alone() -> None:
+    """A task that fails cancels the body; its error is raised out of all groups."""
+
+    async def fail() -> None:
+        raise ExceptionGroup("two", [ExceptionGroup("one", [ValueError("beside")])])
+
+    async def body() -> None:
+        async with background_tasks() as tasks:
+            tasks.start_soon(fail)
+            await anyio.sleep_forever()
+
+    with pytest.raises(ValueError, match="beside"):
+        await body()
+
+
+async def test_the_end_of_a_body_cancels_the_tasks_beside_it() -> None:
+    """Nothing runs on after the body."""
+    async with background_tasks() as tasks:
+        tasks.start_soon(anyio.sleep_forever)

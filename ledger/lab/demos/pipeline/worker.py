@@ -35,6 +35,7 @@ from ledger.runtime.command_line import FAILED
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics, summed
+from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 
 LOOK_SECONDS = 0.02
@@ -152,7 +153,7 @@ async def _listen(worker: _Worker, everything: anyio.CancelScope) -> None:
 async def _main(job: Job) -> int:
     worker = _Worker(job, Settings.load(job.config), SystemClock())
     used, status = cpu_seconds(), FAILED
-    async with anyio.create_task_group() as tasks:
+    async with background_tasks() as tasks:
         tasks.start_soon(_listen, worker, tasks.cancel_scope)
         try:
             await worker.run()
@@ -160,7 +161,6 @@ async def _main(job: Job) -> int:
             status = 0
         except LedgerError as error:
             _tell({"failed": str(error)})
-        tasks.cancel_scope.cancel()
     return status
 
 
