@@ -11,7 +11,7 @@ import typer
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1", "us-west-2", "sa-east-1")
 """The regions of a local table, home first; a run takes as many as it needs."""
-ENGINE_HELP = "Engine of the local global table: moto or dynoxide."
+ENGINE_HELP = "Engine of the local global table: memory or dynoxide."
 
 Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
 Engine = Annotated[str, typer.Option(help=ENGINE_HELP)]
@@ -38,7 +38,7 @@ class LabOptions:
     Programs subclass it. A field annotated with `typer.Option` is an option of their command.
     """
 
-    engine: Engine = "moto"
+    engine: Engine = "memory"
     seed: Seed = 7
     lag: Lag = 0.05
     jitter: Jitter = 0.3

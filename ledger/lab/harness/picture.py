@@ -1,14 +1,25 @@
-"""Pictures of a report: the file is checked before the run, matplotlib is loaded to draw."""
+"""Pictures of a report: the file is checked before the run, matplotlib is loaded to draw.
 
-from collections.abc import Callable, Sequence
+The colours are mid-tones on a transparent background, so that one file is readable on a light and
+on a dark page. The same report gives the same SVG file, byte for byte.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ledger.core.errors import InvalidInput, LedgerError
 
-INK, OURS, THEIRS, WRONG = "#333333", "#2f6db3", "#b8b8b8", "#c8553d"
+INK, OURS, THEIRS, WRONG = "#7d8590", "#2f81d7", "#a0a7ae", "#e5534b"
 _KINDS = {".svg", ".png"}
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ledger",
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK
+    ),
+}
 
 
 def check_picture(path: Path) -> None:
@@ -26,11 +37,14 @@ def check_picture(path: Path) -> None:
 
 def save_picture(draw: Callable[[Any], None], path: Path) -> None:
     """Draw into a new matplotlib figure, and write it to a file."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 (heavy, optional)
+    import matplotlib as mpl  # noqa: PLC0415 (heavy, optional)
+    from matplotlib.figure import Figure  # noqa: PLC0415
 
-    figure = Figure(layout="constrained")
-    draw(figure)
-    figure.savefig(path, dpi=120)
+    metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+    with mpl.rc_context(_STYLE):
+        figure = Figure(layout="constrained")
+        draw(figure)
+        figure.savefig(path, dpi=120, transparent=True, metadata=metadata)
 
 
 def draw_bars(
@@ -47,6 +61,22 @@ def draw_bars(
     axis.bar_label(bars, labels=labels, fontsize=8, color=INK)
     axis.invert_yaxis()
     axis.margins(x=0.25)
+    finish_axis(axis, title)
+
+
+def draw_lines(
+    axis: Any,
+    title: str,
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    x_name: str,
+    y_scale: str = "log",
+) -> None:
+    """Draw a named line through the points of each series, over a logarithmic x axis."""
+    for name, points in series.items():
+        axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
+    axis.set(xscale="log", yscale=y_scale, xlabel=x_name)
+    axis.legend(fontsize=7, frameon=False)
     finish_axis(axis, title)
 
 

@@ -34,6 +34,8 @@ class Section:
     caption: str = ""
     left: int = 1
     """How many columns are text, aligned to the left."""
+    ends_in_text: bool = False
+    """Whether the last column is text as well."""
 
 
 class Verdict(NamedTuple):
@@ -130,10 +132,17 @@ def render(section: Section) -> RenderableType:
         show_header=bool(section.columns),
         title_justify="left",
         caption_justify="left",
+        padding=(0, 1, 0, 0),
     )
     for place, name in enumerate(section.columns):
-        is_text = place < section.left
-        table.add_column(name, justify="left" if is_text else "right", no_wrap=not is_text)
+        is_last = place == len(section.columns) - 1
+        is_text = place < section.left or (is_last and section.ends_in_text)
+        table.add_column(
+            name,
+            justify="left" if is_text else "right",
+            no_wrap=not is_text,
+            overflow="fold" if is_text else "ellipsis",
+        )
     if not section.columns:
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from ledger.lab.harness.options import LabOptions
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.local.engines.dynoxide import lone_table
+from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.metrics import Metrics, summed
 from ledger.settings import Settings
 from ledger.store.opening import open_store
@@ -38,6 +39,7 @@ class TestTable:
     registry: CollectorRegistry
     folder: Path
     _stack: AsyncExitStack
+    clock: Clock = field(default_factory=SystemClock)
 
     @property
     def regions(self) -> tuple[str, ...]:

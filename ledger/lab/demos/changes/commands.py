@@ -1,5 +1,6 @@
 """`ledger demo`: the whole of it on this machine, with a verdict at the end."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,10 @@ from rich.console import Console
 from ledger.commands.live import with_display
 from ledger.core.errors import LocalTableError
 from ledger.lab.demos.changes.display import panel, verdict_table
+from ledger.lab.demos.changes.picture import draw_errors
 from ledger.lab.demos.changes.sample import load_sample
 from ledger.lab.demos.changes.state import Verdict
+from ledger.lab.harness.picture import check_picture, save_picture
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, new_app
 
@@ -36,6 +39,10 @@ def demo(
     lag: Annotated[float, typer.Option(min=0, help="Least replication lag, seconds.")] = 0.05,
     jitter: Annotated[float, typer.Option(min=0, help="Up to this much more, seconds.")] = 0.3,
     seconds: Annotated[float, typer.Option(min=0, help="How long writing is spread over.")] = 12.0,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Draw the error of each counter: .svg or .png.", dir_okay=False),
+    ] = None,
 ) -> None:
     """Write real bank changes from three regions, and compare the ledger with single items.
 
@@ -50,14 +57,22 @@ def demo(
         raise LocalTableError(
             f"the demo needs {error.name}: pip install 'multi-region-ledger[local]'"
         ) from None
+    if picture is not None:
+        check_picture(picture)
     sample = load_sample(input, counter=counter, change=change)
-    story = Story(sample, Options(engine, seed, lag, jitter, seconds), clock=SystemClock())
+    story = Story(
+        sample,
+        Options(engine, seed, lag, jitter, seconds),
+        clock=SystemClock(),
+    )
     console = Console()
     console.print(
         f"{len(sample.changes):,} changes of {len(sample.truth):,} counters: {sample.name}"
     )
     verdict = anyio.run(_with_display, story, console)
     console.print(verdict_table(verdict))
+    if picture is not None:
+        save_picture(partial(draw_errors, verdict), picture)
     if not verdict.is_exact:
         console.print("the ledger was wrong", style="bold red")
         raise typer.Exit(FAILED)

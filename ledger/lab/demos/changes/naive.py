@@ -33,11 +33,9 @@ async def add(store: Store, counter: str, change: Decimal) -> bool:
 
 async def read_all(store: Store, counters: Sequence[str]) -> dict[str, tuple[Decimal, int]]:
     """Return value and number of changes that each counter's item holds in this region."""
-    found = {}
-    for counter in counters:
-        item = await store.get((PARTITION, counter))
-        if item is None:
-            found[counter] = (Decimal(0), 0)
-        else:
-            found[counter] = (number_of(item, "value"), int(number_of(item, "changes")))
-    return found
+    page = await store.query(PARTITION)
+    kept = {
+        item["sk"]["S"]: (number_of(item, "value"), int(number_of(item, "changes")))
+        for item in page.items
+    }
+    return {counter: kept.get(counter, (Decimal(0), 0)) for counter in counters}

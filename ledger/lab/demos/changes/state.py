@@ -39,6 +39,8 @@ class Outcome:
     total: Decimal
     exact: int
     lost: int
+    errors: Mapping[str, Decimal] = field(default_factory=dict)
+    """How far each counter's total is from the true one."""
 
 
 @dataclass(frozen=True, slots=True)

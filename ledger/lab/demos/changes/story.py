@@ -265,8 +265,9 @@ class Story:
         return self._outcome(region, values, lost=len(self._sample.changes) - kept)
 
     def _outcome(self, region: str, values: Mapping[str, Decimal], *, lost: int) -> Outcome:
-        exact = sum(values[account] == truth for account, truth in self._sample.truth.items())
-        return Outcome(region, amounts.total(values.values()), exact, lost)
+        errors = {account: values[account] - truth for account, truth in self._sample.truth.items()}
+        exact = sum(not error for error in errors.values())
+        return Outcome(region, amounts.total(values.values()), exact, lost, errors)
 
     @staticmethod
     def _count(counts: dict[str, int], region: str, more: int) -> None:

@@ -1,0 +1,65 @@
+"""The picture of what single-item counters lose and the ledger does not."""
+
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ledger.lab.demos.changes.picture import draw_errors
+from ledger.lab.demos.changes.state import Outcome, Verdict
+from ledger.lab.harness.picture import save_picture
+
+EXACT = Outcome("us-east-1", Decimal(10), 2, 0, {"a": Decimal(0), "b": Decimal(0)})
+LOST = Outcome("us-east-1", Decimal(3), 1, 40, {"a": Decimal(-7), "b": Decimal(0)})
+VERDICT = Verdict(
+    truth=Decimal(10),
+    counters=2,
+    changes=3_021,
+    ledger=[EXACT],
+    single=[LOST],
+    reads=5_000,
+    wrong=[],
+    items_before=110,
+    items_after=8,
+    write_units=100.0,
+    merge_units=104.0,
+    merge_read_units=50.0,
+    single_units=100.0,
+    entries_per_fold=25.0,
+    seconds=30.0,
+)
+
+pytestmark = pytest.mark.skipif(
+    find_spec("matplotlib") is None, reason="matplotlib: the extra `bench`"
+)
+
+
+def drawn(verdict: Verdict, path: Path) -> str:
+    """Return the picture's text."""
+    save_picture(partial(draw_errors, verdict), path)
+    return path.read_text(encoding="utf-8")
+
+
+def test_both_ways_are_shown_with_what_they_lost(tmp_path: Path) -> None:
+    """The legend gives the changes lost and the totals that are right."""
+    text = drawn(VERDICT, tmp_path / "picture.svg")
+    assert "ledger: 0 changes lost, 2 of 2 totals right" in text
+    assert "one item per counter: 40 changes lost, 1 of 2 totals right" in text
+    assert "3,021 changes" in text
+
+
+def test_the_same_verdict_gives_the_same_file(tmp_path: Path) -> None:
+    """A picture is a function of the verdict; another verdict gives another picture."""
+    first, second = drawn(VERDICT, tmp_path / "1.svg"), drawn(VERDICT, tmp_path / "2.svg")
+    assert first == second
+    assert first != drawn(replace(VERDICT, single=[EXACT]), tmp_path / "3.svg")
+
+
+def test_no_background_and_no_black(tmp_path: Path) -> None:
+    """On a dark page nothing is drawn in black, and on none a white page lies behind it."""
+    text = drawn(VERDICT, tmp_path / "picture.svg")
+    assert "#ffffff" not in text
+    assert "#000000" not in text
