@@ -3,24 +3,24 @@
 from dataclasses import replace
 from typing import Any
 
-from ledger.lab.compare.promises import PROMISES
-from ledger.lab.compare.report import (
+from ledger.lab.compare.figures import (
     MOMENTS,
     Alone,
-    Apart,
     Counted,
-    Figures,
-    Options,
+    MethodFigures,
+    Partitioned,
     Point,
     Repeat,
-    Report,
     Sold,
 )
+from ledger.lab.compare.options import CompareOptions
+from ledger.lab.compare.promises import PROMISES
+from ledger.lab.compare.report import CompareReport
 from ledger.primitives.counters import METHODS
 
 CHANGES, STOCK = 200, 25
 HERE, THERE = "us-east-1", "eu-west-1"
-ERRORS = {"too often": 7, "too seldom": -7, "told": -3, "exact": 0}
+ERRORS = {"over": 7, "under": -7, "reported": -3, "exact": 0}
 
 
 def counted(**overrides: Any) -> Counted:
@@ -41,31 +41,31 @@ def counted(**overrides: Any) -> Counted:
     return Counted(**{**values, **overrides})
 
 
-def figures(method: str) -> Figures:
+def figures(method: str) -> MethodFigures:
     """Return figures that show every promise of a method."""
     promise, promised = PROMISES[method], METHODS[method].guarantees
     error = ERRORS[promise.losses]
-    untold = max(0, error)
+    silent = max(0, error)
     kept = CHANGES if promise.keeps_regions else CHANGES // 2
     sold = STOCK if METHODS[method].has_thresholds else 2 * STOCK
-    return Figures(
-        method,
-        Alone(promised.write_units, promised.read_units),
-        counted(
+    return MethodFigures(
+        method=method,
+        alone=Alone(promised.write_units, promised.read_units),
+        counted=counted(
             value=CHANGES + error,
             applied=CHANGES - max(0, -error),
             unknown=max(0, -error),
-            requests=CHANGES + untold,
+            requests=CHANGES + silent,
             write_units=CHANGES * promised.write_units,
         ),
-        {moment: Repeat(*promise.repeated(moment)) for moment in MOMENTS},
-        Apart(CHANGES, {HERE: kept, THERE: kept}),
-        Sold(STOCK, 2 * STOCK, sold, 0),
-        Sold(STOCK, 4 * STOCK, 2 * sold, 0),
+        repeats={moment: Repeat(*promise.repeated(moment)) for moment in MOMENTS},
+        partitioned=Partitioned(CHANGES, {HERE: kept, THERE: kept}),
+        sold=Sold(STOCK, 2 * STOCK, sold, 0),
+        sold_partitioned=Sold(STOCK, 4 * STOCK, 2 * sold, 0),
     )
 
 
-def report(*, lost: float = 0.1, **changed: Figures) -> Report:
+def report(*, lost: float = 0.1, **changed: MethodFigures) -> CompareReport:
     """Return a report of every method; `changed` replaces some, "_" standing for "-"."""
     others = {name.replace("_", "-"): one for name, one in changed.items()}
     every = tuple(others.get(method, figures(method)) for method in METHODS)
@@ -74,10 +74,10 @@ def report(*, lost: float = 0.1, **changed: Figures) -> Report:
         "optimistic": (Point(1, 98.0, 0.0), Point(32, 95.0, 0.6, 0.2), Point(64, 90.0, 0.8, 0.3)),
         "atomic-sharded": (Point(1, 180.0, 0.0), Point(64, 7900.0, 0.1)),
     }
-    return Report(Options(lost=lost), every, curves)
+    return CompareReport(CompareOptions(lost=lost), every, curves)
 
 
-def recounted(method: str, **overrides: Any) -> Figures:
+def recounted(method: str, **overrides: Any) -> MethodFigures:
     """Return a method's figures with other counts."""
     one = figures(method)
     return replace(one, counted=replace(one.counted, **overrides))

@@ -1,63 +1,65 @@
-"""What a senior engineer would say to these figures. Pure: other figures, other advice."""
+"""Recommend methods from the figures of a run: pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ledger.lab.compare.report import AFTER_MANY, ELSEWHERE, MINUTES_LATER, Figures, Point, Report
+from ledger.lab.compare.figures import (
+    AFTER_MANY,
+    ELSEWHERE,
+    MINUTES_LATER,
+    MethodFigures,
+    Point,
+)
+from ledger.lab.compare.report import CompareReport
 from ledger.primitives.counters import METHODS
 
 CROWDED_REPEATS = 0.5
-"""From this share of repeats on, more writes are in vain than not."""
-AS_GOOD_SHARE = 0.9
-"""What reaches this share of the best is as good."""
-DEAR_TIMES = 3.0
-"""So many times the price that a change has alone is dear."""
+"""From this share of repeats on, most writes are wasted."""
+EQUAL_SHARE = 0.9
+"""Within this share of the best counts as equal."""
+EXPENSIVE_TIMES = 3.0
+"""A change that costs this many times its price alone is expensive."""
 _ANY_AMOUNT = METHODS["atomic"].guarantees.changes
 
 
-def advise(report: Report) -> tuple[str, ...]:
-    """Return the advice, the weightiest first."""
+def advise(report: CompareReport) -> tuple[str, ...]:
+    """Return the advice, the most important first."""
     return tuple(line for part in _PARTS for line in part(report))
 
 
-def _regions(report: Report) -> Iterator[str]:
-    losing = [one for one in report.figures if one.apart.lost]
-    keeping = [one for one in report.figures if not one.apart.lost and one.apart.agree]
+def _regions(report: CompareReport) -> Iterator[str]:
+    losing = [one for one in report.figures if one.partitioned.lost]
+    keeping = [one for one in report.figures if not one.partitioned.lost and one.partitioned.agree]
     if not losing:
-        yield "Regions: none lost an update in this run, which is no evidence that none can."
+        yield "Regions: none lost an update in this run, which does not show that none can."
         return
-    worst = max(losing, key=lambda one: one.apart.lost)
-    lost = (
-        f"up to {worst.apart.lost:,} of {worst.apart.applied:,} changes ({worst.method}), and"
-        " nobody was told"
-    )
+    worst = max(losing, key=lambda one: one.partitioned.lost)
+    most = worst.partitioned
+    lost = f"up to {most.lost:,} of {most.applied:,} changes ({worst.method}) without any error"
     if keeping:
         yield f"More than one region writes: {_names(keeping)}. Every other way lost {lost}."
     else:
         yield f"More than one region writes: none of these. They lost {lost}."
 
 
-def _answers(report: Report) -> Iterator[str]:
+def _answers(report: CompareReport) -> Iterator[str]:
     if not report.options.lost:
-        yield "Retries: no answer was lost, so this run says nothing of them; give --lost a share."
+        yield "Retries: no answer was lost, so this run shows nothing about them; set --lost."
         return
-    silent = [one for one in report.figures if one.counted.untold]
-    told = [one for one in report.figures if not one.counted.untold and one.counted.unknown]
+    silent = [one for one in report.figures if one.counted.silent_error]
+    open_ = [one for one in report.figures if not one.counted.silent_error and one.counted.unknown]
     if silent:
         errors = ", ".join(f"{one.method} {one.counted.error:+,}" for one in silent)
         yield (
-            f"Money or stock: not {_names(silent)}. They counted otherwise than they told their"
-            f" callers ({errors} in {report.options.changes:,}). For views and likes that may do."
+            f"Money or stock: not {_names(silent)}. Their totals contradict the answers that"
+            f" callers got ({errors} in {report.options.changes:,}). That may do for views."
         )
-    if told:
-        unknown = ", ".join(f"{one.method} {one.counted.unknown:,}" for one in told)
-        yield (
-            f"Honest, but not done: changes stayed Unknown ({unknown}); somebody has to look into"
-            " them, or let them go."
-        )
+    if open_:
+        unknown = ", ".join(f"{one.method} {one.counted.unknown:,}" for one in open_)
+        yield f"Changes stayed Unknown ({unknown}): investigate each of them, or give it up."
 
 
-def _one_region(report: Report) -> Iterator[str]:
-    """Choose among what was exact and held its threshold, by how late a message may come again."""
+def _one_region(report: CompareReport) -> Iterator[str]:
+    """Recommend exact methods that held their limit, by how late a message may be repeated."""
     if not report.options.lost:
         return
     exact = [one for one in report.figures if _is_exact(one)]
@@ -66,83 +68,85 @@ def _one_region(report: Report) -> Iterator[str]:
     if lasting is not None and brief is not None and brief.price >= lasting.price:
         brief = None
     choices = [
-        f"{one.method} ({_priced(one)}) where a message {when}"
-        for one, when in ((lasting, "may come again later"), (brief, "repeats within ten minutes"))
+        f"{one.method} ({_priced(one)}) if messages are repeated {when}"
+        for one, when in ((lasting, "at any time"), (brief, "within ten minutes"))
         if one is not None
     ]
     if not choices:
-        yield "One region, money or stock: nothing here was exact throughout and held its limit."
+        yield "One region, money or stock: no method was exact throughout and held its limit."
         return
     again = [one for one in (lasting, brief) if one and one.repeats[ELSEWHERE].times > 1]
-    elsewhere = f"; in another region a repeat counts again with {_names(again)}" if again else ""
+    elsewhere = f"; a repeat in another region counts again with {_names(again)}" if again else ""
     yield f"One region, money or stock: {', or '.join(choices)}{elsewhere}."
 
 
-def _limits(report: Report) -> Iterator[str]:
-    apart = [one for one in report.figures if one.sold_apart.oversold]
-    if apart:
-        worst = max(apart, key=lambda one: one.sold_apart.oversold).sold_apart
-        holding = [one for one in report.figures if one not in apart]
+def _limits(report: CompareReport) -> Iterator[str]:
+    oversold = [one for one in report.figures if one.sold_partitioned.oversold]
+    if oversold:
+        worst = max(oversold, key=lambda one: one.sold_partitioned.oversold).sold_partitioned
+        holding = [one for one in report.figures if one not in oversold]
         whom = f"only {_names(holding)} held it" if holding else "none of these holds it"
         yield (
-            f"A limit across regions: {whom}. Cut off from each other they sold up to"
-            f" {worst.sold:,} of {worst.stock:,} pieces: it takes rights held per region (escrow)."
+            f"A limit across regions: {whom}. In a partition they sold up to {worst.sold:,} of"
+            f" {worst.stock:,} pieces: an exact limit takes rights allotted per region (escrow)."
         )
     unlimited = [one for one in report.figures if one.sold.oversold]
     if unlimited:
-        yield f"A limit in one region: not {_names(unlimited)}, which oversold there too."
-    cautious = [one for one in report.figures if one.sold.turned_away]
+        yield f"A limit in one region: not {_names(unlimited)}, which oversold even there."
+    cautious = [one for one in report.figures if one.sold.unsold]
     if cautious:
-        away = ", ".join(f"{one.method} {one.sold.turned_away:,}" for one in cautious)
-        yield f"Pieces stayed unsold although buyers were there: {away}."
+        away = ", ".join(f"{one.method} {one.sold.unsold:,}" for one in cautious)
+        yield f"Pieces stayed unsold although buyers were turned away: {away}."
 
 
-def _crowds(report: Report) -> Iterator[str]:
+def _crowds(report: CompareReport) -> Iterator[str]:
     ends = {method: points[-1] for method, points in report.curves.items() if points}
     for method in ("optimistic", "history"):
-        yield from _in_vain(method, report.curves.get(method, ()))
+        yield from _wasted(method, report.curves.get(method, ()))
     ranked = sorted(ends, key=lambda method: ends[method].useful_per_second, reverse=True)
     if len(ranked) < 2:  # noqa: PLR2004 (to compare)
         return
     best, second = ranked[:2]
     top, next_best = ends[best], ends[second]
-    if next_best.useful_per_second < AS_GOOD_SHARE * top.useful_per_second:
+    if next_best.useful_per_second < EQUAL_SHARE * top.useful_per_second:
         yield (
-            f"A hot counter: {best} did {top.useful_per_second:,.0f} changes a second with"
-            f" {top.writers} writers, the next best, {second},"
+            f"A hot counter: {best} made {top.useful_per_second:,.0f} changes per second with"
+            f" {top.writers} writers; the next best, {second},"
             f" {next_best.useful_per_second:,.0f}."
         )
 
 
-def _in_vain(method: str, points: Sequence[Point]) -> Iterator[str]:
-    """Say from how many writers on more writes are in vain than not, if ever."""
+def _wasted(method: str, points: Sequence[Point]) -> Iterator[str]:
+    """Name the number of writers from which on most writes are wasted, if there is one."""
     crowded = [point for point in points if point.repeated >= CROWDED_REPEATS]
     if crowded:
         first, last = points[0], points[-1]
         yield (
-            f"Not {method} from {crowded[0].writers} writers at one item on: of {last.writers}"
-            f" {last.repeated:.0%} of the writes were in vain and {last.failed:.0%} of the changes"
-            f" given up, for {last.useful_per_second:,.0f} a second in all (with"
+            f"Not {method} from {crowded[0].writers} writers of one item on: with {last.writers},"
+            f" {last.repeated:.0%} of the writes were wasted and {last.failed:.0%} of the changes"
+            f" given up, for {last.useful_per_second:,.0f} per second in all (with"
             f" {first.writers}: {first.useful_per_second:,.0f})."
         )
 
 
-def _prices(report: Report) -> Iterator[str]:
-    dear = [one for one in report.figures if one.price >= DEAR_TIMES * one.alone.write_units]
-    for one in dear:
+def _prices(report: CompareReport) -> Iterator[str]:
+    expensive = [
+        one for one in report.figures if one.price >= EXPENSIVE_TIMES * one.alone.write_units
+    ]
+    for one in expensive:
         yield (
-            f"Keep {one.method} small: {one.alone.write_units:g} write units alone were"
-            f" {one.price:.1f} a change here."
+            f"Keep {one.method} small: a change costs {one.alone.write_units:g} write units alone,"
+            f" and cost {one.price:.1f} here."
         )
     cheapest = _cheapest(report.figures)
     if cheapest is not None and cheapest.counted.error:
         yield (
             f"The cheapest, {cheapest.method} ({_priced(cheapest)}), was off by"
-            f" {cheapest.counted.error:+,}: what others cost more is what tells repeats apart."
+            f" {cheapest.counted.error:+,}; the others cost more because they recognize repeats."
         )
 
 
-_PARTS: Sequence[Callable[[Report], Iterator[str]]] = (
+_PARTS: Sequence[Callable[[CompareReport], Iterator[str]]] = (
     _regions,
     _answers,
     _one_region,
@@ -152,23 +156,23 @@ _PARTS: Sequence[Callable[[Report], Iterator[str]]] = (
 )
 
 
-def _is_exact(one: Figures) -> bool:
+def _is_exact(one: MethodFigures) -> bool:
     counted, changes = one.counted, METHODS[one.method].guarantees.changes
-    is_answered = not (counted.untold or counted.error or counted.unknown)
+    is_answered = not (counted.silent_error or counted.error or counted.unknown)
     knows_repeats = one.repeats[AFTER_MANY].times == 1
     is_general = changes == _ANY_AMOUNT
     return is_answered and knows_repeats and is_general and not one.sold.oversold
 
 
-def _cheapest(choice: Sequence[Figures]) -> Figures | None:
-    """Return the cheapest; of two that are all but the same, the first, which is the simpler."""
+def _cheapest(choice: Sequence[MethodFigures]) -> MethodFigures | None:
+    """Return the cheapest; of two with nearly the same price the first, which is simpler."""
     return min(choice, key=lambda one: round(one.price, 1), default=None)
 
 
-def _priced(one: Figures) -> str:
-    return f"{one.price:.1f} write units a change"
+def _priced(one: MethodFigures) -> str:
+    return f"{one.price:.1f} write units per change"
 
 
-def _names(figures: Sequence[Figures]) -> str:
+def _names(figures: Sequence[MethodFigures]) -> str:
     names = [one.method for one in figures]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

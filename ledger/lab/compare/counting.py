@@ -1,44 +1,77 @@
-"""One region: concurrent writers, writes without an answer, and what a lone writer pays."""
+"""One region: concurrent clients with answers lost, a lone client, and contention."""
 
-from ledger.lab.compare.ground import Ground
-from ledger.lab.compare.report import Alone, Counted, Options
-from ledger.lab.compare.workload import Cast, Spent, share
+from functools import partial
+
+from ledger.lab.compare.figures import Alone, Counted, Point
+from ledger.lab.compare.options import CompareOptions
+from ledger.lab.compare.participants import Client, ComparedTable, Participants, share, spent
+from ledger.runtime.tasks import run_all
 
 ALONE_CHANGES = 10
+CONTENDERS = ("atomic", "optimistic", "history", "marker", "atomic-sharded", "collection")
+WRITERS = (1, 2, 4, 8, 16, 32, 64)
+WRITERS_QUICK = (1, 4, 16, 64)
+SECONDS, SECONDS_QUICK = 1.0, 0.4
+CHANGES_MAX = 10_000
+"""Bound on the changes of one client under contention."""
 
 
-async def count(ground: Ground, method: str, options: Options) -> Counted:
-    """Let the writers make all changes at home, and see what is kept.
-
-    A first change, sure to arrive and not counted here, makes the items that a method needs.
-    """
-    cast = Cast(ground, method, "count", options.seed, lost=options.lost)
-    await cast.writer("first", is_sure=True).add(1)
-    before = Spent.of(ground)
-    writers = [cast.writer(f"writer {place}") for place in range(options.writers)]
-    await share(writers, options.changes)
-    spent, told = Spent.of(ground).since(before), cast.told
+async def count(table: ComparedTable, method: str, options: CompareOptions) -> Counted:
+    """Make all changes at home by concurrent clients, and compare what is kept."""
+    participants = Participants(table, method, "count", options.seed, lost=options.lost)
+    await participants.add_first()
+    before, clients = spent(table), participants.clients(options.writers)
+    await share(clients, options.changes)
+    taken, answers = spent(table, before), participants.answers
     return Counted(
         changes=options.changes,
-        applied=told.applied,
-        unknown=told.unknown,
-        rejected=told.all_rejected,
-        refused=told.refused,
-        value=await cast.value() - 1,
-        requests=sum(one.losing.writes for one in writers) + int(spent.repeats),
-        write_units=spent.write_units,
-        read_units=spent.read_units,
-        p50_milliseconds=told.milliseconds(50),
-        p99_milliseconds=told.milliseconds(99),
+        applied=answers.applied,
+        unknown=answers.unknown,
+        rejected=answers.rejected,
+        refused=answers.refused,
+        value=await participants.value() - 1,
+        requests=sum(one.loss.writes for one in clients) + int(taken.retries),
+        write_units=taken.write_units,
+        read_units=taken.read_units,
+        p50_milliseconds=1e3 * answers.latencies.p50,
+        p99_milliseconds=1e3 * answers.latencies.p99,
     )
 
 
-async def alone(ground: Ground, method: str, options: Options) -> Alone:
-    """Return what a change costs where nothing goes wrong and nobody else writes."""
-    writer = Cast(ground, method, "alone", options.seed).writer("writer")
-    await writer.add(1)  # the first one may have to make its items
-    before = Spent.of(ground)
+async def count_alone(table: ComparedTable, method: str, options: CompareOptions) -> Alone:
+    """Return what a change costs without faults and without other clients."""
+    client = Participants(table, method, "alone", options.seed).client("writer")
+    await client.add(1)  # the first one may have to create its items
+    before = spent(table)
     for _ in range(ALONE_CHANGES):
-        await writer.add(1)
-    spent = Spent.of(ground).since(before)
-    return Alone(spent.write_units / ALONE_CHANGES, spent.read_units / ALONE_CHANGES)
+        await client.add(1)
+    taken = spent(table, before)
+    return Alone(taken.write_units / ALONE_CHANGES, taken.read_units / ALONE_CHANGES)
+
+
+async def contend(
+    table: ComparedTable, method: str, writers: int, options: CompareOptions
+) -> Point:
+    """Add for a while with many clients, each as fast as it is answered."""
+    seconds = SECONDS_QUICK if options.quick else SECONDS
+    participants = Participants(table, method, f"contention-{writers}", options.seed)
+    await participants.add_first()
+    before, clients = spent(table), participants.clients(writers)
+    deadline = table.clock.monotonic() + seconds
+    jobs = [partial(_add_until, one, deadline) for one in clients]
+    useful = sum(await run_all(jobs, at_once=writers))
+    answers = participants.answers
+    requests = sum(one.loss.writes for one in clients) + spent(table, before).retries
+    repeated = max(0.0, 1 - answers.calls / requests) if requests else 0.0
+    return Point(writers, useful / seconds, repeated, 1 - answers.applied / answers.calls)
+
+
+async def _add_until(client: Client, deadline: float) -> int:
+    """Add until the deadline; return how many changes were applied by then."""
+    useful = 0
+    for _ in range(CHANGES_MAX):
+        if client.clock.monotonic() >= deadline:
+            break
+        if await client.add(1) and client.clock.monotonic() <= deadline:
+            useful += 1
+    return useful

@@ -1,15 +1,15 @@
-"""The model: a global table on virtual time, whose every figure replays from the seed.
+"""The model: a global table in virtual time, of which every figure replays from the seed.
 
-It runs the production methods over the simulator's regions, on a loop in which nobody waits. What
-it takes from DynamoDB's documentation: a partition takes 1,000 write units a second, beyond which
-it throttles; a write at an item that is in somebody's transaction is in conflict; the store repeats
-both, as the real one does. What is assumed: a request travels 1 to 4 ms each way, now and then
-30 ms; a transaction holds its items for 6 ms; no burst of unused capacity is left; partitions are
-not split. Shapes and ratios are what to read, not milliseconds.
+It runs the production methods over the simulator's regions, on a loop that never really waits.
+Documented by AWS: a partition takes 1,000 write units per second and throttles beyond that; a write
+to an item that is part of another transaction is in conflict; the store repeats both, as the real
+one does. Assumed: a request travels 1 to 4 ms each way, sometimes 30 ms; a transaction holds its
+items for 6 ms; there is no burst capacity, and partitions are not split. Read shapes and ratios,
+not milliseconds.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,11 +20,11 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from ledger.core.capacity import item_size, write_units
-from ledger.core.entry import Key
+from ledger.core.entry import Key, key_of
 from ledger.core.errors import Throttled
 from ledger.core.keys import EXPIRES
-from ledger.lab.compare.ground import REGIONS, Ground
-from ledger.lab.compare.report import Options
+from ledger.lab.compare.options import CompareOptions
+from ledger.lab.harness.options import REGIONS
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.world import Lag, Replica, World
@@ -33,6 +33,7 @@ from ledger.store.port import (
     Action,
     Outcome,
     Put,
+    Store,
     Unknown,
     Write,
     signed_by,
@@ -52,7 +53,7 @@ TOO_LATE = "signed too late, so it was not sent"
 
 
 class VirtualClock:
-    """The clock of everybody in the model."""
+    """The clock of every process in the model."""
 
     def now(self) -> datetime:
         """Return the time of day."""
@@ -71,7 +72,7 @@ class VirtualClock:
 class Service:
     """What DynamoDB does before it carries a write out: throttle it, or find it in conflict.
 
-    `conflicts` of the writes meet a transaction of somebody outside of the comparison.
+    `conflicts` is the share of the writes that meet the transaction of another client.
     """
 
     randomness: Random
@@ -171,14 +172,40 @@ class ModelStore(ForwardingStore):
 
 
 @dataclass(frozen=True, slots=True)
-class Model(Ground):
-    """A ground on virtual time; `expire` does what TTL does: it deletes what has expired."""
+class Model:
+    """A global table in virtual time: metered stores by region, home first."""
 
-    expire: Callable[[], None]
+    world: World
+    stores: Mapping[str, Store]
+    clock: VirtualClock
+    registry: CollectorRegistry
+
+    def cut(self) -> None:
+        """Hold everything between all regions."""
+        for source, target in permutations(self.stores, 2):
+            self.world.pause(source, target)
+
+    async def heal(self) -> None:
+        """Let everything through again, and wait until it has been applied everywhere."""
+        for source, target in permutations(self.stores, 2):
+            self.world.heal(source, target)
+        for _ in range(POLLS_MAX):
+            if not self.world.in_flight:
+                return
+            await self.clock.sleep(LAG.usual_seconds)
+        raise AssertionError(f"replication is not finished after {POLLS_MAX} polls")
+
+    def expire(self) -> None:
+        """Delete every item whose time to live has passed."""
+        now = self.clock.now().timestamp()
+        for replica in self.world.replicas.values():
+            for item in list(replica.table.items()):
+                if EXPIRES in item and float(item[EXPIRES]["N"]) < now:
+                    replica.table.set(key_of(item), None)
 
 
 @asynccontextmanager
-async def open_model(options: Options) -> AsyncIterator[Model]:
+async def open_model(options: CompareOptions) -> AsyncIterator[Model]:
     """Make a model from the options' seed; it needs the virtual loop to run on."""
     regions, registry, clock = REGIONS[: options.regions], CollectorRegistry(), VirtualClock()
     metrics = Metrics.of(registry)
@@ -196,29 +223,4 @@ async def open_model(options: Options) -> AsyncIterator[Model]:
         inner = ModelStore(world.replicas[region], service, metrics=metrics, randomness=draws)
         return MeteredStore(inner, metrics=metrics, clock=clock)
 
-    def cut() -> None:
-        for source, target in permutations(regions, 2):
-            world.pause(source, target)
-
-    async def heal() -> None:
-        for source, target in permutations(regions, 2):
-            world.heal(source, target)
-        for _ in range(POLLS_MAX):
-            if not world.in_flight:
-                return
-            await clock.sleep(LAG.usual_seconds)
-        raise AssertionError("something is under way without end")
-
-    def expire() -> None:
-        now = clock.now().timestamp()
-        for replica in world.replicas.values():
-            _expire(replica, now)
-
-    stores = {region: store(region) for region in regions}
-    yield Model(stores, clock, registry, cut, heal, expire)
-
-
-def _expire(replica: Replica, now: float) -> None:
-    for item in list(replica.table.items()):
-        if EXPIRES in item and float(item[EXPIRES]["N"]) < now:
-            replica.table.set((item["pk"]["S"], item["sk"]["S"]), None)
+    yield Model(world, {region: store(region) for region in regions}, clock, registry)

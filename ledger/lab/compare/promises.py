@@ -1,37 +1,37 @@
-"""What each method promises, in short, held against the figures of a run. Pure.
+"""Check the guarantees of each method against the measurements of a run: pure.
 
-A promise is *shown* if a figure of this run shows it, *unseen* if nothing happened that could have
-(no answer was lost, say), and *broken* if a figure contradicts it.
+A guarantee is *shown* if a figure of this run shows it, *unseen* if nothing happened that could
+show it (for example, no answer was lost), and *broken* if a figure contradicts it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ledger.lab.compare.report import (
+from ledger.lab.compare.figures import (
     AFTER_MANY,
     AFTER_ONE,
     DAYS_LATER,
     ELSEWHERE,
     MINUTES_LATER,
     MOMENTS,
-    Figures,
-    Options,
+    MethodFigures,
 )
+from ledger.lab.compare.options import CompareOptions
 from ledger.primitives.counters import METHODS
 
-Verdict = Literal["shown", "unseen", "broken"]
+Status = Literal["shown", "unseen", "broken"]
 About = Literal["unknown", "tokens", "thresholds", "regions", "cost"]
-Losses = Literal["too often", "too seldom", "told", "exact"]
+Losses = Literal["over", "under", "reported", "exact"]
 Limits = Literal["exact", "parts", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a method does in short: after lost answers, with repeated tokens, with thresholds.
+    """A method's guarantees in short: after lost answers, for repeated tokens, for thresholds.
 
     `twice` names the moments at which a repeat counts again, `refused` those at which it is an
-    error; at all others it is recognized.
+    error; at all other moments it is recognized.
     """
 
     losses: Losses
@@ -48,22 +48,24 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One promise in words, and what this run says of it."""
+    """One guarantee in words, and its status in this run."""
 
     text: str
-    verdict: Verdict
+    status: Status
 
 
 _ALWAYS = frozenset(MOMENTS)
 _LATER = frozenset({MINUTES_LATER, DAYS_LATER})
 _FOR_A_WEEK = "for a week (marker)"
 PROMISES: Mapping[str, Promise] = {
-    "atomic": Promise(losses="too often", tokens="never", twice=_ALWAYS),
-    "atomic-once": Promise(losses="too seldom", tokens="never", twice=_ALWAYS),
+    "atomic": Promise(losses="over", tokens="never", twice=_ALWAYS),
+    "atomic-once": Promise(losses="under", tokens="never", twice=_ALWAYS),
     "optimistic": Promise(
-        losses="told", tokens="while the newest", twice=frozenset({AFTER_ONE, AFTER_MANY})
+        losses="reported", tokens="while the newest", twice=frozenset({AFTER_ONE, AFTER_MANY})
     ),
-    "history": Promise(losses="told", tokens="among the latest 12", twice=frozenset({AFTER_MANY})),
+    "history": Promise(
+        losses="reported", tokens="among the latest 12", twice=frozenset({AFTER_MANY})
+    ),
     "client-token": Promise(
         losses="exact", tokens="10 min, own region", twice=_LATER | {ELSEWHERE}
     ),
@@ -77,15 +79,15 @@ PROMISES: Mapping[str, Promise] = {
         keeps_regions=True,
     ),
     "slots": Promise(losses="exact", tokens="while it has a slot", twice=frozenset()),
-    "atomic-sharded": Promise(losses="too often", tokens="never", twice=_ALWAYS, limits="parts"),
+    "atomic-sharded": Promise(losses="over", tokens="never", twice=_ALWAYS, limits="parts"),
     "marker-sharded": Promise(
         losses="exact", tokens=_FOR_A_WEEK, twice=frozenset({DAYS_LATER}), limits="parts"
     ),
 }
 _LOSSES: Mapping[Losses, str] = {
-    "too often": "may count too often",
-    "too seldom": "may miss, but says Unknown",
-    "told": "exact, or says Unknown",
+    "over": "may count too often",
+    "under": "may miss, but says Unknown",
+    "reported": "exact, or says Unknown",
     "exact": "exact",
 }
 _LIMITS: Mapping[Limits, str] = {
@@ -95,8 +97,8 @@ _LIMITS: Mapping[Limits, str] = {
 }
 
 
-def claims(figures: Figures, options: Options) -> Mapping[About, Claim]:
-    """Hold every promise of a method against its figures."""
+def claims(figures: MethodFigures, options: CompareOptions) -> Mapping[About, Claim]:
+    """Check each guarantee against the measurements."""
     promise, promised = PROMISES[figures.method], METHODS[figures.method].guarantees
     regions = "loses nothing" if promise.keeps_regions else "loses updates"
     cost = f"{promised.write_units:g} / {promised.read_units:g}"
@@ -109,52 +111,52 @@ def claims(figures: Figures, options: Options) -> Mapping[About, Claim]:
     }
 
 
-def broken(figures: Figures, options: Options) -> list[str]:
-    """Name the promises that the figures contradict."""
+def broken(figures: MethodFigures, options: CompareOptions) -> list[str]:
+    """Name the guarantees that the figures contradict."""
     return [
         f"{figures.method}: {about}: {claim.text}"
         for about, claim in claims(figures, options).items()
-        if claim.verdict == "broken"
+        if claim.status == "broken"
     ]
 
 
-def _losses(losses: Losses, figures: Figures, options: Options) -> Verdict:
+def _losses(losses: Losses, figures: MethodFigures, options: CompareOptions) -> Status:
     counted = figures.counted
     match losses:
-        case "too often":
-            return _when(counted.value >= counted.applied, seen=counted.untold > 0)
-        case "too seldom":
-            return _when(counted.untold == 0, seen=counted.error < 0)
-        case "told" | "exact":
-            return _when(counted.untold == 0, seen=options.lost > 0)
+        case "over":
+            return _when(counted.value >= counted.applied, seen=counted.silent_error > 0)
+        case "under":
+            return _when(counted.silent_error == 0, seen=counted.error < 0)
+        case "reported" | "exact":
+            return _when(counted.silent_error == 0, seen=options.lost > 0)
 
 
-def _tokens(promise: Promise, figures: Figures) -> Verdict:
+def _tokens(promise: Promise, figures: MethodFigures) -> Status:
     found = {moment: (one.times, one.refused) for moment, one in figures.repeats.items()}
     return _when(found == {moment: promise.repeated(moment) for moment in MOMENTS}, seen=True)
 
 
-def _limits(limits: Limits, figures: Figures) -> Verdict:
+def _limits(limits: Limits, figures: MethodFigures) -> Status:
     sold = figures.sold
     if limits == "none":
         return "shown" if sold.oversold else "unseen"
     return _when(sold.oversold == 0, seen=sold.buyers > sold.stock)
 
 
-def _regions(promise: Promise, figures: Figures) -> Verdict:
-    apart = figures.apart
+def _regions(promise: Promise, figures: MethodFigures) -> Status:
+    its = figures.partitioned
     if promise.keeps_regions:
-        return _when(apart.lost == 0 and apart.agree, seen=len(apart.values) > 1)
-    return "shown" if apart.lost else "unseen"
+        return _when(its.lost == 0 and its.agree, seen=len(its.values) > 1)
+    return "shown" if its.lost else "unseen"
 
 
-def _cost(figures: Figures) -> Verdict:
+def _cost(figures: MethodFigures) -> Status:
     promised, found = METHODS[figures.method].guarantees, figures.alone
     is_kept = (found.write_units, found.read_units) == (promised.write_units, promised.read_units)
     return _when(is_kept, seen=True)
 
 
-def _when(is_kept: bool, *, seen: bool) -> Verdict:  # noqa: FBT001 (a fact)
+def _when(is_kept: bool, *, seen: bool) -> Status:  # noqa: FBT001 (a fact)
     if not is_kept:
         return "broken"
     return "shown" if seen else "unseen"

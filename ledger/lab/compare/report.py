@@ -1,217 +1,251 @@
-"""What comes out of a comparison: frozen values, their JSON and CSV, and figures derived. Pure."""
+"""The report of a comparison: tables with each guarantee beside its figures, CSV, a picture."""
 
-import csv
-import io
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pydantic import TypeAdapter
+from rich.text import Text
 
-VERSION = 1
-MODEL = "model"
-"""The engine that is none: everything on virtual time."""
-MANY = 20
-AT_ONCE, AFTER_ONE, AFTER_MANY = "at once", "1 other", f"{MANY} others"
-MINUTES_LATER, DAYS_LATER, ELSEWHERE = "11 min", "8 days", "away"
-MOMENTS = (AT_ONCE, AFTER_ONE, AFTER_MANY, MINUTES_LATER, DAYS_LATER, ELSEWHERE)
-"""What is between a change and its token's second coming; away: another region, once it knows."""
+from ledger.lab.compare.figures import MOMENTS, MethodFigures, Point, Repeat
+from ledger.lab.compare.options import MODEL, CompareOptions
+from ledger.lab.compare.promises import About, Claim, Status, broken, claims
+from ledger.lab.harness.picture import OURS, WRONG, draw_bars, draw_lines
+from ledger.lab.harness.report import Report, Section, Verdict
+from ledger.runtime.command_line import FAILED
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What is compared: `lost` and `conflicts` are shares of the writes, `changes` those in all.
-
-    `lost` writes get no answer; of these half are applied. `conflicts` meet a transaction of
-    somebody else first.
-    """
-
-    engine: str = "memory"
-    regions: int = 2
-    writers: int = 8
-    changes: int = 120
-    lost: float = 0.1
-    conflicts: float = 0.02
-    seed: int = 7
-    quick: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """Changes of +1 by concurrent writers of one region, of whose writes some get no answer.
-
-    What callers were told (`applied`, `unknown`, `rejected`, `refused`: an error, nothing written)
-    and the `value` that was kept. `requests` counts the writes sent, repeats by the store included.
-    Units are of one region, for all changes together.
-    """
-
-    changes: int
-    applied: int
-    unknown: int
-    rejected: int
-    refused: int
-    value: int
-    requests: int
-    write_units: float
-    read_units: float
-    p50_milliseconds: float
-    p99_milliseconds: float
-
-    @property
-    def true_value(self) -> int:
-        """The value if every change counted once, but those told to be rejected or refused."""
-        return self.changes - self.rejected - self.refused
-
-    @property
-    def error(self) -> int:
-        """How far the value kept is above (or below) the true one."""
-        return self.value - self.true_value
-
-    @property
-    def untold(self) -> int:
-        """How far the value is from anything that fits what callers were told: silent error."""
-        return max(self.applied - self.value, self.value - self.applied - self.unknown, 0)
-
-    @property
-    def repeated(self) -> float:
-        """The share of the writes sent that repeat an earlier one of the same change."""
-        return max(0.0, 1 - self.changes / self.requests) if self.requests else 0.0
+VERSION = 2
+INCHES = (12.0, 11.0)
+_STYLES: Mapping[Status, str] = {"shown": "green", "unseen": "yellow", "broken": "bold red"}
+_SIGNS: Mapping[Status, str] = {"shown": "", "unseen": " (not seen)", "broken": " (BROKEN)"}
+_Cells = Callable[[MethodFigures], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
-    """Units of one change by a lone writer with nothing wrong."""
+class CompareReport(Report):
+    """All of one run; `curves` show contention, by method."""
 
-    write_units: float
-    read_units: float
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """How often a change counts whose token came twice; `refused`: the second call was an error."""
-
-    times: int
-    refused: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Apart:
-    """Changes of +1 made in every region while all were cut off, and the values once they met."""
-
-    applied: int
-    values: Mapping[str, int]
-
-    @property
-    def lost(self) -> int:
-        """How many changes the worst region lacks of those told to be applied."""
-        return self.applied - min(self.values.values())
-
-    @property
-    def agree(self) -> bool:
-        """Whether every region shows the same."""
-        return len(set(self.values.values())) == 1
-
-
-@dataclass(frozen=True, slots=True)
-class Sold:
-    """Buyers of one piece each at a stock that must not fall below 0.
-
-    `sold` were told they have one, `unknown` nothing, the rest that there is none left.
-    """
-
-    stock: int
-    buyers: int
-    sold: int
-    unknown: int
-
-    @property
-    def oversold(self) -> int:
-        """Pieces promised that were not there."""
-        return max(0, self.sold - self.stock)
-
-    @property
-    def turned_away(self) -> int:
-        """Buyers wrongly told that nothing is left: pieces that nobody got."""
-        return max(0, min(self.stock, self.buyers) - self.sold - self.unknown)
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """All of one method; `repeats` by the moment of the repeat."""
-
-    method: str
-    alone: Alone
-    counted: Counted
-    repeats: Mapping[str, Repeat]
-    apart: Apart
-    sold: Sold
-    sold_apart: Sold
-
-    @property
-    def price(self) -> float:
-        """Write units that a change of the workload took."""
-        return self.counted.write_units / self.counted.changes
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """What so many writers at one counter get done in a second of the model.
-
-    `repeated` is the share of the writes sent that repeat an earlier one, `failed` that of the
-    changes that were not made in the end.
-    """
-
-    writers: int
-    useful_per_second: float
-    repeated: float
-    failed: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """All of one run."""
-
-    options: Options
-    figures: tuple[Figures, ...]
+    options: CompareOptions
+    figures: tuple[MethodFigures, ...]
     curves: Mapping[str, tuple[Point, ...]]
-    """Contention, by method."""
     advice: tuple[str, ...] = ()
     version: int = VERSION
 
+    def sections(self) -> Iterable[Section]:
+        """Return a table for each part of the comparison, and the advice."""
+        return (
+            self._sources(),
+            self._accuracy(),
+            self._prices(),
+            self._repeats(),
+            self._partitioned(),
+            self._sales(),
+            self._curves(),
+            Section(
+                title="advice, drawn from these figures", rows=[("-", line) for line in self.advice]
+            ),
+        )
 
-def to_json(report: Report) -> bytes:
-    """Return the report as JSON; `from_json` gives it back."""
-    return TypeAdapter(Report).dump_json(report, indent=2) + b"\n"
+    def verdict(self) -> Verdict | None:
+        """Name every guarantee that a figure contradicts, if there are any."""
+        lines = [line for one in self.figures for line in broken(one, self.options)]
+        text = "\n".join(f"broken: {line}" for line in lines)
+        return Verdict(text, "bold red", FAILED) if lines else None
+
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
+        """Return the figures for CSV, a row for each method."""
+        return [_row(one, self.curves.get(one.method, ())) for one in self.figures]
+
+    def draw(self, figure: Any) -> None:
+        """Draw errors, regions, prices, and the curves of contention."""
+        figure.set_size_inches(*INCHES)
+        axes = figure.subplots(3, 2)
+        lossy = f"{self.options.lost:.0%} of the writes without an answer"
+        self._bars(axes[0, 0], f"error in one region, {lossy}", lambda one: one.counted.error)
+        self._bars(axes[0, 1], "changes lost in a partition", lambda one: one.partitioned.lost)
+        self._bars(axes[1, 0], "write units per change", lambda one: one.price, is_fault=False)
+        self._bars(axes[1, 1], "oversold in a partition", lambda one: one.sold_partitioned.oversold)
+        self._lines(axes[2, 0], "useful changes per second (model)", "useful_per_second", "log")
+        self._lines(axes[2, 1], "share of writes repeated (model)", "repeated", "linear")
+
+    def _bars(
+        self,
+        axis: Any,
+        title: str,
+        figure: Callable[[MethodFigures], float],
+        *,
+        is_fault: bool = True,
+    ) -> None:
+        """Draw a bar for each method; what should be 0 and is not is red."""
+        values = [figure(one) for one in self.figures]
+        draw_bars(
+            axis,
+            title,
+            [one.method for one in self.figures],
+            values,
+            colours=[WRONG if is_fault and value else OURS for value in values],
+            labels=[f" {value:,.1f}" if value % 1 else f" {value:,.0f}" for value in values],
+        )
+
+    def _lines(self, axis: Any, title: str, figure: str, scale: str) -> None:
+        """Draw a figure of every curve over the number of writers."""
+        series = {
+            method: [(point.writers, getattr(point, figure)) for point in points]
+            for method, points in self.curves.items()
+        }
+        draw_lines(axis, title, series, x_name="writers of one counter", y_scale=scale)
+
+    @property
+    def _where(self) -> str:
+        return MODEL if self.options.is_model else f"local table, {self.options.engine}"
+
+    def _sources(self) -> Section:
+        options = self.options
+        measured = (
+            f"a local global table of {options.regions} regions, engine {options.engine},"
+            " in real time on this machine"
+        )
+        model = f"virtual time; replays exactly from seed {options.seed}"
+        rows = [("(model)", model)]
+        return Section(rows=rows if options.is_model else [*rows, (f"({self._where})", measured)])
+
+    def _accuracy(self) -> Section:
+        options = self.options
+        title = (
+            f"1. One region: {options.changes:,} changes of +1 by {options.writers} concurrent"
+            f" writers; {options.lost:.0%} of the writes get no answer ({self._where})"
+        )
+        caption = (
+            "Half of the writes without an answer are applied. True: without rejected changes."
+            " Silent: error that the callers' answers do not account for."
+        )
+        names = ("true", "kept", "error", "silent", "unknown", "rejected")
+
+        def cells(one: MethodFigures) -> Sequence[str]:
+            its = one.counted
+            counts = (its.silent_error, its.unknown, its.rejected + its.refused)
+            return f"{its.true_value:,}", f"{its.value:,}", _signed(its.error), *map(_count, counts)
+
+        return self._table(title, names, cells, ("unknown", "after lost answers"), caption)
+
+    def _prices(self) -> Section:
+        clock = "virtual" if self.options.is_model else "of this machine"
+        caption = (
+            "Units per change: written / read, in one region; each further region writes as many"
+            f" again. Alone: a lone writer without faults (model). Milliseconds are {clock}."
+        )
+        names = ("repeated", "units", "p50 ms", "p99 ms", "alone")
+
+        def cells(one: MethodFigures) -> Sequence[str]:
+            its = one.counted
+            units = f"{one.price:.2f} / {its.read_units / its.changes:.2f}"
+            times = (f"{its.p50_milliseconds:,.1f}", f"{its.p99_milliseconds:,.0f}")
+            alone = f"{one.alone.write_units:g} / {one.alone.read_units:g}"
+            return f"{its.repeated:.0%}", units, *times, alone
+
+        title = f"2. The price of these changes ({self._where})"
+        return self._table(title, names, cells, ("cost", "promised alone"), caption)
+
+    def _repeats(self) -> Section:
+        title = f"3. The same token again: how often the change counts ({MODEL})"
+        caption = "Away: in another region, once all has replicated. Refused: counted once."
+
+        def cells(one: MethodFigures) -> Sequence[str]:
+            return [_times(one.repeats[moment]) for moment in MOMENTS]
+
+        return self._table(title, MOMENTS, cells, ("tokens", "a token is known"), caption)
+
+    def _partitioned(self) -> Section:
+        title = f"4. All regions write during a partition, which then heals ({self._where})"
+        regions = list(self.figures[0].partitioned.values) if self.figures else []
+        names = ("true", *regions, "lost")
+
+        def cells(one: MethodFigures) -> Sequence[str]:
+            its = one.partitioned
+            return (
+                f"{its.applied:,}",
+                *(f"{its.values[region]:,}" for region in regions),
+                _count(its.lost),
+            )
+
+        return self._table(title, names, cells, ("regions", "several regions"))
+
+    def _sales(self) -> Section:
+        sales = [one.sold for one in self.figures[:1]]
+        what = "".join(f"{one.stock:,} pieces, {one.buyers:,} buyers" for one in sales)
+        title = f"5. A stock with a minimum of 0: {what} ({self._where})"
+        caption = (
+            "Sold: buyers told so. Over: sold, but not in stock. Unsold: although buyers were"
+            " turned away. Partition: sold by all regions during one, each to as many buyers."
+        )
+        names = ("sold", "unknown", "over", "unsold", "partition", "over")
+
+        def cells(one: MethodFigures) -> Sequence[str]:
+            here, there = one.sold, one.sold_partitioned
+            counts = map(_count, (here.unknown, here.oversold, here.unsold))
+            return f"{here.sold:,}", *counts, f"{there.sold:,}", _count(there.oversold)
+
+        return self._table(title, names, cells, ("thresholds", "limit in one region"), caption)
+
+    def _curves(self) -> Section:
+        rows: dict[int, list[str]] = {}
+        for points in self.curves.values():
+            for point in points:
+                cell = f"{point.useful_per_second:,.0f} {point.repeated:4.0%}"
+                rows.setdefault(point.writers, [f"{point.writers}"]).append(cell)
+        return Section(
+            title=f"6. Writers of one counter: useful changes/s, writes repeated ({MODEL})",
+            columns=("writers", *(method.replace("-", "-\n") for method in self.curves)),
+            rows=list(rows.values()),
+        )
+
+    def _table(
+        self,
+        title: str,
+        names: Sequence[str],
+        cells: _Cells,
+        promise: tuple[About, str],
+        caption: str = "",
+    ) -> Section:
+        """Return a row for each method, with its guarantee in the last column."""
+        about, heading = promise
+        return Section(
+            title=title,
+            caption=caption,
+            columns=("method", *names, heading),
+            ends_in_text=True,
+            rows=[
+                (one.method, *cells(one), _promise(claims(one, self.options)[about]))
+                for one in self.figures
+            ],
+        )
 
 
-def from_json(content: bytes) -> Report:
-    """Read a report from JSON.
-
-    Raises:
-        pydantic.ValidationError: it is none.
-    """
-    return TypeAdapter(Report).validate_json(content)
+def _promise(claim: Claim) -> Text:
+    return Text(claim.text + _SIGNS[claim.status], style=_STYLES[claim.status])
 
 
-def to_csv(report: Report) -> str:
-    """Return the figures as CSV, a method a line."""
-    rows = [_row(one, report.curves.get(one.method, ())) for one in report.figures]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+def _times(repeat: Repeat) -> str:
+    is_once = repeat == Repeat(1, refused=True)
+    return "refused" if is_once else f"{repeat.times}{', refused' * repeat.refused}"
 
 
-def _row(one: Figures, curve: tuple[Point, ...]) -> dict[str, object]:
-    counted, apart = one.counted, one.apart
+def _signed(number: int) -> str:
+    return f"{number:+,}" if number else "0"
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else "-"
+
+
+def _row(one: MethodFigures, curve: Sequence[Point]) -> Mapping[str, object]:
+    counted, partitioned = one.counted, one.partitioned
     row: dict[str, object] = {
         "method": one.method,
         "changes": counted.changes,
         "true_value": counted.true_value,
         "value": counted.value,
         "error": counted.error,
-        "untold_error": counted.untold,
+        "silent_error": counted.silent_error,
         "repeated_share": round(counted.repeated, 4),
         "unknown": counted.unknown,
         "rejected": counted.rejected,
@@ -225,12 +259,12 @@ def _row(one: Figures, curve: tuple[Point, ...]) -> dict[str, object]:
     }
     for moment, repeat in one.repeats.items():
         row[f"repeat_{moment.replace(' ', '_')}"] = "refused" if repeat.refused else repeat.times
-    row["regions_true_value"] = apart.applied
-    row.update({f"regions_value_{region}": value for region, value in apart.values.items()})
-    row["regions_lost"] = apart.lost
-    for name, sold in (("one_region", one.sold), ("cut_off", one.sold_apart)):
+    row["regions_true_value"] = partitioned.applied
+    row.update({f"regions_value_{name}": value for name, value in partitioned.values.items()})
+    row["regions_lost"] = partitioned.lost
+    for name, sold in (("one_region", one.sold), ("partition", one.sold_partitioned)):
         row[f"{name}_sold"], row[f"{name}_oversold"] = sold.sold, sold.oversold
-        row[f"{name}_turned_away"] = sold.turned_away
+        row[f"{name}_unsold"] = sold.unsold
     for point in curve:
         row[f"useful_per_second_{point.writers}_writers"] = round(point.useful_per_second, 1)
         row[f"repeated_share_{point.writers}_writers"] = round(point.repeated, 4)

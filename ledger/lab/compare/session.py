@@ -1,123 +1,117 @@
-"""One run of `ledger compare`: every part, first on the local table, then on the model."""
+"""One run of `ledger compare`: the parts on the model first, then those on the table."""
 
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
 import anyio
 
 from ledger.lab.compare.advice import advise
-from ledger.lab.compare.apart import sell, sell_apart, write_apart
-from ledger.lab.compare.contention import CONTENDERS, WRITERS, WRITERS_QUICK, contend
-from ledger.lab.compare.counting import alone, count
-from ledger.lab.compare.ground import Ground, open_local
-from ledger.lab.compare.model import open_model
-from ledger.lab.compare.repeats import repeat
-from ledger.lab.compare.report import (
-    MODEL,
-    MOMENTS,
-    Alone,
-    Apart,
-    Counted,
-    Figures,
-    Options,
-    Point,
-    Repeat,
-    Report,
-    Sold,
+from ledger.lab.compare.counting import (
+    CONTENDERS,
+    WRITERS,
+    WRITERS_QUICK,
+    contend,
+    count,
+    count_alone,
 )
-from ledger.lab.compare.workload import Tell
+from ledger.lab.compare.figures import MOMENTS, Alone, MethodFigures, Point, Repeat
+from ledger.lab.compare.model import open_model
+from ledger.lab.compare.options import CompareOptions
+from ledger.lab.compare.participants import ComparedTable, Tell
+from ledger.lab.compare.partition import sell, sell_partitioned, write_partitioned
+from ledger.lab.compare.report import CompareReport
+from ledger.lab.compare.tokens import repeat
+from ledger.lab.harness.options import REGIONS, LabOptions
+from ledger.lab.harness.table import TestTable, open_table
 from ledger.lab.simulator import loop
+from ledger.local.front.faults import Fault
 from ledger.primitives.counters import METHODS
 
+LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05
 
-@dataclass(frozen=True, slots=True)
-class _Worked:
-    """What a method did with the workload."""
-
-    counted: Counted
-    apart: Apart
-    sold: Sold
-    sold_apart: Sold
+_OnModel = Mapping[str, tuple[Alone, Mapping[str, Repeat]]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Calm:
-    """What a method does on the model where nothing else goes wrong."""
-
-    alone: Alone
-    repeats: dict[str, Repeat]
-
-
-def compare(options: Options, *, tell: Tell) -> Report:
-    """Run every method; `tell` hears what is being done.
+def compare(options: CompareOptions, *, tell: Tell) -> CompareReport:
+    """Run every method; `tell` is called with each step.
 
     Raises:
         LedgerError: the local table does not start, or does not answer.
     """
-    if options.engine == MODEL:
-        worked = loop.run(lambda: _work(open_model(options), options, tell))
+    undisturbed = options.without_faults()
+    on_model = loop.run(lambda: _on_model(undisturbed, tell))
+    curves = loop.run(lambda: _curves(undisturbed, tell))
+    if options.is_model:
+        figures = loop.run(lambda: _on_table(open_model(options), on_model, options, tell))
     else:
-        worked = anyio.run(_work, open_local(options), options, tell)
-    calm_options = replace(options, lost=0.0, conflicts=0.0)
-    calm = loop.run(lambda: _calm(calm_options, tell))
-    curves = loop.run(lambda: _curves(calm_options, tell))
-    report = Report(options, _together(worked, calm), curves)
+        figures = anyio.run(_on_table, open_local(options), on_model, options, tell)
+    report = CompareReport(options, figures, curves)
     return replace(report, advice=advise(report))
 
 
-async def _work(
-    opening: AbstractAsyncContextManager[Ground], options: Options, tell: Tell
-) -> dict[str, _Worked]:
-    """Run the workload with every method, one after the other."""
-    tell(f"starting a global table of {options.regions} regions ({options.engine})")
-    worked: dict[str, _Worked] = {}
-    async with opening as ground:
-        for place, method in enumerate(METHODS, start=1):
-            tell(f"{place} of {len(METHODS)}, {method}: writers, lost answers, regions, buyers")
-            worked[method] = _Worked(
-                await count(ground, method, options),
-                await write_apart(ground, method, options),
-                await sell(ground, method, options),
-                await sell_apart(ground, method, options),
-            )
-    return worked
+@asynccontextmanager
+async def open_local(options: CompareOptions) -> AsyncIterator[TestTable]:
+    """Start a local global table on which a share of the writes meets a conflict.
+
+    Raises:
+        LocalTableError: it does not start.
+    """
+    table_options = LabOptions(
+        engine=options.engine, seed=options.seed, lag=LAG_SECONDS, jitter=JITTER_SECONDS
+    )
+    async with open_table(table_options, REGIONS[: options.regions]) as table:
+        if options.conflicts:
+            table.world.faults(Fault.CONFLICT, probability=options.conflicts)
+        yield table
 
 
-async def _calm(options: Options, tell: Tell) -> dict[str, _Calm]:
-    """See what repeats and lone changes do, where nothing else goes wrong."""
-    found: dict[str, _Calm] = {}
+async def _on_model(options: CompareOptions, tell: Tell) -> _OnModel:
+    """Measure repeated tokens and lone changes, without faults."""
+    found = {}
     async with open_model(options) as model:
         for method in METHODS:
             tell(f"model, {method}: the same token again")
             repeats = {moment: await repeat(model, method, moment, options) for moment in MOMENTS}
-            found[method] = _Calm(await alone(model, method, options), repeats)
+            found[method] = await count_alone(model, method, options), repeats
     return found
 
 
-async def _curves(options: Options, tell: Tell) -> dict[str, tuple[Point, ...]]:
-    """Let ever more writers contend for one counter."""
-    sizes = WRITERS_QUICK if options.quick else WRITERS
+async def _curves(options: CompareOptions, tell: Tell) -> dict[str, tuple[Point, ...]]:
+    """Measure contention of more and more writers."""
     curves: dict[str, tuple[Point, ...]] = {}
     async with open_model(options) as model:
         for method in CONTENDERS:
             points: list[Point] = []
-            for writers in sizes:
-                tell(f"model, {method}: {writers} writers at one counter")
+            for writers in WRITERS_QUICK if options.quick else WRITERS:
+                tell(f"model, {method}: {writers} writers of one counter")
                 points.append(await contend(model, method, writers, options))
             curves[method] = tuple(points)
     return curves
 
 
-def _together(worked: dict[str, _Worked], calm: dict[str, _Calm]) -> tuple[Figures, ...]:
-    return tuple(
-        Figures(
-            method,
-            calm[method].alone,
-            one.counted,
-            calm[method].repeats,
-            one.apart,
-            one.sold,
-            one.sold_apart,
-        )
-        for method, one in worked.items()
-    )
+async def _on_table(
+    opening: AbstractAsyncContextManager[ComparedTable],
+    on_model: _OnModel,
+    options: CompareOptions,
+    tell: Tell,
+) -> tuple[MethodFigures, ...]:
+    """Run the workload with every method, one after the other."""
+    tell(f"starting a global table of {options.regions} regions ({options.engine})")
+    figures: list[MethodFigures] = []
+    async with opening as table:
+        for place, method in enumerate(METHODS, start=1):
+            tell(f"{place} of {len(METHODS)}, {method}: writers, lost answers, regions, buyers")
+            alone, repeats = on_model[method]
+            figures.append(
+                MethodFigures(
+                    method=method,
+                    alone=alone,
+                    counted=await count(table, method, options),
+                    repeats=repeats,
+                    partitioned=await write_partitioned(table, method, options),
+                    sold=await sell(table, method, options),
+                    sold_partitioned=await sell_partitioned(table, method, options),
+                )
+            )
+    return tuple(figures)

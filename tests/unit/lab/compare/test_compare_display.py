@@ -10,19 +10,20 @@ from rich.console import Console
 from support.comparing import figures, recounted, report
 
 from ledger.lab.compare.advice import advise
-from ledger.lab.compare.display import show
-from ledger.lab.compare.picture import draw
 from ledger.lab.compare.promises import claims
-from ledger.lab.compare.report import Report
+from ledger.lab.compare.report import CompareReport
+from ledger.lab.harness.picture import save_picture
+from ledger.lab.harness.report import render
 from ledger.primitives.counters import METHODS
 
 PAGE = (files("ledger.lab.compare") / "README.md").read_text(encoding="utf-8")
 
 
-def shown(one: Report, width: int = 80) -> str:
+def shown(one: CompareReport, width: int = 80) -> str:
     """Return what is printed on a terminal of this width."""
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    show(replace(one, advice=advise(one)), console)
+    for section in replace(one, advice=advise(one)).sections():
+        console.print(render(section))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -67,9 +68,9 @@ def test_a_report_without_methods_is_shown() -> None:
 def test_the_picture_has_every_method(tmp_path: Path) -> None:
     """Every method has its bars, and every curve its line."""
     path = tmp_path / "compare.svg"
-    draw(report(), path)
+    save_picture(report().draw, path)
     drawn = path.read_text(encoding="utf-8")
-    assert all(f"<!-- {method} -->" in drawn for method in METHODS)
+    assert all(f">{method}</text>" in drawn for method in METHODS)
 
 
 def test_the_page_names_the_options() -> None:

@@ -3,19 +3,21 @@ from random import Random
 
 import anyio
 import pytest
+from pydantic_core import to_json
 
 from ledger.core.errors import Throttled
 from ledger.core.keys import EXPIRES
-from ledger.lab.compare.contention import contend
+from ledger.lab.compare.counting import contend
 from ledger.lab.compare.model import Model, Service, open_model
-from ledger.lab.compare.report import Options, to_json
+from ledger.lab.compare.options import CompareOptions
+from ledger.lab.compare.participants import Participants
 from ledger.lab.compare.session import compare
-from ledger.lab.compare.workload import Cast
+from ledger.lab.harness.options import REGIONS
 from ledger.lab.simulator import loop
 from ledger.runtime.clock import Clock
 from ledger.store.port import TOKEN_SECONDS, Applied, Put, Unknown, Update
 
-CALM = Options(engine="model", lost=0.0, conflicts=0.0)
+FAULTLESS = CompareOptions(engine="model", lost=0.0, conflicts=0.0)
 KEY = ("~count~0~x", "sum")
 ADD = Update(KEY, add={"value": {"N": "1"}})
 
@@ -56,8 +58,8 @@ def test_a_token_is_forgotten_after_ten_minutes() -> None:
     """Its transaction is known for ten minutes of virtual time, then applied again."""
 
     async def run() -> list[str]:
-        async with open_model(CALM) as model:
-            store, seen = model.stores[model.home], []
+        async with open_model(FAULTLESS) as model:
+            store, seen = model.stores[REGIONS[0]], []
             for seconds in (0.0, TOKEN_SECONDS / 2, TOKEN_SECONDS):
                 await model.clock.sleep(seconds)
                 assert await store.transact([ADD], token="t") == Applied()
@@ -71,8 +73,8 @@ def test_what_is_signed_too_late_is_not_sent() -> None:
     """A write past its `not_after` is Unknown, and not applied."""
 
     async def run() -> None:
-        async with open_model(CALM) as model:
-            store, limit = model.stores[model.home], model.clock.now()
+        async with open_model(FAULTLESS) as model:
+            store, limit = model.stores[REGIONS[0]], model.clock.now()
             await model.clock.sleep(1)
             assert isinstance(await store.write(replace(ADD, not_after=limit)), Unknown)
             assert await store.get(KEY) is None
@@ -84,8 +86,8 @@ def test_conflict_without_end_is_an_error() -> None:
     """A write that meets a conflict in each of its tries raises, having written nothing."""
 
     async def run() -> None:
-        async with open_model(replace(CALM, conflicts=1.0)) as model:
-            store = model.stores[model.home]
+        async with open_model(replace(FAULTLESS, conflicts=1.0)) as model:
+            store = model.stores[REGIONS[0]]
             with pytest.raises(Throttled, match="still conflict after 8 tries"):
                 await store.write(ADD)
             assert await store.get(KEY) is None
@@ -97,7 +99,7 @@ def test_regions_that_are_cut_off_meet_when_they_heal() -> None:
     """Nothing arrives while all is cut; healing waits until everything has."""
 
     async def run() -> None:
-        async with open_model(replace(CALM, regions=3)) as model:
+        async with open_model(replace(FAULTLESS, regions=3)) as model:
             stores = list(model.stores.values())
             model.cut()
             await stores[0].write(ADD)
@@ -113,8 +115,8 @@ def test_what_has_expired_is_deleted_everywhere() -> None:
     """TTL deletes an item once its time has passed, and leaves the others."""
 
     async def run() -> None:
-        async with open_model(CALM) as model:
-            store, clock = model.stores[model.home], model.clock
+        async with open_model(FAULTLESS) as model:
+            store, clock = model.stores[REGIONS[0]], model.clock
             for name, seconds in (("soon", 10), ("later", 1000)):
                 item = {"pk": {"S": name}, "sk": {"S": "x"}, EXPIRES: expiry(clock, seconds)}
                 await store.write(Put(item))
@@ -133,21 +135,21 @@ def expiry(clock: Clock, seconds: float) -> dict[str, str]:
     return {"N": str(int(clock.now().timestamp() + seconds))}
 
 
-def test_a_writer_loses_the_same_whoever_else_writes() -> None:
-    """Which of a writer's writes get no answer is up to the seed, the method and the writer."""
+def test_a_client_loses_the_same_answers_whatever_others_do() -> None:
+    """The seed, the method and the client's name decide which of its writes get no answer."""
 
     async def losses(model: Model, others: int) -> list[bool]:
-        cast = Cast(model, "atomic-once", "alone", 7, lost=0.3)
-        writer, told = cast.writer("one"), []
-        crowd = [cast.writer(f"other {place}") for place in range(others)]
+        participants = Participants(model, "atomic-once", "alone", 7, lost=0.3)
+        client, answers = participants.client("one"), []
+        crowd = [participants.client(f"other {place}") for place in range(others)]
         for _ in range(30):
-            told.append(await writer.add(1))
+            answers.append(await client.add(1))
             for other in crowd:
                 await other.add(1)
-        return told
+        return answers
 
     async def run(others: int) -> list[bool]:
-        async with open_model(CALM) as model:
+        async with open_model(FAULTLESS) as model:
             return await losses(model, others)
 
     alone = loop.run(lambda: run(0))
@@ -159,26 +161,26 @@ def test_optimistic_writers_get_no_further_together() -> None:
     """Sixteen optimistic writers do about what one does; sixteen that add do many times as much."""
 
     async def run(method: str) -> list[float]:
-        options = replace(CALM, quick=True)
+        options = replace(FAULTLESS, quick=True)
         async with open_model(options) as model:
             points = [await contend(model, method, writers, options) for writers in (1, 16)]
             return [*(point.useful_per_second for point in points), points[-1].repeated]
 
-    one, many, in_vain = loop.run(lambda: run("optimistic"))
+    one, many, wasted = loop.run(lambda: run("optimistic"))
     assert many < 2 * one
-    assert in_vain > 0.4
-    one, many, in_vain = loop.run(lambda: run("atomic"))
+    assert wasted > 0.4
+    one, many, wasted = loop.run(lambda: run("atomic"))
     assert many > 4 * one
-    assert in_vain < 0.4
+    assert wasted < 0.4
 
 
 def test_a_run_on_the_model_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same seed gives the same report to the byte, another seed another one."""
     monkeypatch.setattr("ledger.lab.compare.session.WRITERS_QUICK", (1, 4))
-    options = Options(engine="model", changes=16, writers=4, quick=True)
+    options = CompareOptions(engine="model", changes=16, writers=4, quick=True)
     first, second, other = (
-        to_json(compare(one, tell=lambda _: None))
+        to_json(compare(one, tell=lambda _: None).as_json())
         for one in (options, options, replace(options, seed=8))
     )
     assert first == second
-    assert first != other.replace(b'"seed": 8', b'"seed": 7')
+    assert first != other.replace(b'"seed":8', b'"seed":7')

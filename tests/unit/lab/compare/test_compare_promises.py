@@ -3,23 +3,23 @@ from dataclasses import replace
 import pytest
 from support.comparing import figures, recounted
 
-from ledger.lab.compare.promises import PROMISES, About, Verdict, broken, claims
-from ledger.lab.compare.report import (
+from ledger.lab.compare.figures import (
     AFTER_MANY,
     MINUTES_LATER,
     Alone,
-    Apart,
-    Figures,
-    Options,
+    MethodFigures,
+    Partitioned,
     Repeat,
     Sold,
 )
+from ledger.lab.compare.options import CompareOptions
+from ledger.lab.compare.promises import PROMISES, About, Status, broken, claims
 from ledger.primitives.counters import METHODS
 
-LOSSY, CALM = Options(lost=0.1), Options(lost=0.0)
+LOSSY, FAULTLESS = CompareOptions(lost=0.1), CompareOptions(lost=0.0)
 
 
-def repeated(method: str, moment: str, repeat: Repeat) -> Figures:
+def repeated(method: str, moment: str, repeat: Repeat) -> MethodFigures:
     """Return a method's figures with another repeat."""
     one = figures(method)
     return replace(one, repeats={**one.repeats, moment: repeat})
@@ -34,12 +34,12 @@ def test_every_method_has_its_promises() -> None:
 def test_figures_as_they_should_be_show_every_promise(method: str) -> None:
     """With the figures that a method should have each of its promises is shown."""
     found = claims(figures(method), LOSSY)
-    assert {about: one.verdict for about, one in found.items()} == dict.fromkeys(found, "shown")
+    assert {about: one.status for about, one in found.items()} == dict.fromkeys(found, "shown")
     assert broken(figures(method), LOSSY) == []
 
 
 @pytest.mark.parametrize(
-    ("figures_", "about", "verdict"),
+    ("figures_", "about", "status"),
     [
         # after lost answers
         (recounted("atomic", value=200), "unknown", "unseen"),
@@ -65,23 +65,35 @@ def test_figures_as_they_should_be_show_every_promise(method: str) -> None:
         (replace(figures("marker"), sold=Sold(25, 20, 20, 0)), "thresholds", "unseen"),
         (replace(figures("collection"), sold=Sold(25, 50, 25, 0)), "thresholds", "unseen"),
         # regions
-        (replace(figures("marker"), apart=Apart(20, {"a": 20, "b": 20})), "regions", "unseen"),
-        (replace(figures("collection"), apart=Apart(20, {"a": 20, "b": 19})), "regions", "broken"),
-        (replace(figures("collection"), apart=Apart(20, {"a": 21, "b": 20})), "regions", "broken"),
+        (
+            replace(figures("marker"), partitioned=Partitioned(20, {"a": 20, "b": 20})),
+            "regions",
+            "unseen",
+        ),
+        (
+            replace(figures("collection"), partitioned=Partitioned(20, {"a": 20, "b": 19})),
+            "regions",
+            "broken",
+        ),
+        (
+            replace(figures("collection"), partitioned=Partitioned(20, {"a": 21, "b": 20})),
+            "regions",
+            "broken",
+        ),
         # cost
         (replace(figures("marker"), alone=Alone(5.0, 0.0)), "cost", "broken"),
     ],
 )
 def test_other_figures_show_less_or_break_it(
-    figures_: Figures, about: About, verdict: Verdict
+    figures_: MethodFigures, about: About, status: Status
 ) -> None:
     """A figure that contradicts a promise breaks it; one that shows nothing leaves it unseen."""
-    assert claims(figures_, LOSSY)[about].verdict == verdict
-    assert bool(broken(figures_, LOSSY)) == (verdict == "broken")
+    assert claims(figures_, LOSSY)[about].status == status
+    assert bool(broken(figures_, LOSSY)) == (status == "broken")
 
 
 @pytest.mark.parametrize("method", ["optimistic", "marker", "collection"])
 def test_without_lost_answers_exactness_is_unseen(method: str) -> None:
     """What was never put to the test is not said to be shown."""
-    calm = recounted(method, value=200, applied=200, unknown=0)
-    assert claims(calm, CALM)["unknown"].verdict == "unseen"
+    faultless = recounted(method, value=200, applied=200, unknown=0)
+    assert claims(faultless, FAULTLESS)["unknown"].status == "unseen"

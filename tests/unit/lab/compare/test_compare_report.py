@@ -1,16 +1,20 @@
 import csv
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 from support.comparing import counted, report
 
-from ledger.lab.compare.report import Apart, Sold, from_json, to_csv, to_json
+from ledger.lab.compare.figures import Partitioned, Sold
+from ledger.lab.compare.report import CompareReport
+from ledger.lab.harness.report import ReportFiles, to_csv
 from ledger.primitives.counters import METHODS
 
 
 @pytest.mark.parametrize(
-    ("overrides", "true", "error", "untold"),
+    ("overrides", "true", "error", "silent"),
     [
         ({}, 200, 0, 0),
         ({"value": 207}, 200, 7, 7),
@@ -21,12 +25,12 @@ from ledger.primitives.counters import METHODS
         ({"value": 181, "applied": 180, "rejected": 20}, 180, 1, 1),
     ],
 )
-def test_an_error_is_told_or_untold(
-    overrides: dict[str, Any], true: int, error: int, untold: int
+def test_an_error_is_reported_or_silent(
+    overrides: dict[str, Any], true: int, error: int, silent: int
 ) -> None:
     """What callers were told to be Unknown explains a missing change, and nothing else does."""
     its = counted(**overrides)
-    assert (its.true_value, its.error, its.untold) == (true, error, untold)
+    assert (its.true_value, its.error, its.silent_error) == (true, error, silent)
 
 
 @pytest.mark.parametrize(("requests", "share"), [(200, 0.0), (400, 0.5), (0, 0.0), (190, 0.0)])
@@ -37,36 +41,35 @@ def test_repeats_are_what_was_sent_beyond_the_changes(requests: int, share: floa
 
 def test_updates_lost_between_regions() -> None:
     """The region that shows least counts, and regions that differ do not agree."""
-    same = Apart(200, {"a": 100, "b": 100})
+    same = Partitioned(200, {"a": 100, "b": 100})
     assert (same.lost, same.agree) == (100, True)
-    differing = Apart(200, {"a": 200, "b": 150})
+    differing = Partitioned(200, {"a": 200, "b": 150})
     assert (differing.lost, differing.agree) == (50, False)
 
 
 @pytest.mark.parametrize(
-    ("sold", "unknown", "oversold", "turned_away"),
+    ("sold", "unknown", "oversold", "unsold"),
     [(25, 0, 0, 0), (30, 0, 5, 0), (20, 0, 0, 5), (20, 5, 0, 0), (25, 3, 0, 0)],
 )
-def test_a_stock_is_oversold_or_left(
-    sold: int, unknown: int, oversold: int, turned_away: int
-) -> None:
+def test_a_stock_is_oversold_or_left(sold: int, unknown: int, oversold: int, unsold: int) -> None:
     """Pieces sold beyond the stock, and those nobody got although 50 came, are told apart."""
     its = Sold(25, 50, sold, unknown)
-    assert (its.oversold, its.turned_away) == (oversold, turned_away)
+    assert (its.oversold, its.unsold) == (oversold, unsold)
 
 
-def test_json_gives_the_report_back() -> None:
-    """A report written as JSON and read again is the same."""
-    one = report()
-    assert from_json(to_json(one)) == one
+def test_json_has_every_figure(tmp_path: Path) -> None:
+    """A report that is read from its JSON file is the same."""
+    one, path = report(), tmp_path / "all.json"
+    ReportFiles(json_file=path).write(one)
+    assert TypeAdapter(CompareReport).validate_json(path.read_bytes()) == one
 
 
 def test_csv_has_a_line_for_each_method() -> None:
     """Every method has its line, every line every column, curves only where there are some."""
-    rows = list(csv.DictReader(io.StringIO(to_csv(report()))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(report().as_rows()))))
     assert [row["method"] for row in rows] == list(METHODS)
     atomic, collection = rows[0], rows[list(METHODS).index("collection")]
-    assert (atomic["error"], atomic["untold_error"], atomic["regions_lost"]) == ("7", "7", "100")
+    assert (atomic["error"], atomic["silent_error"], atomic["regions_lost"]) == ("7", "7", "100")
     assert atomic["useful_per_second_64_writers"] == "1000.0"
     assert (collection["error"], collection["regions_lost"]) == ("0", "0")
     assert collection["repeat_11_min"] == "refused"

@@ -1,0 +1,142 @@
+"""What is measured of each method, and the figures derived from it: pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MANY = 20
+AT_ONCE, AFTER_ONE, AFTER_MANY = "at once", "1 other", f"{MANY} others"
+MINUTES_LATER, DAYS_LATER, ELSEWHERE = "11 min", "8 days", "away"
+MOMENTS = (AT_ONCE, AFTER_ONE, AFTER_MANY, MINUTES_LATER, DAYS_LATER, ELSEWHERE)
+"""What lies between a change and the repeat of its token; away: in another region, replicated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Changes of +1 by concurrent writers of one region, with some answers lost.
+
+    `applied`, `unknown`, `rejected` and `refused` (an error, nothing written) are the answers that
+    callers got, `value` is what was kept. `requests` counts the writes sent, the store's retries
+    included. Units are of one region, for all changes together.
+    """
+
+    changes: int
+    applied: int
+    unknown: int
+    rejected: int
+    refused: int
+    value: int
+    requests: int
+    write_units: float
+    read_units: float
+    p50_milliseconds: float
+    p99_milliseconds: float
+
+    @property
+    def true_value(self) -> int:
+        """The value if every change that was not reported as rejected or refused counted once."""
+        return self.changes - self.rejected - self.refused
+
+    @property
+    def error(self) -> int:
+        """The value kept, less the true one."""
+        return self.value - self.true_value
+
+    @property
+    def silent_error(self) -> int:
+        """How far the value is from every value that the callers' answers allow."""
+        return max(self.applied - self.value, self.value - self.applied - self.unknown, 0)
+
+    @property
+    def repeated(self) -> float:
+        """The share of the writes sent that repeat an earlier write of the same change."""
+        return max(0.0, 1 - self.changes / self.requests) if self.requests else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Units of one change by a lone writer without faults."""
+
+    write_units: float
+    read_units: float
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """How often a change counts whose token came twice; `refused`: the repeat was an error."""
+
+    times: int
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """Changes of +1 made in all regions during a partition, and the values after it."""
+
+    applied: int
+    values: Mapping[str, int]
+
+    @property
+    def lost(self) -> int:
+        """How many of the changes reported as applied the worst region lacks."""
+        return self.applied - min(self.values.values())
+
+    @property
+    def agree(self) -> bool:
+        """Whether all regions show the same value."""
+        return len(set(self.values.values())) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """Sales of single pieces from a stock that must not fall below 0.
+
+    `sold` buyers were told that they have a piece, `unknown` got no answer, the others were turned
+    away.
+    """
+
+    stock: int
+    buyers: int
+    sold: int
+    unknown: int
+
+    @property
+    def oversold(self) -> int:
+        """Pieces sold that were not in stock."""
+        return max(0, self.sold - self.stock)
+
+    @property
+    def unsold(self) -> int:
+        """Pieces left in stock although buyers were turned away."""
+        return max(0, min(self.stock, self.buyers) - self.sold - self.unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodFigures:
+    """All that is measured of one method; `repeats` by the moment of the repeat."""
+
+    method: str
+    alone: Alone
+    counted: Counted
+    repeats: Mapping[str, Repeat]
+    partitioned: Partitioned
+    sold: Sold
+    sold_partitioned: Sold
+
+    @property
+    def price(self) -> float:
+        """Write units per change of the workload."""
+        return self.counted.write_units / self.counted.changes
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What concurrent writers of one counter achieve on the model.
+
+    `repeated` is the share of the writes sent that repeat an earlier one, `failed` the share of
+    the changes that were not made in the end.
+    """
+
+    writers: int
+    useful_per_second: float
+    repeated: float
+    failed: float = 0.0
