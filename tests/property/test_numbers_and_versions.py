@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.guarding import SUBJECT, condition_guard, record_in, record_put
 from support.ledgers import HOME, InstantClock, seeded
+from support.numbering import LossCounter
 
 from ledger.core.errors import StoreError
 from ledger.lab.simulator import loop
@@ -56,7 +57,10 @@ async def append_all(seed: int, share: float) -> None:
 async def count_all(seed: int, share: float, block: int) -> None:
     """Take numbers under faults, and compare what is missing with what is stated."""
     store = FaultyStore(MemoryStore(HOME), Seeded(seed, share=share))
-    client = CounterSequence(store, "s", clock=InstantClock(), randomness=seeded(seed), block=block)
+    losses = LossCounter(store, block=block)
+    client = CounterSequence(
+        losses, "s", clock=InstantClock(), randomness=seeded(seed), block=block
+    )
     numbers: list[int] = []
     for call in range(CALLS):
         try:
@@ -68,7 +72,7 @@ async def count_all(seed: int, share: float, block: int) -> None:
         await land_some(store, seed + call)
     assert numbers == sorted(set(numbers))
     if numbers:
-        assert numbers[-1] - len(numbers) <= client.lost_max
+        assert numbers[-1] - len(numbers) <= losses.unanswered
 
 
 async def guard_all(seed: int, share: float, versions: list[int]) -> None:

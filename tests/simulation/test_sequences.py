@@ -8,7 +8,7 @@ import anyio
 import pytest
 from support.clients import FAULTY, Client, Clients, together
 from support.ledgers import AWAY, HOME
-from support.numbering import Taken, appending, counting
+from support.numbering import LossCounter, Taken, appending, counting
 
 from ledger.core.entry import Item
 from ledger.lab.simulator import loop
@@ -84,8 +84,11 @@ def test_by_sort_key_there_are_no_gaps_at_length(after_race: str, *, consistent:
 async def count_through_storms(seed: int, block: int) -> None:
     """Let clients take numbers in a storm and compare what is missing with what they state."""
     clients, taken = Clients(seed=seed, faults=FAULTY), Taken()
+    workers = [clients.client(f"client {number}") for number in range(CLIENTS)]
+    losses = [LossCounter(worker.store, block=block) for worker in workers]
     sequences = [
-        counting(clients.client(f"client {number}"), block=block) for number in range(CLIENTS)
+        counting(worker, block=block, store=lost)
+        for worker, lost in zip(workers, losses, strict=True)
     ]
 
     async def work(number: int) -> None:
@@ -99,8 +102,8 @@ async def count_through_storms(seed: int, block: int) -> None:
     counter = clients.world.replicas[HOME].table.get((PARTITION, "counter"))
     assert counter is not None
     missing = int(counter["number"]["N"]) - len(taken.numbers)
-    leased = sum(sequence.leased for sequence in sequences)
-    assert leased <= missing <= leased + sum(sequence.lost_max for sequence in sequences)
+    leased = sum(lost.taken for lost in losses) - len(taken.numbers)
+    assert leased <= missing <= leased + sum(lost.unanswered for lost in losses)
 
 
 @pytest.mark.parametrize("block", [1, 10])

@@ -8,6 +8,8 @@ from support.clients import Client, Clients, together
 
 from ledger.core.errors import StoreError
 from ledger.primitives.sequences import CounterSequence, MaybeNumbered, Numbered, SortKeySequence
+from ledger.store.port import Applied, Outcome, Store, Unknown, Write
+from ledger.store.wrappers.forwarding import ForwardingStore
 
 RESUMED_MAX = 50
 NUMBERS_EACH = 20
@@ -52,10 +54,33 @@ class Taken:
             self.numbers.append(outcome.number)
 
 
-def counting(client: Client, *, block: int = 1) -> CounterSequence:
-    """Return a client's counter sequence."""
+class LossCounter(ForwardingStore):
+    """Counts, from outside, the numbers that a counter sequence takes through it and may lose."""
+
+    def __init__(self, inner: Store, *, block: int = 1) -> None:
+        super().__init__(inner)
+        self.unanswered = self.taken = 0
+        self._block = block
+
+    async def write(self, write: Write) -> Outcome:
+        """Count what is taken, and what no answer tells of; a cancelled call is not answered."""
+        self.unanswered += self._block
+        try:
+            outcome = await self._inner.write(write)
+        except StoreError:
+            self.unanswered -= self._block
+            raise
+        if not isinstance(outcome, Unknown):
+            self.unanswered -= self._block
+        if isinstance(outcome, Applied):
+            self.taken += self._block
+        return outcome
+
+
+def counting(client: Client, *, block: int = 1, store: Store | None = None) -> CounterSequence:
+    """Return a client's counter sequence, through its own store or one in front of that."""
     return CounterSequence(
-        client.store, "s", clock=client.clock, randomness=client.randomness, block=block
+        store or client.store, "s", clock=client.clock, randomness=client.randomness, block=block
     )
 
 

@@ -65,9 +65,6 @@ class Limits:
         return " and ".join(said) or "no threshold"
 
 
-NO_LIMITS = Limits()
-
-
 def checked_limits(minimum: int | Decimal | None, maximum: int | Decimal | None) -> Limits:
     """Return thresholds that a counter can begin within.
 

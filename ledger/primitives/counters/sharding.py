@@ -65,7 +65,11 @@ def sharded_guarantees(of: type[ItemCounter] | ItemCounter, shards: int) -> Guar
 class ShardedCounter:
     """A counter in `shards` items or more, if more are in the table already.
 
-    `items` says how each is changed; its thresholds are those of the whole.
+    `items` says how each is changed; its thresholds are those of the whole. A counter that is made
+    with more shards than there are adds them, while others go on writing; they are never taken
+    away, which would hide what they hold. A threshold's parts stay where they are: an added shard
+    has a part of 0, so with a `minimum` of 0 it is as good as any, while room under a `maximum`
+    stays with the first ones.
 
     Raises:
         InvalidInput: `shards` is not 1 to 1,000.
@@ -108,24 +112,6 @@ class ShardedCounter:
     async def shards(self) -> int:
         """Return how many shards there are."""
         return (await self._shards()).count
-
-    async def grow(self, shards: int) -> None:
-        """Spread later changes over more shards; those that write or read meanwhile are not hurt.
-
-        A threshold's parts stay where they are: a shard added later has a part of 0, so with
-        a `minimum` of 0 it is as good as any, while room under a `maximum` stays with the first.
-
-        Raises:
-            InvalidInput: fewer than there are, which would hide what they hold; or over 1,000.
-            StoreError: DynamoDB could not do it.
-        """
-        known = await self._shards()
-        if _checked(shards) < known.count:
-            raise InvalidInput(
-                f"counter {self.name!r} has {known.count} shards: with {shards} the values of the"
-                " others would be lost from sight, so shards are never taken away"
-            )
-        await self._grow_to(shards)
 
     async def _elsewhere(
         self, change: Decimal, token: str | None, shards: Shards, first: int

@@ -14,7 +14,7 @@ import random
 
 import anyio
 
-from ledger.core.errors import InvalidInput, StoreError
+from ledger.core.errors import InvalidInput
 from ledger.primitives.sequences.numbers import (
     COUNTER_SORT_KEY,
     NotNumbered,
@@ -29,7 +29,6 @@ from ledger.store.port import (
     AnyOf,
     Applied,
     Compares,
-    Outcome,
     Rejected,
     Store,
     Unknown,
@@ -70,21 +69,7 @@ class CounterSequence:
         self._repeating = Repeating(clock, randomness, backoff)
         self._update = _taking((partition_of(name), COUNTER_SORT_KEY), block)
         self._leased = range(0)
-        self._unsure = 0
         self._refill = anyio.Lock()
-
-    @property
-    def lost_max(self) -> int:
-        """How many numbers at most were taken for this client and will never be handed out.
-
-        Those of unanswered writes: each is a gap, or was not taken at all.
-        """
-        return self._unsure
-
-    @property
-    def leased(self) -> int:
-        """How many numbers are leased and not handed out: gaps, if this process ends now."""
-        return len(self._leased)
 
     async def next(self) -> Numbered | NotNumbered | Unknown:
         """Take the next number.
@@ -110,7 +95,9 @@ class CounterSequence:
 
     async def _take(self) -> range | NotNumbered | Unknown:
         """Take a block of numbers; an unanswered try is repeated, at the cost of a gap."""
-        outcome = (await self._repeating.until_answered(self._write)).outcome
+        outcome = (
+            await self._repeating.until_answered(lambda: self._store.write(self._update))
+        ).outcome
         match outcome:
             case Applied():
                 return _block_of(outcome, self._block)
@@ -118,18 +105,6 @@ class CounterSequence:
                 return _refused(outcome)
             case Unknown():
                 return outcome
-
-    async def _write(self) -> Outcome:
-        # Counted before, so that a call cancelled on its way is counted too.
-        self._unsure += self._block
-        try:
-            outcome = await self._store.write(self._update)
-        except StoreError:
-            self._unsure -= self._block
-            raise
-        if not isinstance(outcome, Unknown):
-            self._unsure -= self._block
-        return outcome
 
 
 def _taking(key: tuple[str, str], block: int) -> Update:

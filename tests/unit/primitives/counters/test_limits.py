@@ -7,7 +7,7 @@ from support.strategies import any_amounts
 
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow
-from ledger.primitives.counters.limits import NO_LIMITS, VALUE, Limits, checked_limits
+from ledger.primitives.counters.limits import VALUE, Limits, checked_limits
 from ledger.store.port import AnyOf, Compares, Has, Not, holds
 
 LIMITS = [
@@ -45,7 +45,7 @@ def test_a_value_outside_may_come_back() -> None:
 def test_room(value: int, change: int, room: int) -> None:
     """There is room up to the bound in the direction of the change, and never less than none."""
     assert Limits(Decimal(0), Decimal(5)).room(Decimal(value), Decimal(change)) == room
-    assert NO_LIMITS.room(Decimal(value), Decimal(change)) is None
+    assert Limits().room(Decimal(value), Decimal(change)) is None
 
 
 @example(bound=Decimal("1.5E-130"), shards=3)
@@ -65,7 +65,7 @@ def test_parts_of_later_shards_are_nothing() -> None:
     assert limits.part(0, 2) == Limits(Decimal(-4), Decimal("0.3"))
     assert limits.part(1, 2) == Limits(Decimal(-3), Decimal("0.2"))
     assert limits.part(2, 2) == Limits(Decimal(0), Decimal(0))
-    assert NO_LIMITS.part(0, 2) == NO_LIMITS
+    assert Limits().part(0, 2) == Limits()
 
 
 def test_bounds_of_38_digits_are_exact() -> None:
@@ -92,4 +92,4 @@ def test_limits_say_what_they_are() -> None:
     """A rejection names the bounds."""
     assert str(Limits(Decimal(-1), Decimal(5))) == "minimum -1 and maximum 5"
     assert str(Limits(maximum=Decimal(5))) == "maximum 5"
-    assert str(NO_LIMITS) == "no threshold"
+    assert str(Limits()) == "no threshold"

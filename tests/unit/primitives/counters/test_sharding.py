@@ -60,7 +60,7 @@ async def test_more_shards_while_in_use() -> None:
     store = MemoryStore("us-east-1")
     old = sharded(AtomicCounter, store, shards=2)
     await old.add(1)
-    await sharded(AtomicCounter, store, shards=2).grow(6)
+    assert await sharded(AtomicCounter, store, shards=6).shards() == 6
     for _ in range(30):
         await old.add(1)
     new = sharded(AtomicCounter, store, shards=2)
@@ -82,11 +82,11 @@ async def test_a_counter_asked_for_with_more_shards_grows() -> None:
 
 
 async def test_shards_are_never_taken_away() -> None:
-    """Shrinking would hide what the others hold: it is refused, and nothing changes."""
+    """Fewer would hide what the others hold: a counter made with fewer uses what is there."""
     store = MemoryStore("us-east-1")
     counter = sharded(AtomicCounter, store, shards=4)
-    with pytest.raises(InvalidInput, match="never taken away"):
-        await counter.grow(3)
+    assert await counter.shards() == 4
+    assert await sharded(AtomicCounter, store, shards=3).shards() == 4
     assert await counter.shards() == 4
     for shards in (0, -1, 1001, 2.5):
         with pytest.raises(InvalidInput, match="1 to 1,000"):
@@ -132,7 +132,8 @@ async def test_added_shards_loosen_no_threshold() -> None:
     store = MemoryStore("us-east-1")
     counter = sharded(AtomicCounter, store, maximum=100)
     assert await counter.add(100) == Applied()
-    await counter.grow(8)
+    counter = sharded(AtomicCounter, store, shards=8, maximum=100)
+    assert await counter.shards() == 8
     outcomes = [await counter.add(1) for _ in range(20)]
     assert all(isinstance(one, Rejected) for one in outcomes)
     assert await counter.value() == 100
@@ -143,7 +144,8 @@ async def test_a_marker_is_known_in_all_shards() -> None:
     store = MemoryStore("us-east-1")
     counter = sharded(MarkerCounter, store)
     await counter.add(1, token="t")
-    await counter.grow(9)
+    counter = sharded(MarkerCounter, store, shards=9)
+    assert await counter.shards() == 9
     for seed in range(10):
         again = await sharded(MarkerCounter, store, seed=seed).add(1, token="t")
         assert again == Rejected("applied before")
@@ -157,7 +159,8 @@ async def test_a_token_known_in_its_item_has_its_own_shard(kind: type[ItemCounte
     counter = sharded(kind, store)
     for place in range(12):
         await counter.add(1, token=f"t{place}")
-    await counter.grow(9)
+    counter = sharded(kind, store, shards=9)
+    assert await counter.shards() == 9
     for place in range(12):
         await sharded(kind, store, seed=place).add(1, token=f"t{place}")
     assert await counter.value() == 12

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 from support.ledgers import HOME, InstantClock, seeded
+from support.numbering import LossCounter
 
 from ledger.core.errors import DamagedItem, InvalidInput, Throttled
 from ledger.primitives.sequences import (
@@ -100,54 +101,59 @@ async def test_a_client_that_dies_between_its_two_steps_leaves_a_gap() -> None:
 @pytest.mark.parametrize(("fault", "number"), [(Lost(), 2), (NeverArrived(), 1), (Late(), 1)])
 async def test_an_unanswered_write_costs_at_worst_its_number(fault: Fault, number: int) -> None:
     """An unanswered write is repeated: a gap if it was applied, never a number twice."""
-    store = faulty(fault)
-    client = sequence(store)
+    losses = LossCounter(faulty(fault))
+    client = sequence(losses)
     assert await client.next() == Numbered(number)
-    assert client.lost_max == 1
+    assert losses.unanswered == 1
 
 
 async def test_a_write_that_lands_late_takes_a_number_from_nobody() -> None:
     """The number of a request in flight is a gap; those given before and after it stand."""
     store = faulty(Late())
-    client = sequence(store)
+    losses = LossCounter(store)
+    client = sequence(losses)
     before = await numbers(client, 2)
     await store.land()
     assert before + await numbers(client, 2) == [1, 2, 4, 5]
-    assert client.lost_max == 1
+    assert losses.unanswered == 1
 
 
 async def test_without_any_answer_the_outcome_is_unknown() -> None:
     """When every try stays unanswered nothing is handed out, and all tries may be gaps."""
-    client = sequence(faulty(Lost(), Lost(), Lost()), tries_max=3)
+    losses = LossCounter(faulty(Lost(), Lost(), Lost()))
+    client = sequence(losses, tries_max=3)
     assert isinstance(await client.next(), Unknown)
-    assert client.lost_max == 3
+    assert losses.unanswered == 3
     assert await client.next() == Numbered(4)
 
 
 async def test_a_store_error_takes_no_number() -> None:
     """A write that the store knows not to be applied raises, and leaves no gap."""
-    client = sequence(faulty(Raises(Throttled("slow down"))))
+    losses = LossCounter(faulty(Raises(Throttled("slow down"))))
+    client = sequence(losses)
     with pytest.raises(Throttled):
         await client.next()
-    assert client.lost_max == 0
+    assert losses.unanswered == 0
     assert await client.next() == Numbered(1)
 
 
 async def test_a_store_error_after_an_unanswered_try_is_no_answer() -> None:
     """What follows an unanswered try with errors stays unknown: the try may have its number."""
-    client = sequence(faulty(Lost(), Raises(Throttled("slow down"))), tries_max=2)
+    losses = LossCounter(faulty(Lost(), Raises(Throttled("slow down"))))
+    client = sequence(losses, tries_max=2)
     assert isinstance(await client.next(), Unknown)
-    assert client.lost_max == 1
+    assert losses.unanswered == 1
 
 
 async def test_a_block_is_one_write() -> None:
     """A hundred numbers leased ahead take one write; the hundred and first takes the next."""
     store = faulty()
-    client = sequence(store, block=100)
+    losses = LossCounter(store, block=100)
+    client = sequence(losses, block=100)
     assert await numbers(client, 100) == list(range(1, 101))
-    assert (store.calls, client.leased) == (1, 0)
+    assert (store.calls, losses.taken) == (1, 100)
     assert await client.next() == Numbered(101)
-    assert (store.calls, client.leased) == (2, 99)
+    assert (store.calls, losses.taken) == (2, 200)
 
 
 async def test_clients_with_blocks_interleave() -> None:
@@ -160,12 +166,13 @@ async def test_clients_with_blocks_interleave() -> None:
 async def test_the_gaps_of_blocks_are_those_that_are_stated() -> None:
     """A crash leaves what was leased, an unanswered write at most a block, and no more."""
     store = faulty(None, Lost())
-    crashed, other = sequence(store, block=10), sequence(store, block=10)
+    of_crashed, of_other = (LossCounter(store, block=10) for _ in range(2))
+    crashed, other = sequence(of_crashed, block=10), sequence(of_other, block=10)
     used = await numbers(crashed, 3)
     used += await numbers(other, 10)
     missing = set(range(1, max(used) + 1)) - set(used)
-    assert (crashed.leased, other.lost_max) == (7, 10)
-    assert len(missing) == crashed.leased + other.lost_max
+    assert (of_crashed.taken - 3, of_other.unanswered) == (7, 10)
+    assert len(missing) == of_crashed.taken - 3 + of_other.unanswered
 
 
 async def test_tasks_of_one_client_share_its_block() -> None:
