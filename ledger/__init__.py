@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ledger.ledger import Ledger
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
+    from ledger.table import Table
     from ledger.totals.reader import Total
     from ledger.writing.plan import Change
 
@@ -71,6 +72,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "StoreError",
+    "Table",
     "TableMissing",
     "Throttled",
     "TokenReused",
@@ -85,6 +87,7 @@ _PLACES = {
     "Entry": "ledger.core.values",
     "Ledger": "ledger.ledger",
     "Settings": "ledger.settings",
+    "Table": "ledger.table",
     "Total": "ledger.totals.reader",
     "tune_gc": "ledger.runtime.gc",
 }

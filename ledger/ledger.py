@@ -296,6 +296,15 @@ class Ledger:
             yield entry
 
     @property
+    def store(self) -> Store:
+        """The store that is open, for what else is kept in the table.
+
+        Raises:
+            LedgerError: it is not open.
+        """
+        return self._open_parts.store
+
+    @property
     def _open_parts(self) -> "_Parts":
         if self._parts is None:
             raise LedgerError("the ledger is not open: use it inside `async with`")

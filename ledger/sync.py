@@ -1,51 +1,110 @@
-"""The ledger without async, for scripts, Django and Lambda: the same code behind a portal.
+"""The library without async, for scripts, Django and Lambda: the same code behind a portal.
 
-One event loop runs in a thread of its own while a ledger is open; any thread may call.
+One event loop runs in a thread of its own while a table or a ledger is open; any thread may call.
+Each class here has the methods, with the guarantees and errors, of its async namesake.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from datetime import date, datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+)
 from decimal import Decimal
+from functools import partial, wraps
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    overload,
+)
 
+import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from prometheus_client import CollectorRegistry
 
+from ledger.core.entry import Key
 from ledger.core.errors import LedgerError
-from ledger.core.values import Entry
-from ledger.ledger import ChangeLike
 from ledger.ledger import Ledger as AsyncLedger
+from ledger.primitives import counters, leases, sequences, versions
+from ledger.primitives.versions.committing import Committed
+from ledger.primitives.versions.lock import WAIT_SECONDS
 from ledger.settings import Settings
-from ledger.totals.history import Bound
-from ledger.totals.reader import Total
+from ledger.store.port import Action, Check
+from ledger.table import Table as AsyncTable
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from ledger.pipeline.sources.dead_letters import DeadLetters
+    from ledger.pipeline.sources.source import Source
+    from ledger.pipeline.stages.worker import OnCounted
+    from ledger.pipeline.stages.worker import Pipeline as AsyncPipeline
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Behind = TypeVar("Behind")
+Openable = TypeVar("Openable", bound=AbstractAsyncContextManager[Any])
+
+_END = object()
+_DEFAULT_TERMS = leases.LeaseTerms()
 
 
-class Ledger:
-    """`ledger.Ledger` with plain calls; see there for guarantees and errors."""
+class _Loop:
+    """The event loop in its thread; there is none before opening and after closing."""
 
-    def __init__(self, behind: AsyncLedger) -> None:
-        self._behind = behind
-        self._stack = ExitStack()
+    def __init__(self) -> None:
         self._portal: BlockingPortal | None = None
 
-    @classmethod
-    def open(
-        cls,
-        settings: Settings,
-        *,
-        region: str | None = None,
-        registry: CollectorRegistry | None = None,
-    ) -> Self:
-        """Return a ledger of this region (the home region if none is named), to be entered."""
-        return cls(AsyncLedger.open(settings, region=region, registry=registry))
+    @property
+    def portal(self) -> BlockingPortal:
+        """The way into the loop.
+
+        Raises:
+            LedgerError: there is no loop.
+        """
+        if self._portal is None:
+            raise LedgerError("not open: use it inside `with`")
+        return self._portal
+
+    @contextmanager
+    def run(self, behind: AbstractAsyncContextManager[Any]) -> Iterator[None]:
+        """Run the loop, with `behind` entered in it."""
+        if self._portal is not None:
+            raise LedgerError("already open")
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(behind):
+            self._portal = portal
+            try:
+                yield
+            finally:
+                self._portal = None
+
+
+class _Sync(Generic[Behind]):
+    """An async object whose methods are called from any thread."""
+
+    def __init__(self, behind: Behind, loop: _Loop) -> None:
+        self._behind = behind
+        self._loop = loop
+
+
+class _Opened(_Sync[Openable]):
+    """An async object that is opened by `with`, in a loop of its own."""
+
+    def __init__(self, behind: Openable, loop: _Loop | None = None) -> None:
+        super().__init__(behind, loop or _Loop())
+        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            portal = stack.enter_context(start_blocking_portal())
-            stack.enter_context(portal.wrap_async_context_manager(self._behind))
-            self._portal = portal
+            stack.enter_context(self._loop.run(self._behind))
             self._stack = stack.pop_all()
         return self
 
@@ -58,75 +117,296 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Give back connections and end the thread; closing again is harmless."""
-        self._portal = None
+        """Close the connections and end the thread; it may be repeated."""
         self._stack.close()
 
-    def record(
-        self,
-        counter: str,
-        change: int | Decimal,
+
+def _plain(
+    method: Callable[Concatenate[Behind, P], Awaitable[Result]],
+) -> Callable[Concatenate[_Sync[Behind], P], Result]:
+    """Return the method that waits for an async one, with its signature and docstring."""
+
+    @wraps(method)
+    def call(self: _Sync[Behind], /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        bound = getattr(self._behind, method.__name__)
+        result: Result = self._loop.portal.call(partial(bound, *args, **kwargs))
+        return result
+
+    return call
+
+
+def _iterator(
+    method: Callable[Concatenate[Behind, P], AsyncIterator[Result]],
+) -> Callable[Concatenate[_Sync[Behind], P], Iterator[Result]]:
+    """Return the method that yields what an async one yields."""
+
+    @wraps(method)
+    def call(self: _Sync[Behind], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Result]:
+        items = method(self._behind, *args, **kwargs)
+
+        async def following() -> Any:
+            return await anext(items, _END)
+
+        while (item := self._loop.portal.call(following)) is not _END:
+            yield item
+
+    return call
+
+
+def _context(
+    method: Callable[Concatenate[Behind, P], AbstractAsyncContextManager[Result]],
+) -> Callable[Concatenate[_Sync[Behind], P], AbstractContextManager[Result]]:
+    """Return the method that opens an async context for `with`."""
+
+    @wraps(method)
+    def call(
+        self: _Sync[Behind], /, *args: P.args, **kwargs: P.kwargs
+    ) -> AbstractContextManager[Result]:
+        return self._loop.portal.wrap_async_context_manager(method(self._behind, *args, **kwargs))
+
+    return call
+
+
+class Ledger(_Opened[AsyncLedger]):
+    """`ledger.Ledger` with plain calls.
+
+    ::
+
+        with Ledger.open(Settings.load(), region="eu-west-1") as ledger:
+            ledger.record("customer1-balance", 3, note="refund")
+    """
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
         *,
-        note: str | None = None,
-        effective: date | None = None,
-        key: str | None = None,
-        at: datetime | None = None,
-    ) -> Entry:
-        """Add `change` to a counter; see `ledger.Ledger.record`."""
+        region: str | None = None,
+        registry: "CollectorRegistry | None" = None,
+    ) -> Self:
+        """Return a ledger of this region (by default the home region), to be used in `with`."""
+        return cls(AsyncLedger.open(settings, region=region, registry=registry))
 
-        async def call() -> Entry:
-            return await self._behind.record(
-                counter, change, note=note, effective=effective, key=key, at=at
-            )
+    record = _plain(AsyncLedger.record)
+    record_many = _plain(AsyncLedger.record_many)
+    record_together = _plain(AsyncLedger.record_together)
+    retry = _plain(AsyncLedger.retry)
+    total = _plain(AsyncLedger.total)
+    totals = _plain(AsyncLedger.totals)
+    history = _iterator(AsyncLedger.history)
 
-        return self._open_portal.call(call)
 
-    def record_many(self, changes: Iterable[ChangeLike]) -> list[Entry]:
-        """Record many changes, each on its own; see `ledger.Ledger.record_many`."""
-        return self._open_portal.call(self._behind.record_many, changes)
+class Counter(_Sync[counters.Counter]):
+    """`ledger.primitives.counters.Counter` with plain calls."""
 
-    def record_together(self, changes: Iterable[ChangeLike]) -> list[Entry]:
-        """Record up to 100 changes, all or none; see `ledger.Ledger.record_together`."""
-        return self._open_portal.call(self._behind.record_together, changes)
-
-    def retry(self, entries: Sequence[Entry], *, together: bool = False) -> list[Entry]:
-        """Write entries again under their ids; see `ledger.Ledger.retry`."""
-
-        async def call() -> list[Entry]:
-            return await self._behind.retry(entries, together=together)
-
-        return self._open_portal.call(call)
-
-    def total(self, counter: str, *, max_age: float | None = None) -> Total:
-        """Return the total of a counter; see `ledger.Ledger.total`."""
-
-        async def call() -> Total:
-            return await self._behind.total(counter, max_age=max_age)
-
-        return self._open_portal.call(call)
-
-    def totals(self, counters: Iterable[str], *, max_age: float | None = None) -> dict[str, Total]:
-        """Return the totals of many counters by name; see `ledger.Ledger.totals`."""
-
-        async def call() -> dict[str, Total]:
-            return await self._behind.totals(counters, max_age=max_age)
-
-        return self._open_portal.call(call)
-
-    def history(
-        self, counter: str, *, after: Bound = None, before: Bound = None
-    ) -> Iterator[Entry]:
-        """Yield a counter's entries in order; see `ledger.Ledger.history`."""
-        entries = self._behind.history(counter, after=after, before=before)
-
-        async def following() -> Entry | None:
-            return await anext(entries, None)
-
-        while (entry := self._open_portal.call(following)) is not None:
-            yield entry
+    add = _plain(counters.Counter.add)
+    value = _plain(counters.Counter.value)
 
     @property
-    def _open_portal(self) -> BlockingPortal:
-        if self._portal is None:
-            raise LedgerError("the ledger is not open: use it inside `with`")
-        return self._portal
+    def guarantees(self) -> counters.Guarantees:
+        """What this way of counting promises."""
+        return self._behind.guarantees
+
+
+class CounterSequence(_Sync[sequences.CounterSequence]):
+    """`ledger.primitives.sequences.CounterSequence` with plain calls."""
+
+    next = _plain(sequences.CounterSequence.next)
+
+
+class SortKeySequence(_Sync[sequences.SortKeySequence]):
+    """`ledger.primitives.sequences.SortKeySequence` with plain calls."""
+
+    append = _plain(sequences.SortKeySequence.append)
+    highest = _plain(sequences.SortKeySequence.highest)
+    read = _plain(sequences.SortKeySequence.read)
+
+
+class Lease(_Sync[leases.Lease]):
+    """`ledger.primitives.leases.Lease` with plain calls; `held` is a context for `with`.
+
+    Heartbeats run in the loop's thread, whatever the calling thread does.
+    """
+
+    acquire = _plain(leases.Lease.acquire)
+    held = _context(leases.Lease.held)
+    heartbeat = _plain(leases.Lease.heartbeat)
+    look = _plain(leases.Lease.look)
+    transact = _plain(leases.Lease.transact)
+    release = _plain(leases.Lease.release)
+    hand_over = _plain(leases.Lease.hand_over)
+
+    def check(self) -> None:
+        """Raise `LeaseLost` unless the lease is surely ours; see the async `Lease.check`."""
+        self._loop.portal.call(self._behind.check)
+
+    def fence(self) -> Check:
+        """Return the check of our epoch for a transaction; see the async `Lease.fence`."""
+        return self._loop.portal.call(self._behind.fence)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the current holding is lost; set before another can take the lease."""
+        return self._behind.lost.is_set()
+
+
+class ConditionGuard(_Sync[versions.ConditionGuard]):
+    """`ledger.primitives.versions.ConditionGuard` with plain calls."""
+
+    put = _plain(versions.ConditionGuard.put)
+    handle = _plain(versions.ConditionGuard.handle)
+
+
+Handler = Callable[[versions.Event, Lease], Sequence[Action]]
+"""As `ledger.primitives.versions.Handler`, without async."""
+
+
+class LockGuard(_Sync[versions.LockGuard]):
+    """`ledger.primitives.versions.LockGuard` with plain calls and plain handlers."""
+
+    def handle(
+        self, event: versions.Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS
+    ) -> Committed | versions.Busy:
+        """Run the handler, in a thread, if the event is newer; see the async `LockGuard.handle`."""
+
+        async def in_thread(event: versions.Event, lease: leases.Lease) -> Sequence[Action]:
+            return await anyio.to_thread.run_sync(handler, event, Lease(lease, self._loop))
+
+        return self._loop.portal.call(
+            partial(self._behind.handle, event, in_thread, wait_seconds=wait_seconds)
+        )
+
+
+class Pipeline:
+    """`ledger.pipeline.stages.worker.Pipeline` with plain calls."""
+
+    def __init__(self, behind: "AsyncPipeline", loop: _Loop) -> None:
+        self._behind = behind
+        self._loop = loop
+
+    @property
+    def position(self) -> str:
+        """The position that is known to be committed; empty before the lane was first read."""
+        return self._behind.position
+
+    def run(self) -> None:
+        """Process the lane's records until its source ends; see the async `Pipeline.run`."""
+        self._loop.portal.call(self._behind.run)
+
+    def stop(self) -> None:
+        """Read nothing more, from another thread than that of `run`, which then returns."""
+        self._loop.portal.call(self._behind.stop)
+
+
+class Table(_Opened[AsyncTable]):
+    """`ledger.Table` with plain calls.
+
+    ::
+
+        with Table.open(Settings.load(), region="eu-west-1") as table:
+            table.ledger.record("customer1-balance", 3, note="refund")
+            with table.lease("nightly-job").held(wait_seconds=60) as held:
+                ...
+    """
+
+    def __init__(self, behind: AsyncTable) -> None:
+        super().__init__(behind)
+        self.ledger = Ledger(behind.ledger, self._loop)
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        *,
+        region: str | None = None,
+        registry: "CollectorRegistry | None" = None,
+    ) -> Self:
+        """Return the table of this region (by default the home region), to be used in `with`."""
+        return cls(AsyncTable.open(settings, region=region, registry=registry))
+
+    def counter(
+        self,
+        name: str,
+        *,
+        method: counters.MethodName = "collection",
+        minimum: int | Decimal | None = None,
+        maximum: int | Decimal | None = None,
+        shards: int | None = None,
+    ) -> Counter:
+        """Return a counter; see `ledger.Table.counter`."""
+        behind = self._behind.counter(
+            name, method=method, minimum=minimum, maximum=maximum, shards=shards
+        )
+        return Counter(behind, self._loop)
+
+    @overload
+    def sequence(
+        self, name: str, *, method: Literal["counter"] = "counter", block: int = 1
+    ) -> CounterSequence: ...
+
+    @overload
+    def sequence(
+        self,
+        name: str,
+        *,
+        method: Literal["sort-key"],
+        after_race: sequences.AfterRace = "query",
+        consistent: bool = True,
+    ) -> SortKeySequence: ...
+
+    def sequence(self, name: str, **options: Any) -> CounterSequence | SortKeySequence:
+        """Return a sequence of numbers; see `ledger.Table.sequence`."""
+        behind = self._behind.sequence(name, **options)
+        if isinstance(behind, sequences.CounterSequence):
+            return CounterSequence(behind, self._loop)
+        return SortKeySequence(behind, self._loop)
+
+    def lease(
+        self,
+        name: str,
+        *,
+        owner: str | None = None,
+        terms: leases.LeaseTerms = _DEFAULT_TERMS,
+        key: Key | None = None,
+    ) -> Lease:
+        """Return one contender for a lease; see `ledger.Table.lease`."""
+        return Lease(self._behind.lease(name, owner=owner, terms=terms, key=key), self._loop)
+
+    @overload
+    def versions(self, *, method: Literal["condition"] = "condition") -> ConditionGuard: ...
+
+    @overload
+    def versions(
+        self,
+        *,
+        method: Literal["lock"],
+        owner: str | None = None,
+        terms: leases.LeaseTerms = _DEFAULT_TERMS,
+        check_first: bool = True,
+    ) -> LockGuard: ...
+
+    def versions(self, **options: Any) -> ConditionGuard | LockGuard:
+        """Return a guard of record versions; see `ledger.Table.versions`."""
+        behind = self._behind.versions(**options)
+        if isinstance(behind, versions.ConditionGuard):
+            return ConditionGuard(behind, self._loop)
+        return LockGuard(behind, self._loop)
+
+    @contextmanager
+    def pipeline(
+        self,
+        lane: str,
+        source: "Source | Path | str",
+        *,
+        dead_letters: "DeadLetters | Path | str",
+        on_counted: "OnCounted | None" = None,
+    ) -> Iterator[Pipeline]:
+        """Open a pipeline of one lane; see `ledger.Table.pipeline`.
+
+        `on_counted` is called in the loop's thread and must not call back into the table.
+        """
+        opening = self._behind.pipeline(
+            lane, source, dead_letters=dead_letters, on_counted=on_counted
+        )
+        with self._loop.portal.wrap_async_context_manager(opening) as behind:
+            yield Pipeline(behind, self._loop)

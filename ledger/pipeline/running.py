@@ -6,7 +6,7 @@ file of dead letters. So the process may be killed at any moment, and begun agai
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import BinaryIO
 
 import anyio
 import anyio.to_thread
-from prometheus_client import CollectorRegistry
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.core.records import Form
@@ -117,7 +116,8 @@ async def bring_in(
         LedgerError: the lane could not go on; what was committed stays.
     """
     clock = SystemClock()
-    async with open_stores(settings, lane.region, progress.registry, clock) as stores:
+    metrics = Metrics.of(progress.registry)
+    async with open_stores(settings, lane.region, metrics=metrics, clock=clock) as stores:
         pipeline = Pipeline(
             lane.name,
             _source(lane, spool, clock),
@@ -128,7 +128,7 @@ async def bring_in(
             clock=clock,
             randomness=system_random(),
             metrics=PipelineMetrics.of(progress.registry),
-            ledger_metrics=Metrics.of(progress.registry),
+            ledger_metrics=metrics,
             on_counted=progress.counted,
         )
 
@@ -147,20 +147,27 @@ async def bring_in(
 
 @asynccontextmanager
 async def open_stores(
-    settings: Settings, region: str, registry: CollectorRegistry, clock: Clock
-) -> AsyncIterator[dict[str, Store]]:
-    """Open the stores of a lane's region and of every region that is home to trades.
+    settings: Settings,
+    region: str,
+    *,
+    metrics: Metrics,
+    clock: Clock,
+    opened: Mapping[str, Store] = {},
+) -> AsyncIterator[Mapping[str, Store]]:
+    """Open the stores of a lane's region and of every home region of records.
+
+    Those in `opened` are taken as they are, and stay open.
 
     Raises:
         SettingsError: no category is configured, or a region is not in the settings.
     """
-    metrics = Metrics.of(registry)
+    needed = {region, *Form(settings).homes}
     async with AsyncExitStack() as stack:
-        yield {
+        yield {**opened} | {
             name: await stack.enter_async_context(
                 open_store(settings, name, metrics=metrics, clock=clock)
             )
-            for name in sorted({region, *Form(settings).homes})
+            for name in sorted(needed - opened.keys())
         }
 
 

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from support.ledgers import AWAY, HOME, START, InstantClock, make_settings, sample, seeded
 
 import ledger.ledger
+import ledger.store.opening
 from ledger.core.errors import (
     InvalidAmount,
     InvalidCounter,
@@ -199,7 +200,7 @@ async def test_failed_opening_gives_everything_back(monkeypatch: pytest.MonkeyPa
     def fail(*_: object, **__: object) -> None:
         raise LedgerError("no reader")
 
-    monkeypatch.setattr(ledger.ledger, "open_store", lambda *_, **__: Opened())
+    monkeypatch.setattr(ledger.store.opening, "open_store", lambda *_, **__: Opened())
     monkeypatch.setattr(ledger.ledger, "Reader", fail)
     with pytest.raises(LedgerError, match="no reader"):
         await Ledger.open(make_settings()).__aenter__()

@@ -81,12 +81,12 @@ def test_every_error_of_a_public_docstring_is_a_name_of_the_package() -> None:
 
 
 def test_every_error_of_the_packages_is_in_the_tree() -> None:
-    """No error is defined outside `core/errors.py`, and each is drawn below its own base class."""
+    """No error is defined elsewhere, but for the laboratory's; each is drawn below its own base."""
     tree = drawn(errors.__doc__ or "")
     outside = [
         f"{module}.{node.name}"
         for module, parsed in modules()
-        if module != errors.__name__
+        if module != errors.__name__ and not module.startswith("ledger.lab.")
         for node in ast.walk(parsed)
         if isinstance(node, ast.ClassDef)
         for base in node.bases

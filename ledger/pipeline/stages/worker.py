@@ -48,8 +48,8 @@ OnCounted = Callable[[str], None]
 Mapped = tuple[Sequence[Delivery], list[MapItem]]
 
 
-def _ignored(_position: str) -> None:
-    """Nobody asked."""
+def _ignore(_position: str) -> None:
+    """Default callback: ignore."""
 
 
 class Pipeline:
@@ -76,7 +76,7 @@ class Pipeline:
         randomness: Random,
         metrics: PipelineMetrics | None = None,
         ledger_metrics: Metrics | None = None,
-        on_counted: OnCounted = _ignored,
+        on_counted: OnCounted | None = None,
     ) -> None:
         form = Form(settings)
         missing = {region, *form.homes} - stores.keys()
@@ -90,7 +90,7 @@ class Pipeline:
         self._random = randomness
         self._metrics = metrics or PipelineMetrics()
         self._ledger_metrics = ledger_metrics or Metrics()
-        self._on_counted = on_counted
+        self._on_counted = on_counted or _ignore
         self._lanes = Lanes(lane_id(region, lane), store, clock)
         self._state = StateStage(
             self._lanes,

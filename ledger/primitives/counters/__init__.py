@@ -15,7 +15,7 @@ from ledger.primitives.counters.counter import (
 from ledger.primitives.counters.history import HistoryCounter
 from ledger.primitives.counters.marker import MarkerCounter
 from ledger.primitives.counters.optimistic import OptimisticCounter
-from ledger.primitives.counters.registry import METHODS, Make, Method
+from ledger.primitives.counters.registry import METHODS, Make, Method, MethodName, method_named
 from ledger.primitives.counters.sharding import ShardedCounter
 from ledger.primitives.counters.slots import SlotsCounter
 from ledger.primitives.counters.tokens import new_token
@@ -34,11 +34,13 @@ __all__ = [
     "Make",
     "MarkerCounter",
     "Method",
+    "MethodName",
     "OptimisticCounter",
     "Reason",
     "Rejected",
     "ShardedCounter",
     "SlotsCounter",
     "Unknown",
+    "method_named",
     "new_token",
 ]

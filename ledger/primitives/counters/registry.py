@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
-from typing import Protocol
+from typing import Literal, Protocol
 
+from ledger.core.errors import InvalidInput
 from ledger.primitives.counters.atomic import AtomicCounter, AtomicOnceCounter
 from ledger.primitives.counters.client_token import ClientTokenCounter
 from ledger.primitives.counters.collection import CollectionCounter, make_collection
@@ -20,7 +21,7 @@ from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 
 SHARDS = 8
-"""Of the sharded methods here; `ShardedCounter` takes any number."""
+"""How many shards the methods `...-sharded` have."""
 
 
 class Make(Protocol):
@@ -52,8 +53,29 @@ class Method:
     has_thresholds: bool = True
 
 
-def _method(kind: type[ItemCounter]) -> Method:
-    return Method(kind.guarantees, kind)
+MethodName = Literal[
+    "atomic",
+    "atomic-once",
+    "optimistic",
+    "history",
+    "client-token",
+    "marker",
+    "collection",
+    "slots",
+    "atomic-sharded",
+    "marker-sharded",
+]
+
+ITEM_METHODS: Mapping[str, type[ItemCounter]] = {
+    "atomic": AtomicCounter,
+    "atomic-once": AtomicOnceCounter,
+    "optimistic": OptimisticCounter,
+    "history": HistoryCounter,
+    "client-token": ClientTokenCounter,
+    "marker": MarkerCounter,
+    "slots": SlotsCounter,
+}
+"""The methods that keep a counter in one item, or in one per shard."""
 
 
 def _sharded(kind: type[ItemCounter], shards: int = SHARDS) -> Method:
@@ -75,14 +97,24 @@ def _sharded(kind: type[ItemCounter], shards: int = SHARDS) -> Method:
 
 
 METHODS: Mapping[str, Method] = {
-    "atomic": _method(AtomicCounter),
-    "atomic-once": _method(AtomicOnceCounter),
-    "optimistic": _method(OptimisticCounter),
-    "history": _method(HistoryCounter),
-    "client-token": _method(ClientTokenCounter),
-    "marker": _method(MarkerCounter),
+    **{name: Method(kind.guarantees, kind) for name, kind in ITEM_METHODS.items()},
     "collection": Method(CollectionCounter.guarantees, make_collection, has_thresholds=False),
-    "slots": _method(SlotsCounter),
     "atomic-sharded": _sharded(AtomicCounter),
     "marker-sharded": _sharded(MarkerCounter),
 }
+
+
+def method_named(name: str, *, shards: int | None = None) -> Method:
+    """Return a method, with its counters kept in so many shards if `shards` is given.
+
+    Raises:
+        InvalidInput: there is no such method, or it has no shards of its own.
+    """
+    if name not in METHODS:
+        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {name!r}")
+    if shards is None:
+        return METHODS[name]
+    kind = ITEM_METHODS.get(name.removesuffix("-sharded"))
+    if kind is None:
+        raise InvalidInput(f"method {name!r} takes no shards: set them in the settings")
+    return _sharded(kind, shards)

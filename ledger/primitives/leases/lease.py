@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from ledger.core.entry import AttributeValue, Item, Key
-from ledger.core.errors import DamagedItem, LeaseLost
+from ledger.core.errors import DamagedItem, InvalidInput, LeaseLost
 from ledger.primitives.leases.item import LeaseItem
 from ledger.primitives.leases.keeping import give_back, keep
 from ledger.primitives.leases.state import (
@@ -85,8 +85,8 @@ class Lease:
     `held_until` are for any task.
 
     Raises:
-        ValueError: the owner is empty.
-        InvalidInput: the name breaks a rule of counter ids, or the key lies in a counter.
+        InvalidInput: the owner is empty, the name breaks a rule of counter ids, or the key lies in
+            a counter.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Lease:
         elsewhere: str = ELSEWHERE,
     ) -> None:
         if owner == NOBODY:
-            raise ValueError(f"the owner of lease {name!r} is empty, which means released")
+            raise InvalidInput(f"owner of lease {name!r} must not be empty: that means released")
         self.name = name
         self.owner = owner
         self.terms = terms

@@ -75,7 +75,9 @@ class _Worker:
             stage: Fates(job.fail[stage], draw, crashes=stage != "state") for stage in STAGES
         }
         async with AsyncExitStack() as stack:
-            opened = open_stores(self.settings, job.region, self.registry, self.clock)
+            opened = open_stores(
+                self.settings, job.region, metrics=Metrics.of(self.registry), clock=self.clock
+            )
             stores = await stack.enter_async_context(opened)
             stack.enter_context(TWINS[job.twin]() if job.twin else nullcontext())
             pipeline = Pipeline(

@@ -1,0 +1,316 @@
+"""`Table`: one region's table, opened once, and all that the library keeps in it.
+
+The parts are made here, because connection, clock, randomness and metrics are the table's business.
+The ledger is one of the parts (`table.ledger`): the table adds nothing to its calls.
+"""
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, overload
+
+from ledger.core.entry import Key
+from ledger.core.errors import InvalidInput
+from ledger.ledger import Ledger
+from ledger.primitives.counters import CollectionCounter, Counter, MethodName, method_named
+from ledger.primitives.leases import Lease, LeaseTerms
+from ledger.primitives.sequences import AfterRace, CounterSequence, SortKeySequence
+from ledger.primitives.versions import ConditionGuard, LockGuard
+from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.settings import Settings
+from ledger.store.port import Store
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from ledger.pipeline.sources.dead_letters import DeadLetters
+    from ledger.pipeline.sources.source import Source
+    from ledger.pipeline.stages.worker import OnCounted, Pipeline
+
+_OWNER_BITS = 64
+_DEFAULT_TERMS = LeaseTerms()
+
+
+class Table:
+    """The table of one region: its ledger, counters, sequences, leases, versions and pipelines.
+
+    All of them share the table's connections and are used by any number of tasks of one event
+    loop, while the table is open::
+
+        async with Table.open(Settings.load(), region="eu-west-1") as table:
+            await table.ledger.record("customer1-balance", 3, note="refund")
+            stock = table.counter("stock", method="marker", minimum=0)
+            await stock.add(-1, token="order-17")
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        region: str,
+        registry: "CollectorRegistry | None" = None,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        randomness: Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.region = region
+        self._registry = registry
+        self._clock = clock or SystemClock()
+        self._random = randomness or system_random()
+        self.ledger = Ledger(
+            settings,
+            region=region,
+            registry=registry,
+            store=store,
+            clock=self._clock,
+            randomness=self._random,
+        )
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        *,
+        region: str | None = None,
+        registry: "CollectorRegistry | None" = None,
+    ) -> Self:
+        """Return the table of this region (by default the home region), to be used in `async with`.
+
+        `registry` receives the metrics, to be served with those of the application.
+
+        Raises:
+            SettingsError: the region is not in the settings.
+        """
+        return cls(settings, region=region or settings.home, registry=registry)
+
+    async def __aenter__(self) -> Self:
+        await self.ledger.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; call it from the task that opened them. It may be repeated."""
+        await self.ledger.close()
+
+    def counter(
+        self,
+        name: str,
+        *,
+        method: MethodName = "collection",
+        minimum: int | Decimal | None = None,
+        maximum: int | Decimal | None = None,
+        shards: int | None = None,
+    ) -> Counter:
+        """Return a counter kept by one of the methods of `ledger.primitives.counters`.
+
+        The default method is the ledger's own, the only one that any number of regions may write.
+        The others hold `minimum` and `maximum`, and must be written in one region; with `shards`
+        they are kept in so many items, for more writes per second.
+
+        Raises:
+            InvalidCounter: the name breaks a rule.
+            InvalidInput: there is no such method, it has no thresholds or shards, or 0, where
+                counters begin, is not within the thresholds.
+        """
+        chosen = method_named(method, shards=shards)
+        if method == "collection" and minimum is None and maximum is None:
+            return CollectionCounter(self.ledger, name, clock=self._clock, randomness=self._random)
+        return chosen.make(
+            self._store,
+            name,
+            clock=self._clock,
+            randomness=self._random,
+            minimum=minimum,
+            maximum=maximum,
+        )
+
+    @overload
+    def sequence(
+        self, name: str, *, method: Literal["counter"] = "counter", block: int = 1
+    ) -> CounterSequence: ...
+
+    @overload
+    def sequence(
+        self,
+        name: str,
+        *,
+        method: Literal["sort-key"],
+        after_race: AfterRace = "query",
+        consistent: bool = True,
+    ) -> SortKeySequence: ...
+
+    def sequence(
+        self,
+        name: str,
+        *,
+        method: str = "counter",
+        block: int = 1,
+        after_race: AfterRace = "query",
+        consistent: bool = True,
+    ) -> CounterSequence | SortKeySequence:
+        """Return a sequence of numbers: by a counter item (fast, gaps) or by sort keys (no gaps).
+
+        See `ledger.primitives.sequences` for the options. One region must write it.
+
+        Raises:
+            InvalidCounter: the name breaks a rule.
+            InvalidInput: there is no such method, or the block is not from 1 to a million.
+        """
+        _check_method(method, "counter", "sort-key")
+        if method == "counter":
+            return CounterSequence(
+                self._store, name, clock=self._clock, randomness=self._random, block=block
+            )
+        return SortKeySequence(
+            self._store,
+            name,
+            clock=self._clock,
+            randomness=self._random,
+            after_race=after_race,
+            consistent=consistent,
+        )
+
+    def lease(
+        self,
+        name: str,
+        *,
+        owner: str | None = None,
+        terms: LeaseTerms = _DEFAULT_TERMS,
+        key: Key | None = None,
+    ) -> Lease:
+        """Return one contender for a lease: `async with table.lease("nightly-job").held() as held`.
+
+        `owner` names the contender to others and must be unique to it; by default it is made of
+        host, process and a random number. `key` places the item elsewhere; see
+        `ledger.primitives.leases`.
+
+        Raises:
+            InvalidInput: the name or the key breaks a rule, or the owner is empty.
+        """
+        return Lease(
+            self._store,
+            name,
+            owner=self._owner() if owner is None else owner,
+            terms=terms,
+            clock=self._clock,
+            randomness=self._random,
+            key=key,
+        )
+
+    @overload
+    def versions(self, *, method: Literal["condition"] = "condition") -> ConditionGuard: ...
+
+    @overload
+    def versions(
+        self,
+        *,
+        method: Literal["lock"],
+        owner: str | None = None,
+        terms: LeaseTerms = _DEFAULT_TERMS,
+        check_first: bool = True,
+    ) -> LockGuard: ...
+
+    def versions(
+        self,
+        *,
+        method: str = "condition",
+        owner: str | None = None,
+        terms: LeaseTerms = _DEFAULT_TERMS,
+        check_first: bool = True,
+    ) -> ConditionGuard | LockGuard:
+        """Return a guard that handles only newer versions of records, by condition or by lock.
+
+        See `ledger.primitives.versions` for the options. One region must write.
+
+        Raises:
+            InvalidInput: there is no such method.
+        """
+        _check_method(method, "condition", "lock")
+        if method == "condition":
+            return ConditionGuard(self._store, clock=self._clock, randomness=self._random)
+        return LockGuard(
+            self._store,
+            owner=self._owner() if owner is None else owner,
+            clock=self._clock,
+            randomness=self._random,
+            terms=terms,
+            check_first=check_first,
+        )
+
+    @asynccontextmanager
+    async def pipeline(
+        self,
+        lane: str,
+        source: "Source | Path | str",
+        *,
+        dead_letters: "DeadLetters | Path | str",
+        on_counted: "OnCounted | None" = None,
+    ) -> "AsyncIterator[Pipeline]":
+        """Open a pipeline of one lane, with connections to every region that is home to records.
+
+        A path as `source` is a file of JSON lines; as `dead_letters`, a file to append to.
+        `on_counted` is called with positions up to which the totals show everything.
+
+        Raises:
+            SettingsError: no category is configured, or a home region is not in the settings.
+            InvalidInput: the lane's name is empty or too long.
+        """
+        # Imported only here: most users of a table run no pipeline.
+        from ledger.pipeline.metrics import PipelineMetrics  # noqa: PLC0415
+        from ledger.pipeline.running import open_stores  # noqa: PLC0415
+        from ledger.pipeline.sources.dead_letters import DeadLetterFile  # noqa: PLC0415
+        from ledger.pipeline.sources.source import FileSource  # noqa: PLC0415
+        from ledger.pipeline.stages.worker import Pipeline  # noqa: PLC0415
+
+        opening = open_stores(
+            self.settings,
+            self.region,
+            metrics=self.ledger.metrics,
+            clock=self._clock,
+            opened={self.region: self._store},
+        )
+        async with opening as stores:
+            yield Pipeline(
+                lane,
+                FileSource(Path(source)) if isinstance(source, str | Path) else source,
+                region=self.region,
+                stores=stores,
+                settings=self.settings,
+                dead_letters=(
+                    DeadLetterFile(Path(dead_letters))
+                    if isinstance(dead_letters, str | Path)
+                    else dead_letters
+                ),
+                clock=self._clock,
+                randomness=self._random,
+                metrics=PipelineMetrics.of(self._registry),
+                ledger_metrics=self.ledger.metrics,
+                on_counted=on_counted,
+            )
+
+    @property
+    def _store(self) -> Store:
+        return self.ledger.store
+
+    def _owner(self) -> str:
+        """Return a name that no other contender has, for people to recognize."""
+        unique = self._random.getrandbits(_OWNER_BITS)
+        return f"{socket.gethostname()}-{os.getpid()}-{unique:016x}"
+
+
+def _check_method(method: str, *known: str) -> None:
+    if method not in known:
+        raise InvalidInput(f"method must be one of {', '.join(known)}, got {method!r}")

@@ -1,0 +1,278 @@
+"""One door: every part of a table, made by it, with and without async, over one connection."""
+
+import inspect
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from support.ledgers import AWAY, HOME, make_settings, seeded
+
+from ledger import InvalidInput, LeaseLost, Ledger, LedgerError, SettingsError, sync
+from ledger.core.entry import Item
+from ledger.pipeline.stages.worker import Pipeline
+from ledger.primitives.counters import METHODS, Applied, Counter, Rejected
+from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
+from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
+from ledger.primitives.versions import ConditionGuard, Event, Handled, LockGuard, Skipped
+from ledger.runtime.metrics import summed
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Action, Put
+from ledger.table import Table
+
+RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
+
+
+def make_table(store: MemoryStore | None = None, **options: Any) -> Table:
+    """Return a table over a store in memory, to be opened."""
+    settings = make_settings(pipeline={"categories": ["desk/{Desk}"]})
+    options = {"region": HOME, "store": store or MemoryStore(HOME), **options}
+    return Table(settings, randomness=seeded(), **options)
+
+
+@pytest.fixture
+def plain() -> Iterator[sync.Table]:
+    """A table without async, open; its thread is gone at the end."""
+    before = threading.active_count()
+    with sync.Table(make_table()) as table:
+        yield table
+    assert threading.active_count() == before
+
+
+def trades(folder: Path) -> Path:
+    """Return a file of three records, one of them a correction."""
+    rows = [("a", 1, "2"), ("b", 1, "5"), ("a", 2, "3.5")]
+    file = folder / "trades.jsonl"
+    lines = [
+        json.dumps({"TradeID": trade, "Version": version, "Value": value, "Desk": "x"})
+        for trade, version, value in rows
+    ]
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_counters_of_every_method(method: Any) -> None:
+    """Each method counts, through the table's own store."""
+    async with make_table() as table:
+        counter = table.counter("stock", method=method)
+        assert isinstance(await counter.add(1), Applied)
+        assert isinstance(await counter.add(1), Applied)
+        assert await counter.value() == 2
+
+
+async def test_counters_take_thresholds_and_shards() -> None:
+    """Thresholds hold, and a counter has the shards that are asked for."""
+    store = MemoryStore(HOME)
+    async with make_table(store) as table:
+        stock = table.counter("stock", method="marker", minimum=-3, shards=3)
+        assert isinstance(await stock.add(-3), Applied)
+        assert await stock.add(-1) == Rejected("threshold", "minimum -3")
+        assert stock.guarantees.value_units == 4
+    assert "~count~shards~stock" in store.table.partitions
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "markers"}, "method must be one of .*marker.*, got 'markers'"),
+        ({"minimum": 0}, "holds no minimum"),
+        ({"shards": 2}, "takes no shards"),
+        ({"method": "atomic", "shards": 0}, "shards"),
+    ],
+)
+async def test_a_counter_that_cannot_be_is_refused(options: Any, message: str) -> None:
+    """What a method does not have is an error when the counter is made."""
+    async with make_table() as table:
+        with pytest.raises(InvalidInput, match=message):
+            table.counter("stock", **options)
+
+
+async def test_the_collection_is_the_ledger_of_the_table() -> None:
+    """The default counter and `table.ledger` see the same changes."""
+    async with make_table() as table:
+        await table.counter("stock").add(Decimal("2.5"))
+        await table.ledger.record("stock", 1)
+        assert (await table.ledger.total("stock", max_age=0)).value == Decimal("3.5")
+
+
+async def test_sequences_of_both_methods() -> None:
+    """Numbers by a counter item, in blocks, and items under numbers."""
+    async with make_table() as table:
+        orders = table.sequence("orders", block=10)
+        assert [await orders.next(), await orders.next()] == [Numbered(1), Numbered(2)]
+        tickets = table.sequence("tickets", method="sort-key", consistent=False)
+        assert await tickets.append({"title": {"S": "slow"}}) == Numbered(1)
+        with pytest.raises(InvalidInput, match=r"counter, sort-key, got 'sorted'"):
+            table.sequence("x", method="sorted")  # type: ignore[call-overload]
+
+
+async def test_leases_have_owners_of_their_own() -> None:
+    """Two contenders of one process differ, and one of them holds."""
+    async with make_table() as table:
+        one, two = table.lease("nightly"), table.lease("nightly")
+        async with one.held(0) as held, two.held(0) as other:
+            assert isinstance(held, LeaseGrant)
+            assert isinstance(other, NotHeld)
+            assert other.owner == one.owner != two.owner
+        with pytest.raises(InvalidInput, match="must not be empty"):
+            table.lease("nightly", owner="")
+
+
+async def test_versions_of_both_methods() -> None:
+    """Old versions are skipped, by condition and by lock."""
+    async with make_table() as table:
+        guard = table.versions()
+        assert await guard.put(RECORD, version=4) == Handled(4)
+        assert await guard.put(RECORD, version=3) == Skipped(3, 4)
+
+        async def nothing(_: Event, lease: Lease) -> Sequence[Action]:
+            lease.check()
+            return ()
+
+        lock = table.versions(method="lock", terms=LeaseTerms(lease_seconds=5, heartbeat_seconds=1))
+        assert await lock.handle(Event("customer", 2), nothing) == Handled(2)
+        with pytest.raises(InvalidInput, match=r"condition, lock, got 'none'"):
+            table.versions(method="none")  # type: ignore[call-overload]
+
+
+async def test_a_pipeline_counts_each_record_once(tmp_path: Path) -> None:
+    """A file's records are in the totals, the newest version of each, and metrics are shared."""
+    registry = CollectorRegistry()
+    async with make_table(registry=registry) as table:
+        positions: list[str] = []
+        opening = table.pipeline(
+            "trades", trades(tmp_path), dead_letters=tmp_path / "dead", on_counted=positions.append
+        )
+        async with opening as pipeline:
+            await pipeline.run()
+        assert (await table.ledger.total("desk/x", max_age=0)).value == Decimal("8.5")
+        assert positions[-1] == pipeline.position
+    assert summed(registry, "ledger_pipeline_in_total", stage="state") == 3
+
+
+async def test_a_closed_table_says_so() -> None:
+    """Before and after, its parts cannot be made; a region that is not there is refused."""
+    table = make_table()
+    with pytest.raises(LedgerError, match="not open"):
+        table.lease("x")
+    async with table:
+        await table.ledger.record("c", 1)
+    with pytest.raises(LedgerError, match="not open"):
+        table.counter("x", method="atomic")
+    assert Table.open(make_settings()).region == HOME
+    with pytest.raises(SettingsError):
+        Table.open(make_settings(), region="us-west-9")
+
+
+def test_all_of_it_without_async(plain: sync.Table, tmp_path: Path) -> None:
+    """The same parts with plain calls: ledger, counter, sequences, versions, pipeline."""
+    plain.ledger.record("c", 3)
+    assert plain.ledger.total("c", max_age=0).value == 3
+    assert [entry.change for entry in plain.ledger.history("c")] == [3]
+
+    stock = plain.counter("stock", method="marker", minimum=0)
+    assert stock.add(2, token="t") == Applied()
+    assert stock.add(2, token="t") == Rejected("applied before")
+    assert stock.value(consistent=False) == 2
+    assert "Exact" in stock.guarantees.unknown
+
+    assert plain.sequence("orders").next() == Numbered(1)
+    tickets = plain.sequence("tickets", method="sort-key")
+    assert tickets.append({"title": {"S": "slow"}}) == Numbered(1)
+    assert (tickets.highest(), tickets.read(1)) == (1, {"title": {"S": "slow"}})
+
+    guard = plain.versions()
+    assert guard.put(RECORD, version=4) == Handled(4)
+    assert guard.handle(Event("customer", 2), [Put({**RECORD, "sk": {"S": "x"}})]) == Handled(2)
+
+    letters = tmp_path / "dead"
+    with plain.pipeline("trades", str(trades(tmp_path)), dead_letters=str(letters)) as pipeline:
+        pipeline.run()
+    assert pipeline.position
+    assert plain.ledger.total("desk/x", max_age=0).value == Decimal("8.5")
+
+
+def test_a_lease_without_async(plain: sync.Table) -> None:
+    """`with` holds and releases it; fenced writes and heartbeats go through the same lease."""
+    one, two = plain.lease("nightly"), plain.lease("nightly")
+    with one.held(wait_seconds=0, data={"part": {"N": "1"}}) as held:
+        assert isinstance(held, LeaseGrant)
+        assert isinstance(two.acquire(0), NotHeld)
+        one.check()
+        assert one.fence() == held.fence()
+        assert one.transact([Put(RECORD)])
+        assert one.heartbeat()
+        assert not one.lost
+    with pytest.raises(LeaseLost):
+        one.check()
+    record = two.look()
+    assert record is not None
+    assert record.released
+    assert isinstance(two.acquire(0), LeaseGrant)
+    assert two.hand_over(AWAY)
+    assert one.release()
+
+
+def test_a_lock_without_async_runs_its_handler_in_a_thread(plain: sync.Table) -> None:
+    """The handler may wait, and use the lease, while the loop goes on."""
+    here, seen = threading.get_ident(), list[int]()
+
+    def handler(event: Event, lease: sync.Lease) -> Sequence[Action]:
+        lease.check()
+        seen.append(threading.get_ident())
+        return [Put({**RECORD, "sk": {"S": str(event.version)}})]
+
+    lock = plain.versions(method="lock", owner="worker-3")
+    assert lock.handle(Event("customer", 2), handler) == Handled(2)
+    assert lock.handle(Event("customer", 1), handler, wait_seconds=1) == Skipped(1, 2)
+    assert len(seen) == 1
+    assert seen[0] != here
+
+
+def test_without_async_a_table_is_opened_once() -> None:
+    """The ledger of an open table is open as well; a part of a closed table says that it is."""
+    table = sync.Table(make_table())
+    with table:
+        table.ledger.close()
+        counter = table.counter("stock")
+        with pytest.raises(LedgerError, match="already open"):
+            table.ledger.__enter__()
+        counter.add(1)
+    with pytest.raises(LedgerError, match="not open"):
+        counter.add(1)
+    assert isinstance(sync.Table.open(make_settings(), region=AWAY), sync.Table)
+
+
+PAIRS = [
+    (sync.Ledger, Ledger),
+    (sync.Counter, Counter),
+    (sync.CounterSequence, CounterSequence),
+    (sync.SortKeySequence, SortKeySequence),
+    (sync.Lease, Lease),
+    (sync.ConditionGuard, ConditionGuard),
+    (sync.LockGuard, LockGuard),
+    (sync.Pipeline, Pipeline),
+    (sync.Table, Table),
+]
+ASYNC_ONLY = {"store", "beats", "held_until"}
+"""The store port, and what the compactor measures lag by."""
+
+
+@pytest.mark.parametrize(("without", "behind"), PAIRS, ids=lambda one: one.__name__)
+def test_nothing_is_missing_without_async(without: type, behind: type) -> None:
+    """Each class has the public methods of its async namesake, documented, none a coroutine."""
+    wanted = {
+        name
+        for name, member in inspect.getmembers(behind)
+        if not name.startswith("_") and (callable(member) or isinstance(member, property))
+    }
+    assert wanted - set(dir(without)) <= ASYNC_ONLY
+    for name in wanted - ASYNC_ONLY:
+        member = getattr(without, name)
+        assert inspect.getdoc(member), name
+        assert not inspect.iscoroutinefunction(member), name
