@@ -13,10 +13,11 @@ from random import Random
 import anyio
 from prometheus_client import CollectorRegistry
 
+from compactor import passes
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
 from compactor.observe import check_home
-from compactor.passes import Pass, not_led, rules_of
+from compactor.passes import Pass, not_led
 from compactor.plan import Rules
 from compactor.report import Report
 from compactor.waiting import sleep_or_stop
@@ -95,7 +96,7 @@ class Compactor:
                 outcome = await self._acquire(lease, wait, stop)
                 if isinstance(outcome, NotHeld):
                     return not_led(outcome.owner, outcome.epoch)
-                return await self._lead(stores, lease, stop, rules_of(self.settings))
+                return await self._lead(stores, lease, stop, passes.rules_of(self.settings))
 
     async def run_every(
         self,
@@ -140,7 +141,7 @@ class Compactor:
         if target == self.settings.home:
             raise SettingsError(f"{target} is the home region already")
         stop = stop or anyio.Event()
-        rules = rules_of(self.settings, move_to=target)
+        rules = passes.rules_of(self.settings, move_to=target)
         with self._counting_errors():
             async with self._open_stores() as stores:
                 lease = await self._lease(stores)
@@ -243,7 +244,7 @@ class Compactor:
         async with self._leading(stores, lease) as held:
             while not stop.is_set():
                 started = self._clock.monotonic()
-                report = await self._pass(stores, lease, stop, rules_of(self.settings))
+                report = await self._pass(stores, lease, stop, passes.rules_of(self.settings))
                 report.epoch = held.epoch
                 on_report(report)
                 left = started + every_seconds - self._clock.monotonic()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import anyio
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
-from support.regions import HOME, SOUTH, WEST, Regions
+from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.job import Compactor
 from compactor.report import Report
@@ -16,6 +16,7 @@ from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
+from ledger.lab.simulator.manual import ManualWorld
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore
@@ -65,7 +66,7 @@ class Instance:
         self._scope: anyio.CancelScope | None = None
         self.stores = {
             region: FaultyStore(store, self._decider(region), clock=world.clock)
-            for region, store in world.regions.stores.items()
+            for region, store in world.regions.replicas.items()
         }
         self.compactor = Compactor(
             settings,
@@ -106,15 +107,17 @@ class Instance:
 
 
 class World:
-    """Regions that deliver at each step of the clock, unless told not to, and compactors."""
+    """Replicas that deliver at each step of the clock, unless told not to, and compactors."""
 
     def __init__(self, *, seed: int = 1, page_items_max: int = 1000) -> None:
         self.clock = FakeClock()
         self.random = Random(seed)  # noqa: S311 (repeatable)
-        self.regions = Regions(randomness=self.random, page_items_max=page_items_max)
+        self.regions = ManualWorld(
+            (HOME, WEST, SOUTH), randomness=self.random, page_items_max=page_items_max
+        )
         self.sum: dict[str, Decimal] = {}
         self.writes: list[tuple[float, str]] = []
-        self.regions.watchers.append(self._wrote)
+        self.regions.observers.append(self)
 
     def instance(
         self, owner: str = "one", *, settings: Settings | None = None, **overrides: Any
@@ -129,10 +132,7 @@ class World:
             one = entry_id(self.clock.now(), self.random.getrandbits(64))
             change = Decimal(self.random.randrange(-50, 100))
             entry = Entry(counter, str(one), change)
-            store = self.regions.stores[(HOME, WEST, SOUTH)[place % 3]]
-            item = entry_item(entry)
-            store.table.set((counter, str(one)), item)
-            self.regions.written(store.region, (counter, str(one)), item)
+            self.regions.put((HOME, WEST, SOUTH)[place % 3], entry_item(entry))
             self.sum[counter] = self.sum.get(counter, Decimal(0)) + change
             made.append(one)
         return made
@@ -185,18 +185,21 @@ class World:
         """Tell whether every region shows the true sum of every counter."""
         return all(
             self.shown(region, counter).total() == expected
-            for region in self.regions.stores
+            for region in self.regions.replicas
             for counter, expected in self.sum.items()
         )
 
     def lease(self, region: str = HOME) -> LeaseRecord:
         """Return the lease as a region shows it."""
-        item = self.regions.stores[region].table.get(lease_key("compactor"))
+        item = self.regions.replicas[region].table.get(lease_key("compactor"))
         assert item is not None
         return record_of(item)
 
-    def _wrote(self, region: str, key: tuple[str, str], item: Item | None) -> None:
-        """Note when the home region wrote a collection; entries written by a test included."""
+    def changed(self, region: str, partition: str) -> None:
+        """Ignore the collection: what `arrived` records is enough."""
+
+    def arrived(self, region: str, key: tuple[str, str], item: Item | None) -> None:
+        """Record when the home region wrote a collection, entries written by a test included."""
         del item
         if region == HOME and not key[0].startswith("~"):
             self.writes.append((self.clock.monotonic(), key[1]))

@@ -11,13 +11,15 @@ from support.clock import FakeClock
 
 from ledger.core.entry import Item
 from ledger.core.ids import EntryId
+from ledger.lab.simulator.manual import ManualWorld
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.writing.writer import Writer
 
-HOME, AWAY = "us-east-1", "eu-west-1"
+HOME, AWAY, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
+WEST = AWAY
 START = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 
 
@@ -57,6 +59,11 @@ def make_writer(
         clock=clock or InstantClock(),
         randomness=seeded(seed),
     )
+
+
+def three_regions(*, page_items_max: int = 1000) -> ManualWorld:
+    """Return a world of three regions in which a test delivers by hand."""
+    return ManualWorld((HOME, WEST, SOUTH), randomness=seeded(0), page_items_max=page_items_max)
 
 
 def two_regions() -> tuple[MemoryStore, MemoryStore]:

@@ -27,7 +27,8 @@ from ledger.lab.compare.options import CompareOptions
 from ledger.lab.harness.options import REGIONS
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.world import Lag, Replica, World
+from ledger.lab.simulator.replicas import Replica
+from ledger.lab.simulator.world import Lag, World
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import (
     Action,

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.lab.harness.tagged import CHANGES_MAX, digits, told
-from ledger.lab.simulator.world import World
+from ledger.lab.simulator.replicas import Replicas
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ID_CHARACTERS = 44
@@ -50,7 +50,7 @@ class PendingRead:
 class Auditor:
     """Checks one world; `violation` is the first one, at which `found` is called."""
 
-    def __init__(self, world: World, *, found: Callable[[], None]) -> None:
+    def __init__(self, world: Replicas, *, found: Callable[[], None]) -> None:
         self.violation: Violation | None = None
         self.checks = 0
         self.reads = 0
@@ -78,7 +78,7 @@ class Auditor:
 
     def read_begins(self, region: str, counter: str, *, staleness: float) -> PendingRead:
         """Register the beginning of a read that may be this many seconds stale."""
-        latest = self._world.loop.time() - staleness
+        latest = self._world.time() - staleness
         reached = self._reached[region].get(counter, {})
         return PendingRead(
             region, counter, frozenset(number for number, at in reached.items() if at <= latest)
@@ -113,7 +113,7 @@ class Auditor:
     def fail(self, rule: str, text: str) -> None:
         """Report a violation; only the first is kept."""
         if self.violation is None:
-            self.violation = Violation(rule, text, self._world.loop.time())
+            self.violation = Violation(rule, text, self._world.time())
             self._world.note(lambda: f"*** {self.violation}")
             self._world.end_trace()
             self._found()
@@ -164,7 +164,7 @@ class Auditor:
         number = _NUMBERS.get(change)
         for one in digits(change) if number is None else (number,):
             if one not in reached:
-                reached[one] = self._world.loop.time()
+                reached[one] = self._world.time()
                 place = (region, partition)
                 self._expected[place] = self._expected.get(place, 0) + 10**one
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from compactor import job, observe, passes, plan
+from compactor import observe, passes, plan
 from ledger.core import keys
 from ledger.lab.simulator import mutations
 from ledger.lab.simulator.run import Result, run_seed
@@ -155,7 +155,7 @@ _MUTANTS = (
         "an entry is merged once older than `settle`",
         "a retry, or a request in flight, puts an entry back that was merged and forgotten",
         120,
-        ((job, "rules_of", mutations.unsettled_rules),),
+        ((passes, "rules_of", mutations.unsettled_rules),),
     ),
     Mutant(
         "no-horizon",

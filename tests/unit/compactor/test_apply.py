@@ -6,8 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.ledgers import START
-from support.regions import HOME
+from support.ledgers import HOME, START
 
 from compactor.apply import Done, apply
 from compactor.plan import Plan

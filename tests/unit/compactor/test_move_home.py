@@ -10,7 +10,7 @@ from support.compacting import (
     World,
     compactor_settings,
 )
-from support.regions import HOME, SOUTH, WEST
+from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.report import Report
 from ledger.core.errors import DamagedItem, LeaseLost, SettingsError, Unreachable
@@ -92,7 +92,7 @@ async def test_another_home_asks_every_region_before_it_begins() -> None:
     await world.run_once(world.instance("one"))
     with pytest.raises(LeaseLost, match=HOME):
         await world.run_once(world.instance("two", settings=TO_WEST))
-    assert world.regions.stores[WEST].table.get(lease_key("compactor")) is None
+    assert world.regions.replicas[WEST].table.get(lease_key("compactor")) is None
 
 
 async def test_damaged_lease_is_waited_out_by_the_service() -> None:
@@ -101,7 +101,7 @@ async def test_damaged_lease_is_waited_out_by_the_service() -> None:
     await world.settled(entries=6)
     one, stop = world.instance(), anyio.Event()
     errors: list[Exception] = []
-    table = world.regions.stores[HOME].table
+    table = world.regions.replicas[HOME].table
     key = lease_key("compactor")
     table.set(key, {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "owner": {"N": "1"}})
     with pytest.raises(DamagedItem):
@@ -259,7 +259,7 @@ async def test_damaged_collection_stops_a_move() -> None:
     world = World()
     await world.settled()
     item = {"pk": {"S": "bad"}, "sk": {"S": "~net#0001"}, "change": {"N": "1"}}
-    world.regions.stores[HOME].table.set(("bad", "~net#0001"), item)
+    world.regions.replicas[HOME].table.set(("bad", "~net#0001"), item)
     report = await moved(world, world.instance("one"))
     assert "bad" in report.problems[0]
     assert world.lease().home == HOME

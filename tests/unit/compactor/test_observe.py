@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import pytest
-from support.ledgers import START, InstantClock, net
-from support.regions import HOME, SOUTH, WEST, Regions
+from support.ledgers import HOME, SOUTH, START, WEST, InstantClock, net, three_regions
 
 from compactor.observe import check_home, observe
 from ledger.core.capacity import item_size
@@ -91,13 +90,13 @@ async def test_net_is_read_first() -> None:
 
 async def test_every_page_is_seen() -> None:
     """A view holds every entry and the net, however many pages they take."""
-    regions = Regions(page_items_max=2)
+    regions = three_regions(page_items_max=2)
     for place in range(7):
         item = entry_item(Entry("counter", str(entry_id(START, place)), Decimal(place)))
-        regions.stores[HOME].table.set(("counter", item["sk"]["S"]), item)
+        regions.replicas[HOME].table.set(("counter", item["sk"]["S"]), item)
     shown = net("counter", 5, ())
-    regions.stores[HOME].table.set(("counter", "~net#0001"), shown)
-    seen = await observe(regions.stores, "counter", home=HOME, clock=InstantClock())
+    regions.replicas[HOME].table.set(("counter", "~net#0001"), shown)
+    seen = await observe(regions.replicas, "counter", home=HOME, clock=InstantClock())
     home = seen.observation.views[HOME]
     assert len(home.entries) == 7
     assert seen.observation.net == home.net
@@ -110,13 +109,13 @@ async def test_every_page_is_seen() -> None:
 
 async def test_time_is_that_of_the_last_read() -> None:
     """The hold counts from when the observation was complete."""
-    clock, regions = InstantClock(), Regions()
+    clock, regions = InstantClock(), three_regions()
 
     async def pass_by() -> None:
         clock.pass_by(2)
 
-    regions.between = pass_by
-    seen = await observe(regions.stores, "counter", home=HOME, clock=clock)
+    regions.before_page = pass_by
+    seen = await observe(regions.replicas, "counter", home=HOME, clock=clock)
     assert seen.at == 8  # one read of the net, three views
 
 
@@ -124,7 +123,7 @@ async def test_time_is_that_of_the_last_read() -> None:
 @pytest.mark.parametrize("error", [Unreachable("no connection"), AccessDenied("not allowed")])
 async def test_unreadable_region_is_named(region: str, error: StoreError) -> None:
     """Whichever region cannot be read, the error names it and the cause."""
-    stores: dict[str, Store] = dict(Regions().stores)
+    stores: dict[str, Store] = dict(three_regions().replicas)
     stores[region] = failing(stores[region], error)
     with pytest.raises(RegionUnreadable, match=f"{region} cannot be read.*{error}") as caught:
         await observe(stores, "counter", home=HOME, clock=InstantClock())
@@ -142,11 +141,11 @@ async def test_damaged_item_is_an_error(
     region: str, sort_key: str, attributes: Mapping[str, Mapping[str, str]]
 ) -> None:
     """An entry or net that cannot be counted in any region makes no observation."""
-    regions = Regions()
+    regions = three_regions()
     key = {"pk": {"S": "counter"}, "sk": {"S": sort_key}}
-    regions.stores[region].table.set(("counter", sort_key), {**key, **attributes})
+    regions.replicas[region].table.set(("counter", sort_key), {**key, **attributes})
     with pytest.raises(DamagedItem, match=sort_key):
-        await observe(regions.stores, "counter", home=HOME, clock=InstantClock())
+        await observe(regions.replicas, "counter", home=HOME, clock=InstantClock())
 
 
 def lease_of(home: str) -> Item:
@@ -157,15 +156,15 @@ def lease_of(home: str) -> Item:
 @pytest.mark.parametrize("region", [HOME, WEST, SOUTH])
 async def test_another_home_is_refused(region: str) -> None:
     """One region that shows the lease as another home's is enough to refuse."""
-    regions = Regions()
-    for name, store in regions.stores.items():
+    regions = three_regions()
+    for name, store in regions.replicas.items():
         store.table.set(lease_key("compactor"), lease_of(WEST if name == region else HOME))
     with pytest.raises(LeaseLost, match=f"{region} shows {WEST} as the home"):
-        await check_home(regions.stores, "compactor", home=HOME)
+        await check_home(regions.replicas, "compactor", home=HOME)
 
 
 async def test_our_home_is_accepted() -> None:
     """Our own lease, or none replicated yet, is no objection."""
-    regions = Regions()
-    regions.stores[HOME].table.set(lease_key("compactor"), lease_of(HOME))
-    await check_home(regions.stores, "compactor", home=HOME)
+    regions = three_regions()
+    regions.replicas[HOME].table.set(lease_key("compactor"), lease_of(HOME))
+    await check_home(regions.replicas, "compactor", home=HOME)

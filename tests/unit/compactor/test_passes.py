@@ -6,12 +6,12 @@ from decimal import Decimal
 import anyio
 import pytest
 from support.compacting import HOLD, SETTLE, World, compactor_settings
-from support.regions import HOME, SOUTH, WEST
+from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.passes import rules_of
 from compactor.report import Report
 from ledger.core.errors import LeaseLost, Throttled, Unreachable
-from ledger.primitives.leases.state import lease_key, record_item
+from ledger.primitives.leases.state import record_item
 from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises
 
 REGIONS = (HOME, WEST, SOUTH)
@@ -31,7 +31,7 @@ def snapshot(world: World) -> dict[str, list[object]]:
     """Return everything but the lease and the cursor that the regions show."""
     return {
         region: [item for item in store.table.items() if item["pk"]["S"][0] != "~"]
-        for region, store in world.regions.stores.items()
+        for region, store in world.regions.replicas.items()
     }
 
 
@@ -109,7 +109,7 @@ async def test_hold_is_respected(start: float) -> None:
     async def note() -> None:
         reads.append(world.clock.monotonic())
 
-    world.regions.between = note
+    world.regions.before_page = note
     one = world.instance()
     for _ in range(3):
         reads.clear()
@@ -131,7 +131,7 @@ async def test_holds_run_side_by_side() -> None:
         await world.clock.sleep(0.4)
         reads.append(world.clock.monotonic())
 
-    world.regions.between = slowly
+    world.regions.before_page = slowly
     world.writes.clear()
     began = world.clock.monotonic()
     report = await world.run_once(world.instance(parallel=1))
@@ -262,8 +262,8 @@ async def test_damaged_collection_is_left_alone(region: str, sort_key: str) -> N
     for number in range(3):
         await world.settled(counter=f"c{number}")
     item = {"pk": {"S": "c1"}, "sk": {"S": sort_key}, "change": {"S": "one"}}
-    world.regions.stores[region].table.set(("c1", sort_key), item)
-    before = [store.table.partitions["c1"].copy() for store in world.regions.stores.values()]
+    world.regions.replicas[region].table.set(("c1", sort_key), item)
+    before = [store.table.partitions["c1"].copy() for store in world.regions.replicas.values()]
     one = world.instance()
     report = await world.run_once(one)
     assert report.folds == 2
@@ -271,7 +271,7 @@ async def test_damaged_collection_is_left_alone(region: str, sort_key: str) -> N
     assert "c1" in report.problems[0]
     assert sort_key in report.problems[0]
     assert not report.is_success
-    assert [store.table.partitions["c1"] for store in world.regions.stores.values()] == before
+    assert [store.table.partitions["c1"] for store in world.regions.replicas.values()] == before
     assert one.metric("compactor_errors_total", kind="DamagedItem") == 1
     assert one.metric("compactor_passes_total", outcome="problems") == 1
 
@@ -280,7 +280,7 @@ async def test_overflow_is_left_alone() -> None:
     """A collection whose sum has over 38 digits is reported, and the others are merged."""
     world = World()
     huge = await world.settled(counter="huge")
-    for store in world.regions.stores.values():
+    for store in world.regions.replicas.values():
         for place, one in enumerate(huge[:2]):
             item = dict(store.table.partitions["huge"][str(one)])
             item["change"] = {"N": str(Decimal(10) ** 38 - 1 if place else 2)}
@@ -374,8 +374,7 @@ def _take_over(world: World) -> None:
     record = world.lease()
     item = record_item(record)
     item |= {"owner": {"S": "other"}, "rvn": {"S": "other"}, "epoch": {"N": str(record.epoch + 1)}}
-    world.regions.stores[HOME].table.set(lease_key("compactor"), item)
-    world.regions.written(HOME, lease_key("compactor"), item)
+    world.regions.put(HOME, item)
 
 
 async def test_bounded_search_goes_on() -> None:

@@ -5,8 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.ledgers import START
-from support.regions import HOME, SOUTH, WEST
+from support.ledgers import HOME, SOUTH, START, WEST
 
 from compactor.plan import (
     Observation,

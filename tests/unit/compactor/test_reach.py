@@ -7,8 +7,7 @@ from decimal import Decimal
 from random import Random
 
 import pytest
-from support.ledgers import START, InstantClock, net
-from support.regions import HOME, SOUTH, WEST, Regions
+from support.ledgers import HOME, SOUTH, START, WEST, InstantClock, net, three_regions
 
 from compactor import observe as observing
 from compactor.observe import Observed, Reach, observe
@@ -16,6 +15,7 @@ from compactor.plan import Plan, Rules, decide
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
+from ledger.lab.simulator.manual import ManualWorld
 
 NOW = START + timedelta(hours=1)
 RULES = Rules(home=HOME, settle=900, fold_max=8, fold_min=1, fold_age=5000, prune_min=1)
@@ -27,37 +27,37 @@ CASES = 150
 class Case:
     """A collection as three regions show it, and which of its ids the net names."""
 
-    regions: Regions
+    regions: ManualWorld
     merged: tuple[EntryId, ...]
 
 
 def case(chance: Random, *, missing: float, merged: int) -> Case:
     """Return a collection of up to 40 entries, each missing in a region with some chance."""
-    regions = Regions(page_items_max=chance.choice((1, 2, 5, 100)))
+    regions = three_regions(page_items_max=chance.choice((1, 2, 5, 100)))
     ages = [chance.uniform(0, 3000) for _ in range(chance.randrange(1, 40))]
     made = sorted(entry_id(NOW - timedelta(seconds=age), place) for place, age in enumerate(ages))
     settled = [one for one in made if (NOW - one.at).total_seconds() > RULES.settle]
     named = tuple(sorted(chance.sample(settled, min(merged, len(settled)))))
     for one in made:
         item = entry_item(Entry("counter", str(one), Decimal(1)))
-        for store in regions.stores.values():
+        for store in regions.replicas.values():
             if chance.random() >= missing:
                 store.table.set(("counter", str(one)), item)
     if named:
-        for store in regions.stores.values():
+        for store in regions.replicas.values():
             store.table.set(("counter", "~net#0001"), net("counter", len(named), named))
     if chance.random() < 0.3:
         for place in range(20):
             key = ("counter", f"0{place}")
             item = {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "change": {"N": "1"}}
-            regions.stores[HOME].table.set(key, item)
+            regions.replicas[HOME].table.set(key, item)
     return Case(regions, named)
 
 
 async def seen_by(one: Case, reach: Reach | None) -> Observed:
     """Observe a collection."""
     return await observe(
-        one.regions.stores, "counter", home=HOME, clock=InstantClock(), reach=reach
+        one.regions.replicas, "counter", home=HOME, clock=InstantClock(), reach=reach
     )
 
 
@@ -118,13 +118,13 @@ async def test_ending_before_the_ids_of_the_net_drops_visible_ones(
 
 async def test_a_long_collection_is_read_in_part() -> None:
     """Of 5,000 settled entries a visit reads a fold's worth and a page, then the net."""
-    regions = Regions(page_items_max=10)
+    regions = three_regions(page_items_max=10)
     for place in range(5000):
         one = entry_id(NOW - timedelta(hours=2, microseconds=place), place)
         item = entry_item(Entry("counter", str(one), Decimal(1)))
-        for store in regions.stores.values():
+        for store in regions.replicas.values():
             store.table.set(("counter", str(one)), item)
-    for store in regions.stores.values():
+    for store in regions.replicas.values():
         store.table.set(("counter", "~net#0001"), net("counter", 7, ()))
     reads = 0
 
@@ -132,7 +132,7 @@ async def test_a_long_collection_is_read_in_part() -> None:
         nonlocal reads
         reads += 1
 
-    regions.between = count
+    regions.before_page = count
     seen = await seen_by(Case(regions, ()), Reach.of(RULES, now=NOW))
     assert reads == 1 + 3 * 2
     for view in seen.observation.views.values():
@@ -145,11 +145,11 @@ async def test_a_long_collection_is_read_in_part() -> None:
 
 async def test_young_entries_are_not_read() -> None:
     """A hot counter's entries that have not settled cost a visit one page at most."""
-    regions = Regions(page_items_max=10)
+    regions = three_regions(page_items_max=10)
     for place in range(500):
         one = entry_id(NOW - timedelta(microseconds=place), place)
         item = entry_item(Entry("counter", str(one), Decimal(1)))
-        for store in regions.stores.values():
+        for store in regions.replicas.values():
             store.table.set(("counter", str(one)), item)
     seen = await seen_by(Case(regions, ()), Reach.of(RULES, now=NOW))
     assert all(len(view.entries) == 10 for view in seen.observation.views.values())
@@ -157,9 +157,9 @@ async def test_young_entries_are_not_read() -> None:
 
 async def test_other_tools_entries_do_not_fill_the_view() -> None:
     """Foreign entries that sort first are read past: only ours count towards a fold's worth."""
-    regions = Regions(page_items_max=10)
+    regions = three_regions(page_items_max=10)
     ours = [entry_id(NOW - timedelta(hours=2), place) for place in range(5)]
-    for store in regions.stores.values():
+    for store in regions.replicas.values():
         for place in range(100):
             key = ("counter", f"0{place:03}")
             foreign = {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "change": {"N": "1"}}

@@ -5,14 +5,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.ledgers import HOME, InstantClock, net, seeded
-from support.regions import WEST, Regions
+from support.ledgers import HOME, WEST, InstantClock, net, seeded
 
 from ledger.core import fold, ids
 from ledger.core.entry import entry_id, entry_item, net_of
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
 from ledger.lab.harness.tagged import CHANGES_MAX, amount, digits, told
+from ledger.lab.simulator.manual import ManualWorld
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
@@ -242,8 +242,8 @@ async def test_from_another_region_an_entry_would_be_missed() -> None:
     Nothing in the table tells that an entry is still under way, so no border is ever safe. A whole
     read has it.
     """
-    regions, clock = Regions((HOME, WEST)), InstantClock()
-    home, west = regions.stores[HOME], regions.stores[WEST]
+    regions, clock = ManualWorld((HOME, WEST), randomness=seeded()), InstantClock()
+    home, west = regions.replicas[HOME], regions.replicas[WEST]
     reader = reader_of(home, clock=clock)
     await put(home, entry_id(clock.now(), 1), 1)
     await put(west, entry_id(clock.now(), 2), 10)

@@ -4,8 +4,7 @@ from decimal import Decimal
 
 import pytest
 from support.compacting import SETTLE, World
-from support.ledgers import HOME, InstantClock, make_settings, sample
-from support.regions import WEST
+from support.ledgers import HOME, WEST, InstantClock, make_settings, sample
 
 from ledger.core.capacity import READ_UNIT_BYTES, item_size
 from ledger.core.entry import net_item
@@ -33,7 +32,7 @@ async def test_after_merging_a_total_costs_one_request_and_one_unit() -> None:
     """Folded, deleted and forgotten by the compactor: 300 entries are one net of under 4 KB."""
     world = World()
     await world.settled(entries=300)
-    store = world.regions.stores[WEST]
+    store = world.regions.replicas[WEST]
     before, _, units = await cost(store)
     assert (before.entries, units) == (300, 5)
     one = world.instance(prune_min=CompactorSettings().prune_min)
@@ -57,7 +56,7 @@ async def test_ids_that_are_not_worth_a_write_leave_it_at_one_unit() -> None:
     shown = world.shown(HOME).net
     assert shown is not None
     assert len(shown.merged) == left
-    _, requests, units = await cost(world.regions.stores[HOME])
+    _, requests, units = await cost(world.regions.replicas[HOME])
     assert (requests, units) == (1, 1)
 
 

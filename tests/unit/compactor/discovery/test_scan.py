@@ -8,8 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.ledgers import START, net
-from support.regions import HOME
+from support.ledgers import HOME, START, net
 
 from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
 from compactor.plan import Observation, Rules, decide

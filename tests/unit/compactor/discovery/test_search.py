@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from support.compacting import SETTLE, World
-from support.ledgers import START
-from support.regions import HOME, SOUTH, WEST
+from support.ledgers import HOME, SOUTH, START, WEST
 
 from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hints
 from compactor.report import Report
@@ -31,14 +30,12 @@ def hinted(world: World, counter: str = "counter", *, region: str = WEST) -> Non
     """Leave a hint now, as a writer in some region does."""
     hint = hint_for(counter, world.clock.now(), settle=SETTLE)
     assert hint is not None
-    key = (hint.partition, hint.sort_key)
-    world.regions.stores[region].table.set(key, hint.item)
-    world.regions.written(region, key, hint.item)
+    world.regions.put(region, hint.item)
 
 
 def hints_shown(world: World, region: str = HOME) -> list[str]:
     """Return the counters that a region's hints name."""
-    partitions = world.regions.stores[region].table.partitions
+    partitions = world.regions.replicas[region].table.partitions
     return sorted(
         key.partition("#")[2] for name in HINT_PARTITIONS for key in partitions.get(name, {})
     )

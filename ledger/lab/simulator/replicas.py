@@ -1,0 +1,180 @@
+"""The replicas of a global table: last writer wins, item by item, deletes with tombstones.
+
+A write is applied in its region under a stamp and sent to every other region over one link per
+ordered pair, each item on its own: transactions too replicate item by item. An arriving item is
+applied only if its stamp is newer (last writer wins, whole items); deletes leave their stamp behind
+as a tombstone. Conditions are evaluated on the local replica alone. When an item arrives is decided
+by the subclasses: `world.World` draws delays, `manual.ManualWorld` delivers on call.
+
+Sources: AWS, "How DynamoDB global tables work" (MREC): replication per item, asynchronous, last
+writer wins; transactions are atomic in their own region only.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from ledger.core.entry import Item, Key
+from ledger.core.fold import Collection, collect
+from ledger.runtime.clock import Clock
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Action, Applied, Check, Outcome
+
+Link = tuple[str, str]
+Stamp = tuple[float, str]
+Written = tuple[Key, Item | None, Item | None]
+"""A key, the item before, and the item now."""
+_NO_STAMP: Stamp = (-1.0, "")
+
+
+class Observer(Protocol):
+    """Is notified of everything that happens to items; the auditor is one."""
+
+    def arrived(self, region: str, key: Key, item: Item | None) -> None:
+        """Handle a write that reached a region, whether or not a newer one was there already."""
+
+    def changed(self, region: str, partition: str) -> None:
+        """Handle a changed collection, after every item of the same transaction."""
+
+
+class Transit(NamedTuple):
+    """An item in flight; `item` is None for a delete."""
+
+    link: Link
+    key: Key
+    item: Item | None
+    stamp: Stamp
+
+
+class Replicas:
+    """The replicas of one table; `in_flight` counts items that have not arrived yet."""
+
+    def __init__(
+        self, regions: Sequence[str], *, page_items_max: int = 1000, clock: Clock | None = None
+    ) -> None:
+        self.steps = 0
+        self.in_flight = 0
+        self.observers: list[Observer] = []
+        self.replicas = {
+            name: self._replica(name, page_items_max=page_items_max, clock=clock)
+            for name in regions
+        }
+        self._stamps: dict[str, dict[Key, Stamp]] = {name: {} for name in regions}
+
+    def _replica(self, region: str, *, page_items_max: int, clock: Clock | None) -> "Replica":
+        return Replica(region, self, page_items_max=page_items_max, clock=clock)
+
+    def time(self) -> float:
+        """Return the seconds since the beginning of this world."""
+        raise NotImplementedError
+
+    def note(self, line: Callable[[], str]) -> None:
+        """Add a line to the trace, if there is one."""
+
+    def end_trace(self) -> None:
+        """Stop tracing: the last line is the one that matters."""
+
+    def put(self, region: str, item: Item) -> None:
+        """Write an item in a region unconditionally, as another tool would, and replicate it."""
+        self.set(region, (item["pk"]["S"], item["sk"]["S"]), item)
+
+    def set(self, region: str, key: Key, item: Item | None) -> None:
+        """Write or delete an item in a region unconditionally, and replicate that."""
+        table = self.replicas[region].table
+        before = table.get(key)
+        table.set(key, item)
+        self.written(region, [(key, before, item)])
+
+    def collection(self, region: str, partition: str) -> Collection:
+        """Return a collection as one region shows it at this moment."""
+        return collect(self.replicas[region].table.partitions.get(partition, {}).values())
+
+    def written(self, region: str, changes: Sequence[Written]) -> None:
+        """Stamp, report and replicate what one request applied."""
+        for key, before, item in changes:
+            self._written(region, key, before, item)
+        for partition in dict.fromkeys(key[0] for key, _, _ in changes):
+            self._changed(region, partition)
+
+    def _written(self, region: str, key: Key, before: Item | None, item: Item | None) -> None:
+        stamp = self._stamp(region, self._stamps[region].get(key, _NO_STAMP))
+        self._stamps[region][key] = stamp
+        self._remember(region, key, before)
+        self.note(lambda: f"{region} {described(key, item)}")
+        self._notify(region, key, item)
+        for target in self.replicas:
+            if target != region:
+                self.in_flight += 1
+                self._send(Transit((region, target), key, item, stamp))
+
+    def _stamp(self, region: str, last: Stamp) -> Stamp:
+        """Return the stamp of a write in a region, newer than the item's last one there."""
+        raise NotImplementedError
+
+    def _send(self, transit: Transit) -> None:
+        """Let an item arrive at some later time."""
+        raise NotImplementedError
+
+    def _remember(self, region: str, key: Key, before: Item | None) -> None:
+        """Keep what a write replaces, where reads may be stale."""
+
+    def _arrive(self, transit: Transit) -> None:
+        link, key, item, stamp = transit
+        self.in_flight -= 1
+        self.steps += 1
+        region = link[1]
+        applied = stamp > self._stamps[region].get(key, _NO_STAMP)
+        if applied:
+            self._stamps[region][key] = stamp
+            table = self.replicas[region].table
+            self._remember(region, key, table.get(key))
+            table.set(key, item)
+        self.note(
+            lambda: f"{region} <- {link[0]} {described(key, item)}{'' if applied else ' (older)'}"
+        )
+        self._notify(region, key, item)
+        if applied:
+            self._changed(region, key[0])
+
+    def _notify(self, region: str, key: Key, item: Item | None) -> None:
+        for observer in self.observers:
+            observer.arrived(region, key, item)
+
+    def _changed(self, region: str, partition: str) -> None:
+        for observer in self.observers:
+            observer.changed(region, partition)
+
+
+class Replica(MemoryStore):
+    """One region's table: what is applied here is replicated to the others."""
+
+    def __init__(
+        self, region: str, world: Replicas, *, page_items_max: int, clock: Clock | None = None
+    ) -> None:
+        super().__init__(region, page_items_max=page_items_max, clock=clock)
+        self._world = world
+
+    def _apply(self, actions: Sequence[Action]) -> Outcome:
+        before = [self.table.get(action.key) for action in actions]
+        outcome = super()._apply(actions)
+        if isinstance(outcome, Applied):
+            written = [
+                (action.key, old, self.table.get(action.key))
+                for action, old in zip(actions, before, strict=True)
+                if not isinstance(action, Check)
+            ]
+            # Deleting an absent item changes nothing, and nothing is replicated.
+            self._world.written(self.region, [one for one in written if one[1] or one[2]])
+        return outcome
+
+
+def described(key: Key, item: Item | None) -> str:
+    """Return one line on an item, for a trace."""
+    where = f"{key[0]} {key[1]}"
+    if item is None:
+        return f"delete {where}"
+    shown = ("change", "version", "owner", "epoch", "home")
+    parts = [f"put {where}"]
+    parts += [f"{name}={next(iter(item[name].values()))}"[:60] for name in shown if name in item]
+    if "merged" in item:
+        parts.append(f"merged={len(item['merged']['B']) // 16}")
+    return " ".join(parts)
