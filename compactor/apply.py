@@ -14,18 +14,9 @@ from ledger.core import keys
 from ledger.core.entry import net_item
 from ledger.core.values import NetChange
 from ledger.runtime.tasks import run_all
-from ledger.store.port import (
-    BATCH_WRITES_MAX,
-    Absent,
-    Applied,
-    Check,
-    Condition,
-    Delete,
-    Equals,
-    Outcome,
-    Put,
-    Store,
-)
+from ledger.store.conditions import Absent, Condition, Equals
+from ledger.store.port import Store
+from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Delete, Outcome, Put
 
 BATCHES_AT_ONCE = 4
 """Of one collection, so that thousands of deletes take seconds, and leave room for others."""

@@ -37,6 +37,7 @@ from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
+from ledger.store.reads import Get
 
 __all__ = ["Compactor", "Report"]
 
@@ -188,7 +189,7 @@ class Compactor:
             RegionUnreadable: a region that might show it cannot be read.
         """
         compactor = self.settings.compactor
-        if await stores[self.settings.home].get(lease_key(compactor.name)) is None:
+        if await stores[self.settings.home].get(Get(lease_key(compactor.name))) is None:
             await check_home(stores, compactor.name, home=self.settings.home)
         return Lease(
             stores[self.settings.home],

@@ -15,6 +15,7 @@ from ledger.primitives.leases.lease import Beat, Lease
 from ledger.primitives.leases.state import lease_key
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
+from ledger.store.reads import Get
 
 FIRST_WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 1.0
@@ -67,7 +68,7 @@ def _next_beat(lease: Lease, seen: Beat | None) -> Beat | None:
 async def _shown(store: Store, lease: Lease, seen: Beat | None) -> Beat | None:
     """Return the heartbeat that a region shows, None if it is none of ours, or unreadable."""
     try:
-        item = await store.get(lease_key(lease.name), consistent=True)
+        item = await store.get(Get(lease_key(lease.name), consistent=True))
     except StoreError:
         return seen
     rvn = item.get("rvn", {}).get("S") if item else None

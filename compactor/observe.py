@@ -15,7 +15,7 @@ from typing import TypeVar
 from compactor.plan import Observation, Plan, Rules
 from ledger.core import ids, keys
 from ledger.core.capacity import item_size
-from ledger.core.entry import Key, entry_id
+from ledger.core.entry import entry_id
 from ledger.core.errors import LeaseLost, RegionUnreadable, StoreError
 from ledger.core.fold import Collection
 from ledger.core.values import NetChange
@@ -23,6 +23,7 @@ from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
+from ledger.store.reads import Get, Query
 from ledger.totals.collection import query_net, read_net
 
 Result = TypeVar("Result")
@@ -134,7 +135,7 @@ async def check_home(stores: Mapping[str, Store], lease_name: str, *, home: str)
 
 
 async def _read_lease(store: Store, name: str) -> LeaseRecord | None:
-    item = await _readable(store.region, store.get(lease_key(name)))
+    item = await _readable(store.region, store.get(Get(lease_key(name))))
     return None if item is None else record_of(item)
 
 
@@ -148,16 +149,15 @@ async def _read_view(
 ) -> View:
     """Read page after page up to a sort key, or `entries_max` and `least`; and then the net."""
     collection, sizes = Collection(), {}
-    after: Key | None = None
+    query = Query(partition)
     entries = 0
     while True:
-        page = await _readable(store.region, store.query(partition, after=after))
+        page = await _readable(store.region, store.query(query))
         collection.add(page.items)
         sizes.update({item["sk"]["S"]: item_size(item) for item in page.items})
-        after = page.after
-        if after is None:
+        if page.after is None:
             return View(collection, sizes)
-        last = after[1]
+        query, last = query.next(page), page.after[1]
         is_full = False
         if entries_max is not None and least is not None:
             entries += sum(ids.parse(item["sk"]["S"]) is not None for item in page.items)

@@ -38,8 +38,9 @@ from ledger.primitives.leases.lease import Lease
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.port import Applied, Store
+from ledger.store.port import Store
 from ledger.store.wrappers.metered import outcome_name
+from ledger.store.writes import Applied
 
 # The simulator's mutants replace `apply`, `decide` and `observe` here.
 __all__ = ["Pass", "apply", "decide", "not_led", "observe", "rules_of"]

@@ -9,6 +9,7 @@ from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
+from ledger.store.reads import Get
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ async def status_of(settings: Settings) -> Status:
 
 async def _lease(store: Store, name: str) -> LeaseRecord | StoreError | None:
     try:
-        item = await store.get(lease_key(name))
+        item = await store.get(Get(lease_key(name)))
     except StoreError as error:
         return error
     return None if item is None else record_of(item)

@@ -37,7 +37,7 @@ from ledger.primitives import counters, leases, sequences, versions
 from ledger.primitives.versions.committing import Committed
 from ledger.primitives.versions.lock import WAIT_SECONDS
 from ledger.settings import Settings
-from ledger.store.port import Action, Check
+from ledger.store.writes import Action, Check
 from ledger.table import Table as AsyncTable
 
 if TYPE_CHECKING:

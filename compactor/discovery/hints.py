@@ -12,7 +12,9 @@ from functools import partial
 from ledger.core import keys
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_of
 from ledger.runtime.tasks import run_all
-from ledger.store.port import BATCH_WRITES_MAX, Delete, Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import BATCH_WRITES_MAX, Delete, Put
 
 PAGES_MAX = 100
 """Pages of ripe hints that one pass reads of each partition; one holds some 10,000 hints."""
@@ -80,13 +82,13 @@ async def read_hints(store: Store, *, last: str) -> tuple[list[Hint], int]:
 
 async def _read_partition(store: Store, partition: str, last: str) -> tuple[list[Hint], int]:
     found: list[Hint] = []
-    after = None
+    query = Query(partition, last=last)
     for pages in range(1, PAGES_MAX + 1):
-        page = await store.query(partition, after=after, last=last)
+        page = await store.query(query)
         found += [hint for item in page.items if (hint := hint_of(item)) is not None]
-        after = page.after
-        if after is None:
+        if page.after is None:
             return found, pages
+        query = query.next(page)
     return found, PAGES_MAX
 
 

@@ -19,7 +19,9 @@ from ledger.core import ids, keys
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.ids import EntryId
 from ledger.runtime.tasks import run_all
-from ledger.store.port import Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Get, Scan
+from ledger.store.writes import Put
 
 _ATTRIBUTES = ("pk", "sk", "merged")
 
@@ -130,19 +132,24 @@ class Finder:
         return self._found
 
     async def _segment(self, segment: int, places: dict[int, Key | None]) -> None:
-        after, current = places.get(segment), None
+        current: Summary | None = None
+        scan = Scan(
+            segment=segment,
+            segments=self._segments,
+            after=places.get(segment),
+            attributes=_ATTRIBUTES,
+        )
         while self._pages_left > 0 and not self._stop.is_set():
             self._pages_left -= 1
             self._found.pages += 1
-            page = await self._store.scan(
-                segment=segment, segments=self._segments, after=after, attributes=_ATTRIBUTES
-            )
+            page = await self._store.scan(scan)
             current = self._take(page.items, current)
-            places[segment] = after = page.after
-            if after is None:
+            places[segment] = page.after
+            if page.after is None:
                 break
+            scan = scan.next(page)
         if current is not None:
-            self._judge(current, is_cut=after is not None)
+            self._judge(current, is_cut=places.get(segment) is not None)
 
     def _take(self, items: Iterable[Item], current: Summary | None) -> Summary | None:
         for item in items:
@@ -176,7 +183,7 @@ async def load_cursor(store: Store, name: str) -> Cursor | None:
 
     A cursor that cannot be understood begins a new round: it only saves reading.
     """
-    item = await store.get((keys.SCAN_PARTITION, name))
+    item = await store.get(Get((keys.SCAN_PARTITION, name)))
     if item is None:
         return None
     try:

@@ -27,7 +27,8 @@ from ledger.core.ids import SUFFIX_BITS, EntryId
 from ledger.core.values import Entry
 from ledger.importing.form import BATCH_ROWS
 from ledger.importing.rows import BadRow, Row
-from ledger.store.port import Absent, Put
+from ledger.store.conditions import Absent
+from ledger.store.writes import Put
 
 NUMBER_DIGITS = 8
 BATCHES_MAX = 10**NUMBER_DIGITS

@@ -21,6 +21,7 @@ from ledger.importing.writing import BatchDone, BatchWriter, check_columns
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.port import Store
+from ledger.store.reads import Query
 from ledger.store.retry import Backoff
 
 BATCHES_PARALLEL = 4
@@ -117,17 +118,15 @@ class Importer:
         """Read which batches of this file are in the table."""
         first, last = marking.bounds()
         numbers: set[int] = set()
-        after = None
+        query = Query(IMPORT_PARTITION, first=first, last=last)
         for _page in range(MARKER_PAGES_MAX):
-            page = await self._store.query(
-                IMPORT_PARTITION, first=first, last=last, after=after, consistent=True
-            )
+            page = await self._store.query(query)
             for marker in page.items:
                 check_columns(marking, columns_of(marker))
                 numbers.add(batch_number(marker))
-            after = page.after
-            if after is None:
+            if page.after is None:
                 return frozenset(numbers)
+            query = query.next(page)
         raise ImportRefused(f"over {MARKER_PAGES_MAX:,} pages of markers: divide the file")
 
 

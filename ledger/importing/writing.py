@@ -31,8 +31,10 @@ from ledger.importing.batches import (
 from ledger.importing.survey import StopSign
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
-from ledger.store.port import Applied, Outcome, Put, Rejected, Store, Unknown
+from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.retry import Backoff
+from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
 
 PATIENCES = 4
 """A batch is tried for this many times the setting `write_deadline`: an import can wait longer."""
@@ -145,7 +147,7 @@ class BatchWriter:
                 return _Again("an entry id was taken", units=units, collision=True)
 
     async def _marker(self, batch: Batch) -> Item | None:
-        return await self._store.get(self._marking.key(batch.number), consistent=True)
+        return await self._store.get(Get(self._marking.key(batch.number), consistent=True))
 
 
 def check_columns(marking: Marking, found: str) -> None:

@@ -16,7 +16,9 @@ from ledger.core.capacity import item_size, read_units
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_of
 from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, TokenReused
 from ledger.runtime.clock import Clock
-from ledger.store.port import (
+from ledger.store.conditions import holds
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.writes import (
     BATCH_WRITES_MAX,
     TOKEN_SECONDS,
     TRANSACTION_ACTIONS_MAX,
@@ -27,13 +29,11 @@ from ledger.store.port import (
     Check,
     Delete,
     Outcome,
-    Page,
     Put,
     Rejected,
     Update,
     Write,
     checked_actions,
-    holds,
 )
 
 
@@ -116,63 +116,41 @@ class MemoryStore:
     def _seconds(self) -> float:
         return 0.0 if self._clock is None else self._clock.monotonic()
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:  # noqa: ARG002
-        """Read one item."""
-        return self.table.get(key)
+    async def get(self, get: Get) -> Item | None:
+        """Read one item; there is one copy, so every read is consistent."""
+        return self.table.get(get.key)
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,  # one copy: every read is; it costs half if it need not be
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read one page of a partition in order."""
-        items = self.table.partitions.get(partition, {})
+        items = self.table.partitions.get(query.partition, {})
         wanted = sorted(
-            (
-                key
-                for key in items
-                if (after is None or _follows(key, after[1], descending=descending))
-                and (first is None or key.encode() >= first.encode())
-                and (last is None or key.encode() <= last.encode())
-            ),
+            (key for key in items if _is_wanted(key, query)),
             key=str.encode,
-            reverse=descending,
+            reverse=query.descending,
         )
-        bound = min(limit or self.page_items_max, self.page_items_max)
+        bound = self._bound(query.limit)
         page = [items[key] for key in wanted[:bound]]
-        cut = (partition, wanted[bound - 1]) if len(wanted) > bound else None
-        return _page(page, cut, attributes, consistent=consistent)
+        cut = (query.partition, wanted[bound - 1]) if len(wanted) > bound else None
+        return _page(page, cut, query.attributes, consistent=query.consistent)
 
-    async def scan(
-        self,
-        *,
-        segment: int = 0,
-        segments: int = 1,
-        after: Key | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Page:
+    async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
         places = sorted(
             (crc32(partition.encode()), partition, key)
             for partition, items in self.table.partitions.items()
-            if crc32(partition.encode()) % segments == segment
+            if crc32(partition.encode()) % scan.segments == scan.segment
             for key in items
         )
-        if after is not None:
-            last = (crc32(after[0].encode()), *after)
+        if scan.after is not None:
+            last = (crc32(scan.after[0].encode()), *scan.after)
             places = [place for place in places if place > last]
-        bound = min(limit or self.page_items_max, self.page_items_max)
+        bound = self._bound(scan.limit)
         items = [self.table.partitions[place[1]][place[2]] for place in places[:bound]]
         cut = places[bound - 1][1:] if len(places) > bound else None
-        return _page(items, cut, attributes, consistent=False)
+        return _page(items, cut, scan.attributes, consistent=False)
+
+    def _bound(self, limit: int | None) -> int:
+        return min(limit or self.page_items_max, self.page_items_max)
 
     async def close(self) -> None:
         """Nothing to give back."""
@@ -195,9 +173,17 @@ class MemoryStore:
         return Applied(images[0] if isinstance(first, Update) else None)
 
 
-def _follows(key: str, last: str, *, descending: bool) -> bool:
-    one, other = key.encode(), last.encode()
-    return one < other if descending else one > other
+def _is_wanted(key: str, query: Query) -> bool:
+    """Return whether a sort key is within the bounds of a query and behind its last page."""
+    encoded = key.encode()
+    if query.first is not None and encoded < query.first.encode():
+        return False
+    if query.last is not None and encoded > query.last.encode():
+        return False
+    if query.after is None:
+        return True
+    after = query.after[1].encode()
+    return encoded < after if query.descending else encoded > after
 
 
 def _page(

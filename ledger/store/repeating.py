@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ledger.core.errors import StoreError
 from ledger.runtime.clock import Clock
-from ledger.store.port import Outcome, Unknown
 from ledger.store.retry import Backoff
+from ledger.store.writes import Outcome, Unknown
 
 BACKOFF = Backoff()
 

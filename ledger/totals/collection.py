@@ -26,13 +26,13 @@ long as the net stays as it is; see `ledger.settings.groups.Cache`.
 from dataclasses import dataclass, replace
 
 from ledger.core import keys
-from ledger.core.entry import Key
 from ledger.core.errors import ReadTooSlow
 from ledger.core.fold import ATTRIBUTES, Collection, Subtotal, collect, stamp_of
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.settings.groups import READ_KEYS_MAX
-from ledger.store.port import Page, Store
+from ledger.store.port import Store
+from ledger.store.reads import Page, Query
 
 RESTARTS_MAX = 10
 
@@ -100,7 +100,9 @@ async def read_net(store: Store, partition: str, *, consistent: bool = True) -> 
 async def query_net(store: Store, partition: str, *, consistent: bool = True) -> Page:
     """Read the net changes of a collection: one page holds every generation."""
     last = keys.net_sort_key(keys.GENERATION_MAX)
-    return await store.query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
+    return await store.query(
+        Query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
+    )
 
 
 async def _read_once(
@@ -108,25 +110,20 @@ async def _read_once(
 ) -> CollectionRead | None:
     """Read every page, None if that took too long or the net changed meanwhile."""
     started = clock.monotonic()
-    partition = progress.partition
-    after: Key | None = None
+    query = Query(
+        progress.partition, consistent=consistent, first=progress.first, attributes=ATTRIBUTES
+    )
     while True:
-        page = await store.query(
-            partition,
-            consistent=consistent,
-            after=after,
-            first=progress.first,
-            attributes=ATTRIBUTES,
-        )
+        page = await store.query(query)
         if clock.monotonic() - started > read_deadline:
             return None
         progress.take(page)
-        after = page.after
-        if after is None:
+        if page.after is None:
             return progress.end()
+        query = query.next(page)
         if progress.is_full:
             if not progress.knows_net:
-                progress.expect(await read_net(store, partition, consistent=consistent))
+                progress.expect(await read_net(store, progress.partition, consistent=consistent))
             if not progress.condense():
                 return None
 

@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 from ledger.core import ids, keys
-from ledger.core.entry import Key, entry_id, entry_of
+from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
 from ledger.core.values import Entry
 from ledger.store.port import Store
+from ledger.store.reads import Query
 
 Bound = datetime | str | None
 _MICROSECOND = timedelta(microseconds=1)
@@ -44,17 +45,15 @@ async def _shard(
     consistent: bool,  # noqa: FBT001 (one of six arguments handed through)
     page_size: int | None,
 ) -> AsyncIterator[Entry]:
-    after: Key | None = None
+    query = Query(partition, consistent=consistent, first=first, last=last, limit=page_size)
     while True:
-        page = await store.query(
-            partition, consistent=consistent, after=after, first=first, last=last, limit=page_size
-        )
+        page = await store.query(query)
         for item in page.items:
             if "change" in item and not item["sk"]["S"].startswith(keys.NET_PREFIX):
                 yield entry_of(item)
-        after = page.after
-        if after is None:
+        if page.after is None:
             return
+        query = query.next(page)
 
 
 async def _merged(streams: Sequence[AsyncIterator[Entry]]) -> AsyncIterator[Entry]:

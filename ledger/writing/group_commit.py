@@ -33,7 +33,7 @@ from ledger.core.errors import AmountOverflow, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.settings.groups import WriterSettings
-from ledger.store.port import BATCH_WRITES_MAX
+from ledger.store.writes import BATCH_WRITES_MAX
 from ledger.writing.plan import Planned
 
 _NOTHING = Decimal(0)

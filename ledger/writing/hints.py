@@ -20,7 +20,8 @@ from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.port import BATCH_WRITES_MAX, Put, Store
+from ledger.store.port import Store
+from ledger.store.writes import BATCH_WRITES_MAX, Put
 from ledger.totals.reader import Total
 
 WAITING_MAX = 10_000

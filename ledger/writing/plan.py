@@ -14,7 +14,8 @@ from ledger.core.errors import InvalidEntry, KeyConflict, RetryHorizonPassed
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.settings import Settings
-from ledger.store.port import Absent, Put
+from ledger.store.conditions import Absent
+from ledger.store.writes import Put
 
 KEY_BYTES_MAX = 1024
 SPANS_KEPT = 8

@@ -36,16 +36,17 @@ from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.port import (
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.retry import Backoff
+from ledger.store.writes import (
     BATCH_WRITES_MAX,
     TRANSACTION_ACTIONS_MAX,
     Applied,
     Outcome,
     Rejected,
-    Store,
     Unknown,
 )
-from ledger.store.retry import Backoff
 from ledger.writing.group_commit import GroupCommit, OnGroup, Settle
 from ledger.writing.plan import (
     Change,
@@ -171,7 +172,7 @@ class Writer:
         if isinstance(outcome, Applied):
             return planned.entry
         # Not every engine hands back the item that was in the way.
-        found = outcome.found[0] or await self._store.get(planned.put.key)
+        found = outcome.found[0] or await self._store.get(Get(planned.put.key))
         if found is None:
             raise _unknown([planned], "an item was in the way and is gone", 1, together=False)
         return confirmed(planned.entry, found)

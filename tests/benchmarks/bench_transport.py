@@ -24,7 +24,9 @@ from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.opening import open_store
-from ledger.store.port import BATCH_WRITES_MAX, Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import BATCH_WRITES_MAX, Put
 
 REGION = "us-east-1"
 TRANSPORTS = ("aiobotocore", "lean")
@@ -45,7 +47,7 @@ PUTS = [
 Request = Callable[[Store], Awaitable[object]]
 REQUESTS: dict[str, Request] = {
     "batch of 25": lambda store: store.write_batch(PUTS),
-    f"query of {ENTRIES}": lambda store: store.query(counter_name(ENTRIES)),
+    f"query of {ENTRIES}": lambda store: store.query(Query(counter_name(ENTRIES))),
 }
 
 

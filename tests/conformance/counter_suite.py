@@ -26,6 +26,7 @@ from ledger.primitives.counters import METHODS, Applied, Counter, Rejected, Unkn
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
+from ledger.store.reads import Scan
 from ledger.store.wrappers.faults import READS, Call, Fault, FaultyStore, Lost
 
 LARGEST = Decimal(10**38 - 1)
@@ -191,7 +192,7 @@ class CounterSuite:
         if self.method == "collection":
             return
         await counter.add(1, token=self.token())
-        found = [key_of(item)[0] for item in (await store.scan()).items]
+        found = [key_of(item)[0] for item in (await store.scan(Scan())).items]
         ours = [partition for partition in found if partition.endswith(counter.name)]
         assert ours
         assert all(keys.counter_of(partition) is None for partition in ours)

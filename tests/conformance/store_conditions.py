@@ -4,24 +4,21 @@ import pytest
 from conformance.store_items import KEY, item
 
 from ledger.core.entry import AttributeValue
-from ledger.store.port import (
+from ledger.store.conditions import (
     Absent,
     AllOf,
     AnyOf,
-    Applied,
-    Check,
     Compares,
     Condition,
     Contains,
     Equals,
     Has,
     Not,
-    Put,
-    Rejected,
     Shorter,
-    Store,
-    Update,
 )
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Check, Put, Rejected, Update
 
 WHOLE = item(
     number={"N": "10"},
@@ -92,8 +89,8 @@ class ConditionsSuite:
         """A write under a condition that is false of the item changes nothing."""
         await store.write(Put(WHOLE))
         assert isinstance(await store.write(Put(item(), condition)), Rejected)
-        assert await store.get(KEY) is not None
-        assert (await store.get(KEY) or {}).get("number") == {"N": "10"}
+        assert await store.get(Get(KEY)) is not None
+        assert (await store.get(Get(KEY)) or {}).get("number") == {"N": "10"}
 
     @pytest.mark.parametrize(
         "condition",
@@ -141,7 +138,7 @@ class ConditionsSuite:
             add = Update(KEY, add={"slots": {kind: [number]}}, condition=absent)
             assert isinstance(await store.write(add), Applied)
             assert isinstance(await store.write(add), Rejected)
-        found = await store.get(KEY)
+        found = await store.get(Get(KEY))
         assert found is not None
         assert sorted(found["slots"][kind]) == ["1", "2"]
 
@@ -151,7 +148,7 @@ class ConditionsSuite:
         add = Update(KEY, add={"slots": {"SS": ["2"]}})
         never = Check((KEY[0], "another"), Not(Absent()))
         assert isinstance(await store.transact([add, never]), Rejected)
-        assert await store.get(KEY) == item(slots={"SS": ["1"]})
+        assert await store.get(Get(KEY)) == item(slots={"SS": ["1"]})
 
     @pytest.mark.parametrize("kind", ["SS", "NS"])
     async def test_elements_are_taken_out_of_a_set(self, store: Store, kind: str) -> None:
@@ -162,11 +159,11 @@ class ConditionsSuite:
         assert (outcome.item or {})["slots"] == {kind: ["1"]}
         await store.write(Update(KEY, discard={"slots": {kind: ["1"]}}))
         await store.write(Update(KEY, discard={"slots": {kind: ["1"]}}))
-        assert await store.get(KEY) == item()
+        assert await store.get(Get(KEY)) == item()
 
     async def test_attributes_are_removed(self, store: Store) -> None:
         """An update takes attributes away beside what it sets, whether or not they are there."""
         await store.write(Put(item(a={"S": "1"}, b={"S": "2"})))
         await store.write(Update(KEY, set={"c": {"S": "3"}}, remove=("a", "missing")))
-        found: dict[str, AttributeValue] = dict(await store.get(KEY) or {})
+        found: dict[str, AttributeValue] = dict(await store.get(Get(KEY)) or {})
         assert found == item(b={"S": "2"}, c={"S": "3"})

@@ -8,20 +8,20 @@ from conformance.store_items import KEY, ONE, TWO, fill, item, query_keys, query
 
 from ledger.core.entry import key_of
 from ledger.core.errors import RequestRefused
-from ledger.store.port import (
+from ledger.store.conditions import Absent, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import (
     BATCH_WRITES_MAX,
     TRANSACTION_ACTIONS_MAX,
-    Absent,
     Applied,
     BatchOutcome,
     BatchWrite,
     Check,
     Delete,
-    Equals,
     Outcome,
     Put,
     Rejected,
-    Store,
     Update,
 )
 
@@ -58,7 +58,7 @@ class GroupsSuite:
         """Two writes of one item in a batch are refused, nothing is written."""
         with pytest.raises(RequestRefused):
             await store.write_batch([Put(item()), Delete(KEY)])
-        assert await store.get(KEY) is None
+        assert await store.get(Get(KEY)) is None
 
     async def test_a_transaction_does_all(self, store: Store) -> None:
         """A transaction whose conditions hold puts, deletes, updates and checks."""
@@ -73,10 +73,10 @@ class GroupsSuite:
             ]
         )
         assert outcome == Applied()
-        assert await store.get(keys[0]) == item(keys[0], change=ONE)
-        assert await store.get(keys[1]) is None
-        assert await store.get(keys[2]) == item(keys[2], version=TWO, note={"S": "x"})
-        assert await store.get(keys[3]) == item(keys[3], version=ONE)
+        assert await store.get(Get(keys[0])) == item(keys[0], change=ONE)
+        assert await store.get(Get(keys[1])) is None
+        assert await store.get(Get(keys[2])) == item(keys[2], version=TWO, note={"S": "x"})
+        assert await store.get(Get(keys[3])) == item(keys[3], version=ONE)
 
     async def test_a_transaction_does_none(self, store: Store) -> None:
         """With two of five conditions false nothing is written; both are told by position."""
@@ -103,7 +103,7 @@ class GroupsSuite:
         assert await store.transact([Put(item(change=ONE)), check]) == Applied()
         await store.write(Put(item(other)))
         assert await store.transact([Delete(KEY), check]) == Rejected({1: item(other)})
-        assert await store.get(KEY) == item(change=ONE)
+        assert await store.get(Get(KEY)) == item(change=ONE)
 
     async def test_a_transaction_of_100_actions(self, store: Store) -> None:
         """100 actions in a transaction are applied together."""
@@ -125,7 +125,7 @@ class GroupsSuite:
         """Two actions on one item are refused, nothing is written."""
         with pytest.raises(RequestRefused):
             await store.transact([Put(item()), Check(KEY, Absent())])
-        assert await store.get(KEY) is None
+        assert await store.get(Get(KEY)) is None
 
     async def test_transactions_at_once_are_whole(self, store: Store) -> None:
         """Of many transactions at the same time each is seen in all of its items or in none."""
@@ -141,16 +141,16 @@ class GroupsSuite:
                 tasks.start_soon(add)
         assert outcomes == [Applied()] * 20
         for key in keys:
-            assert await store.get(key) == item(key, change={"N": "20"})
+            assert await store.get(Get(key)) == item(key, change={"N": "20"})
 
     async def test_a_token_makes_a_repeat_harmless(self, store: Store) -> None:
         """A transaction repeated with its token is applied once, and answered as applied."""
         token, actions = new_token(), [Update(KEY, add={"change": ONE})]
         assert await store.transact(actions, token=token) == Applied()
         assert await store.transact(actions, token=token) == Applied()
-        assert await store.get(KEY) == item(change=ONE)
+        assert await store.get(Get(KEY)) == item(change=ONE)
         assert await store.transact(actions, token=new_token()) == Applied()
-        assert await store.get(KEY) == item(change=TWO)
+        assert await store.get(Get(KEY)) == item(change=TWO)
 
     async def test_a_token_stands_for_one_transaction(self, store: Store) -> None:
         """A token used for another transaction is refused, nothing is written."""
@@ -158,4 +158,4 @@ class GroupsSuite:
         await store.transact([Update(KEY, add={"change": ONE})], token=token)
         with pytest.raises(RequestRefused):
             await store.transact([Update(KEY, add={"change": TWO})], token=token)
-        assert await store.get(KEY) == item(change=ONE)
+        assert await store.get(Get(KEY)) == item(change=ONE)

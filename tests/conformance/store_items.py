@@ -3,7 +3,9 @@
 from collections.abc import AsyncIterator, Iterable
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
-from ledger.store.port import BATCH_WRITES_MAX, BatchOutcome, Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Query, Scan
+from ledger.store.writes import BATCH_WRITES_MAX, BatchOutcome, Put
 
 KEY: Key = ("counter", "entry")
 PAGES_MAX = 1000
@@ -19,13 +21,13 @@ async def query_pages(
     store: Store, *, first: str | None = None, last: str | None = None, limit: int | None = None
 ) -> AsyncIterator[list[Item]]:
     """Yield every page of the partition `counter`."""
-    after: Key | None = None
+    query = Query("counter", first=first, last=last, limit=limit)
     for _ in range(PAGES_MAX):
-        page = await store.query("counter", after=after, first=first, last=last, limit=limit)
+        page = await store.query(query)
         yield list(page.items)
         if page.after is None:
             return
-        after = page.after
+        query = query.next(page)
     raise AssertionError(f"the query does not end after {PAGES_MAX} pages")
 
 
@@ -47,15 +49,13 @@ async def scan_items(
 ) -> list[Item]:
     """Return every item of a segment, in the order in which they come."""
     found: list[Item] = []
-    after: Key | None = None
+    scan = Scan(segment=segment, segments=segments, limit=limit, attributes=attributes)
     for _ in range(PAGES_MAX):
-        page = await store.scan(
-            segment=segment, segments=segments, after=after, limit=limit, attributes=attributes
-        )
+        page = await store.scan(scan)
         found += page.items
         if page.after is None:
             return found
-        after = page.after
+        scan = scan.next(page)
     raise AssertionError(f"the scan does not end after {PAGES_MAX} pages")
 
 

@@ -6,13 +6,10 @@ import pytest
 from conformance.store_items import ONE, fill, item, query_keys, query_pages, scan_items
 
 from ledger.core.entry import Key, key_of
-from ledger.store.port import (
-    Applied,
-    Delete,
-    Equals,
-    Put,
-    Store,
-)
+from ledger.store.conditions import Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+from ledger.store.writes import Applied, Delete, Put
 
 
 class ReadsSuite:
@@ -35,20 +32,19 @@ class ReadsSuite:
     ) -> None:
         """The highest sort key comes first; bounds and pages are as in an ascending query."""
         await fill(store, [item(("counter", key)) for key in "abcde"])
-        found, after = [], None
+        found: list[str] = []
+        query = Query("counter", first="b", last="d", limit=limit, descending=True)
         for _ in range(6):
-            page = await store.query(
-                "counter", first="b", last="d", after=after, limit=limit, descending=True
-            )
+            page = await store.query(query)
             found += [one["sk"]["S"] for one in page.items]
-            after = page.after
-            if after is None:
+            if page.after is None:
                 break
+            query = query.next(page)
         assert found == ["d", "c", "b"]
 
     async def test_a_query_of_nothing_is_an_empty_page(self, store: Store) -> None:
         """A partition that is not there has one page without items."""
-        page = await store.query("counter")
+        page = await store.query(Query("counter"))
         assert (list(page.items), page.after) == ([], None)
 
     async def test_a_query_is_in_order_of_bytes(self, store: Store) -> None:
@@ -88,10 +84,10 @@ class ReadsSuite:
     async def test_a_query_goes_on_after_an_item_that_is_gone(self, store: Store) -> None:
         """The place where a page ended stays valid when its item is deleted in between."""
         await fill(store, [item(("counter", key)) for key in "abcd"])
-        page = await store.query("counter", limit=2)
+        page = await store.query(Query("counter", limit=2))
         assert page.after == ("counter", "b")
         await store.write(Delete(("counter", "b")))
-        rest = await store.query("counter", after=page.after)
+        rest = await store.query(Query("counter", after=page.after))
         assert [key_of(found)[1] for found in rest.items] == ["c", "d"]
 
     async def test_a_query_gives_the_attributes_that_were_named(self, store: Store) -> None:
@@ -101,18 +97,18 @@ class ReadsSuite:
         await fill(store, items)
         for limit in (None, 1):
             options: dict[str, Any] = {"attributes": ("sk", "note"), "limit": limit}
-            page = await store.query("counter", first="0", **options)
+            page = await store.query(Query("counter", first="0", **options))
             found = list(page.items)
             if page.after is not None:
                 assert page.after == ("counter", "1")
-                found += (await store.query("counter", after=page.after, **options)).items
+                found += (await store.query(Query("counter", after=page.after, **options))).items
             assert found == [{"sk": {"S": "1"}, "note": bytes_}, {"sk": {"S": "2"}}]
 
     async def test_a_query_sees_what_was_just_written(self, store: Store) -> None:
         """A consistent query shows every write that was acknowledged before it."""
         for number in range(10):
             await store.write(Put(item(("counter", str(number)))))
-            page = await store.query("counter", consistent=True, first=str(number))
+            page = await store.query(Query("counter", consistent=True, first=str(number)))
             assert [key_of(found)[1] for found in page.items] == [str(number)]
 
     async def test_a_collection_over_a_megabyte_has_pages(self, store: Store) -> None:
@@ -134,12 +130,12 @@ class ReadsSuite:
         ]
         await fill(store, [item(key, change=ONE) for key in keys])
         for key in keys:
-            assert await store.get(key) == item(key, change=ONE)
-        page = await store.query("é")
+            assert await store.get(Get(key)) == item(key, change=ONE)
+        page = await store.query(Query("é"))
         assert [key_of(found) for found in page.items] == [("é", "e\u0301"), ("é", "数")]
         assert {key_of(found) for found in await scan_items(store, limit=1)} == set(keys)
         assert await store.write(Delete(keys[0], Equals("change", ONE))) == Applied()
-        assert await store.get(keys[1]) is not None
+        assert await store.get(Get(keys[1])) is not None
 
     @pytest.mark.parametrize("segments", [1, 2, 4, 7])
     @pytest.mark.parametrize("limit", [None, 3])

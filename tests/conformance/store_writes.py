@@ -6,17 +6,10 @@ from conformance.store_items import KEY, ONE, TWO, item
 
 from ledger.core.entry import AttributeValue
 from ledger.core.errors import RequestRefused
-from ledger.store.port import (
-    Absent,
-    Applied,
-    Delete,
-    Equals,
-    Outcome,
-    Put,
-    Rejected,
-    Store,
-    Update,
-)
+from ledger.store.conditions import Absent, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Delete, Outcome, Put, Rejected, Update
 
 
 class WritesSuite:
@@ -26,27 +19,27 @@ class WritesSuite:
         """A put is seen by the next consistent get, whole."""
         whole = item(change=ONE, note={"S": "né"}, merged={"B": b"\x00\xff"})
         assert await store.write(Put(whole)) == Applied()
-        assert await store.get(KEY) == whole
-        assert await store.get(KEY, consistent=True) == whole
+        assert await store.get(Get(KEY)) == whole
+        assert await store.get(Get(KEY, consistent=True)) == whole
 
     async def test_a_missing_item_is_none(self, store: Store) -> None:
         """A get of what is not there gives None, in a partition that exists and in another."""
         await store.write(Put(item()))
-        assert await store.get(("counter", "other")) is None
-        assert await store.get(("other", "entry")) is None
+        assert await store.get(Get(("counter", "other"))) is None
+        assert await store.get(Get(("other", "entry"))) is None
 
     async def test_a_put_replaces_the_whole_item(self, store: Store) -> None:
         """Attributes of the item that was there are gone after a put."""
         await store.write(Put(item(change=ONE, note={"S": "x"})))
         await store.write(Put(item(change=TWO)))
-        assert await store.get(KEY) == item(change=TWO)
+        assert await store.get(Get(KEY)) == item(change=TWO)
 
     async def test_what_was_stored_is_the_stores_own(self, store: Store) -> None:
         """A dict that was put can be changed by its owner without changing the table."""
         mine = dict(item(change=ONE))
         await store.write(Put(mine))
         mine["change"] = TWO
-        assert await store.get(KEY) == item(change=ONE)
+        assert await store.get(Get(KEY)) == item(change=ONE)
 
     @pytest.mark.parametrize(
         "value",
@@ -69,27 +62,27 @@ class WritesSuite:
     async def test_values_come_back_as_they_were(self, store: Store, value: AttributeValue) -> None:
         """Every kind of value, numbers of 38 digits included, is read as it was written."""
         await store.write(Put(item(value=value)))
-        assert await store.get(KEY) == item(value=value)
+        assert await store.get(Get(KEY)) == item(value=value)
 
     async def test_a_delete_takes_the_item_away(self, store: Store) -> None:
         """A deleted item is gone; deleting it again is no error."""
         await store.write(Put(item()))
         assert await store.write(Delete(KEY)) == Applied()
-        assert await store.get(KEY) is None
+        assert await store.get(Get(KEY)) is None
         assert await store.write(Delete(KEY)) == Applied()
 
     async def test_an_item_over_400_kb_is_refused(self, store: Store) -> None:
         """An item over DynamoDB's limit is refused, and nothing is written."""
         with pytest.raises(RequestRefused):
             await store.write(Put(item(note={"S": "x" * (400 * 1024)})))
-        assert await store.get(KEY) is None
+        assert await store.get(Get(KEY)) is None
 
     async def test_absent_holds_only_for_no_item(self, store: Store) -> None:
         """A put on condition that nothing is there is applied once; then it finds the first."""
         first, second = item(change=ONE), item(change=TWO)
         assert await store.write(Put(first, Absent())) == Applied()
         assert await store.write(Put(second, Absent())) == Rejected({0: first})
-        assert await store.get(KEY) == first
+        assert await store.get(Get(KEY)) == first
 
     async def test_equals_holds_for_the_same_value_only(self, store: Store) -> None:
         """A put on condition of a value is applied if it is that one, and else finds the item."""
@@ -98,7 +91,7 @@ class WritesSuite:
         new = item(version={"S": "2"})
         assert await store.write(Put(new, Equals("version", {"S": "0"}))) == Rejected({0: old})
         assert await store.write(Put(new, Equals("version", {"S": "1"}))) == Applied()
-        assert await store.get(KEY) == new
+        assert await store.get(Get(KEY)) == new
 
     @pytest.mark.parametrize("value", [{"S": "1"}, {"N": "2"}, {"B": b"1"}], ids=ascii)
     async def test_equals_tells_kinds_apart(self, store: Store, value: AttributeValue) -> None:
@@ -125,7 +118,7 @@ class WritesSuite:
         old = item(version=ONE)
         await store.write(Put(old))
         assert await store.write(Delete(KEY, Equals("version", TWO))) == Rejected({0: old})
-        assert await store.get(KEY) == old
+        assert await store.get(Get(KEY)) == old
         assert await store.write(Delete(KEY, Equals("version", ONE))) == Applied()
         assert await store.write(Delete(KEY, Equals("version", ONE))) == Rejected({0: None})
 
@@ -142,7 +135,7 @@ class WritesSuite:
         won = [number for number, outcome in outcomes.items() if isinstance(outcome, Applied)]
         assert len(won) == 1
         winner = item(n={"N": str(won[0])})
-        assert await store.get(KEY) == winner
+        assert await store.get(Get(KEY)) == winner
         assert sum(outcome == Rejected({0: winner}) for outcome in outcomes.values()) == 19
 
     async def test_an_update_makes_the_item(self, store: Store) -> None:
@@ -150,7 +143,7 @@ class WritesSuite:
         update = Update(KEY, add={"change": {"N": "-2.5"}}, set={"note": {"S": "x"}})
         new = item(change={"N": "-2.5"}, note={"S": "x"})
         assert await store.write(update) == Applied(new)
-        assert await store.get(KEY) == new
+        assert await store.get(Get(KEY)) == new
 
     async def test_an_update_adds_exactly_and_leaves_the_rest(self, store: Store) -> None:
         """Adding is exact in 38 digits; attributes that were not named stay."""
@@ -170,7 +163,7 @@ class WritesSuite:
         """An update whose condition is false changes nothing and returns the item."""
         update = Update(KEY, set={"version": TWO}, condition=Equals("version", ONE))
         assert await store.write(update) == Rejected({0: None})
-        assert await store.get(KEY) is None
+        assert await store.get(Get(KEY)) is None
         await store.write(Put(item(version=ONE)))
         assert await store.write(update) == Applied(item(version=TWO))
         assert await store.write(update) == Rejected({0: item(version=TWO)})
@@ -180,18 +173,18 @@ class WritesSuite:
         await store.write(Put(item(change={"S": "1"})))
         with pytest.raises(RequestRefused):
             await store.write(Update(KEY, add={"change": ONE}))
-        assert await store.get(KEY) == item(change={"S": "1"})
+        assert await store.get(Get(KEY)) == item(change={"S": "1"})
 
     async def test_a_sum_of_39_digits_is_refused(self, store: Store) -> None:
         """A sum that does not fit is refused, never rounded."""
         await store.write(Put(item(change={"N": "9" * 38})))
         with pytest.raises(RequestRefused):
             await store.write(Update(KEY, add={"change": {"N": "0.1"}}))
-        assert await store.get(KEY) == item(change={"N": "9" * 38})
+        assert await store.get(Get(KEY)) == item(change={"N": "9" * 38})
 
     async def test_additions_at_once_all_count(self, store: Store) -> None:
         """Many additions at the same time lose nothing within a region."""
         async with anyio.create_task_group() as tasks:
             for _ in range(50):
                 tasks.start_soon(store.write, Update(KEY, add={"change": ONE}))
-        assert await store.get(KEY) == item(change={"N": "50"})
+        assert await store.get(Get(KEY)) == item(change={"N": "50"})

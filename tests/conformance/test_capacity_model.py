@@ -23,9 +23,11 @@ from ledger.core.capacity import item_size
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
+from ledger.store.conditions import Absent
 from ledger.store.opening import open_store
-from ledger.store.port import (
-    Absent,
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query, Scan
+from ledger.store.writes import (
     Action,
     Applied,
     BatchOutcome,
@@ -33,7 +35,6 @@ from ledger.store.port import (
     Check,
     Delete,
     Put,
-    Store,
     Update,
 )
 
@@ -200,7 +201,7 @@ async def test_one_item(
     whole = item(attributes)
     assert await meters.store.write(Put(whole, Absent())) == Applied()
     meters.check()
-    assert await meters.store.get(key_of(whole), consistent=consistent) is not None
+    assert await meters.store.get(Get(key_of(whole), consistent=consistent)) is not None
     meters.check()
     await meters.store.write(Delete(key_of(whole), size_bytes=item_size(whole)))
     meters.check()
@@ -238,7 +239,7 @@ async def test_borders_of_units(meters: Meters, size: int) -> None:
     await meters.store.write(Put(whole))
     meters.check()
     for consistent in (True, False):
-        await meters.store.get(key_of(whole), consistent=consistent)
+        await meters.store.get(Get(key_of(whole), consistent=consistent))
         meters.check()
     await meters.store.transact([Delete(key_of(whole), size_bytes=size)])
     meters.check()
@@ -247,7 +248,7 @@ async def test_borders_of_units(meters: Meters, size: int) -> None:
 async def test_what_is_not_there(meters: Meters) -> None:
     """Getting or deleting nothing costs the least unit."""
     for consistent in (True, False):
-        assert await meters.store.get(new_key(), consistent=consistent) is None
+        assert await meters.store.get(Get(new_key(), consistent=consistent)) is None
         meters.check()
     await meters.store.write(Delete(new_key()))
     meters.check()
@@ -256,7 +257,7 @@ async def test_what_is_not_there(meters: Meters) -> None:
 @pytest.mark.parametrize("consistent", [True, False])
 async def test_pages_of_nothing(meters: Meters, *, consistent: bool) -> None:
     """A query of nothing costs the least unit."""
-    assert (await meters.store.query(new_key()[0], consistent=consistent)).items == []
+    assert (await meters.store.query(Query(new_key()[0], consistent=consistent))).items == []
     meters.check()
 
 
@@ -332,7 +333,9 @@ async def test_queries(
     await fill(meters.store, [item(one, (partition, f"{n}")) for n, one in enumerate(many)])
     meters.check()
     for attributes in ((), ("sk",)):
-        page = await meters.store.query(partition, consistent=consistent, attributes=attributes)
+        page = await meters.store.query(
+            Query(partition, consistent=consistent, attributes=attributes)
+        )
         assert (len(page.items), page.after) == (len(many), None)
         meters.check()
 
@@ -342,13 +345,15 @@ async def test_queries_of_several_pages(meters: Meters) -> None:
     partition, note = new_key()[0], {"S": "x" * 100_000}
     await fill(meters.store, [item({"note": note}, (partition, f"{n:02}")) for n in range(20)])
     meters.check()
-    after: Key | None = None
-    pages = 0
-    while pages == 0 or (after is not None and pages < PAGES_MAX):
-        page = await meters.store.query(partition, after=after)
+    query, pages = Query(partition), 0
+    while pages < PAGES_MAX:
+        page = await meters.store.query(query)
         meters.check()
-        after, pages = page.after, pages + 1
-    assert (after, pages > 1) == (None, True)
+        pages += 1
+        if page.after is None:
+            break
+        query = query.next(page)
+    assert (page.after, pages > 1) == (None, True)
 
 
 async def test_scans(meters: Meters) -> None:
@@ -356,7 +361,7 @@ async def test_scans(meters: Meters) -> None:
     await fill(meters.store, [padded(item({}), 3 * KB) for _ in range(5)])
     meters.check()
     for attributes in ((), ("pk",)):
-        page = await meters.store.scan(attributes=attributes, limit=5)
+        page = await meters.store.scan(Scan(attributes=attributes, limit=5))
         assert len(page.items) == 5
         meters.check()
 

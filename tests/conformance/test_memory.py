@@ -6,7 +6,9 @@ from conformance.store_suite import StoreSuite
 
 from ledger.core.errors import RequestRefused
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Applied, Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+from ledger.store.writes import Applied, Put
 
 
 class TestMemoryStore(StoreSuite):
@@ -32,7 +34,7 @@ async def test_stores_can_share_a_table() -> None:
     table = Table()
     one, two = MemoryStore("eu-west-1", table), MemoryStore("eu-west-1", table)
     await one.write(Put(item()))
-    assert await two.get(("counter", "entry")) == item()
+    assert await two.get(Get(("counter", "entry"))) == item()
 
 
 async def test_pages_are_as_small_as_asked() -> None:
@@ -40,7 +42,7 @@ async def test_pages_are_as_small_as_asked() -> None:
     store = MemoryStore("eu-west-1", page_items_max=2)
     for number in range(3):
         await store.write(Put(item(("counter", str(number)))))
-    assert len((await store.query("counter")).items) == 2
+    assert len((await store.query(Query("counter"))).items) == 2
     assert await query_keys(store) == ["0", "1", "2"]
 
 

@@ -13,7 +13,9 @@ from ledger.lab.simulator.process import RELIABLE, Process
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import NO_FAULTS, SimStore
 from ledger.lab.simulator.world import World
-from ledger.store.port import Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Put
 
 HOME, WEST = "us-east-1", "eu-west-1"
 
@@ -67,6 +69,6 @@ async def test_what_is_put_reaches_the_other_region(world: World) -> None:
     """The stores of two regions are stores of one table, some time later."""
     here, there = sim_store(world, HOME), sim_store(world, WEST)
     await here.write(Put(item()))
-    assert await there.get(KEY) is None
+    assert await there.get(Get(KEY)) is None
     await asyncio.sleep(world.lag.usual_seconds)
-    assert await there.get(KEY) == item()
+    assert await there.get(Get(KEY)) == item()

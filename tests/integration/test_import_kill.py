@@ -23,6 +23,7 @@ from ledger.importing.form import BATCH_ROWS
 from ledger.local import Fault, LocalGlobalTable
 from ledger.settings import Settings
 from ledger.store.opening import open_store
+from ledger.store.reads import Scan
 
 HOME, OTHER = "us-east-1", "eu-west-1"
 SAMPLE = Path(str(files("ledger.lab.demos.changes") / "bank-changes.csv"))
@@ -94,10 +95,10 @@ class Desk:
         """Return what a region shows: sums of counters, number of entries, number of markers."""
         sums: dict[str, Decimal] = {}
         entries = markers = 0
-        after = None
+        scan = Scan()
         async with open_store(self.settings, region) as store:
             for _page in range(SCAN_PAGES_MAX):
-                page = await store.scan(after=after)
+                page = await store.scan(scan)
                 for item in page.items:
                     if item["pk"]["S"] == IMPORT_PARTITION:
                         markers += 1
@@ -105,9 +106,9 @@ class Desk:
                     entry = entry_of(item)
                     entries += 1
                     sums[entry.counter] = sums.get(entry.counter, Decimal(0)) + entry.change
-                after = page.after
-                if after is None:
+                if page.after is None:
                     return sums, entries, markers
+                scan = scan.next(page)
         raise AssertionError(f"over {SCAN_PAGES_MAX} pages")
 
     async def markers(self) -> int:

@@ -36,6 +36,7 @@ from ledger.local import Fault, LocalGlobalTable
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
 from ledger.store.opening import open_store
+from ledger.store.reads import Get, Query
 
 REGIONS = ["us-east-1", "eu-west-1"]
 CHANGES = 60
@@ -69,7 +70,7 @@ class Place:
     async def lease(self) -> LeaseRecord | None:
         """Return the lease as the home region shows it."""
         async with open_store(self.settings, self.settings.home) as store:
-            item = await store.get(lease_key(self.settings.compactor.name))
+            item = await store.get(Get(lease_key(self.settings.compactor.name)))
         return None if item is None else record_of(item)
 
 
@@ -122,7 +123,7 @@ async def test_a_writer_killed_again_and_again_counts_each_change_once(tmp_path:
             for store in stores.values():
                 items = [
                     item for name in support.keyed_writer.COUNTERS
-                    for item in (await store.query(name)).items
+                    for item in (await store.query(Query(name))).items
                 ]  # fmt: skip
                 entries = [entry_of(item) for item in items]
                 assert sorted(entry.change for entry in entries) == list(range(1, CHANGES + 1))
@@ -366,5 +367,5 @@ async def test_the_home_moves_and_merging_goes_on_there(tmp_path: Path) -> None:
         await exact(moved, 16)
         async with open_stores(moved.settings) as stores:
             for store in stores.values():
-                (net,) = (await store.query("balance")).items
+                (net,) = (await store.query(Query("balance"))).items
                 assert net["home"] == {"S": new}

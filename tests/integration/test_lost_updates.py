@@ -22,7 +22,10 @@ from ledger.core.entry import Key, number_of
 from ledger.lab.demos.changes import naive
 from ledger.local import LocalGlobalTable
 from ledger.runtime.tasks import run_all
-from ledger.store.port import Applied, Equals, Put, Store, Update
+from ledger.store.conditions import Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Put, Update
 
 HERE, THERE, _ = REGIONS
 COUNTER = "customer1-balance"
@@ -35,7 +38,7 @@ Subtract = Callable[[Store, int], Awaitable[None]]
 
 async def value(store: Store) -> Decimal:
     """Read the single-item counter."""
-    item = await store.get(KEY)
+    item = await store.get(Get(KEY))
     assert item is not None
     return number_of(item, "value")
 

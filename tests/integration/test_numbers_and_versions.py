@@ -28,7 +28,9 @@ from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.opening import open_store
-from ledger.store.port import Applied, Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+from ledger.store.writes import Applied, Put
 
 CLIENTS, EACH = 4, 5
 EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]
@@ -90,7 +92,7 @@ async def test_items_by_sort_key_have_no_gaps(store: Store) -> None:
             assert isinstance(await client.append({"title": {"S": "a ticket"}}), Numbered)
 
     await together([partial(work, appending(store, "project")) for _ in range(CLIENTS)])
-    page = await store.query("~sequence~project")
+    page = await store.query(Query("~sequence~project"))
     numbers = range(1, CLIENTS * EACH + 1)
     assert [item["sk"]["S"] for item in page.items] == [sort_key_of(number) for number in numbers]
 
@@ -161,7 +163,7 @@ async def test_the_engine_itself_refuses_an_old_epoch(store: Store) -> None:
     await store.write(Put(record_item(overtaken)))
     with pytest.raises(LeaseLost, match="'new' has it"):
         await old.transact([Put({"pk": {"S": "work"}, "sk": {"S": "late"}})])
-    assert await store.get(("work", "late")) is None
+    assert await store.get(Get(("work", "late"))) is None
     assert isinstance(await new.acquire(0), NotHeld)
 
 

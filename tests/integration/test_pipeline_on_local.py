@@ -22,6 +22,7 @@ from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.settings import Settings
 from ledger.store.port import Store
+from ledger.store.reads import Query
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises
 
 TRADES, VERSIONS = 24, 3
@@ -101,6 +102,6 @@ async def test_two_regions_end_with_the_truth(engine: str) -> None:
                 assert await totals(ledgers, counter) == {HOME: value, AWAY: value}, counter
             for region in lanes:
                 partition = position_key(lane_id(region, "lane"))[0]
-                page = await stores[region].query(partition)
+                page = await stores[region].query(Query(partition))
                 assert not [one for one in page.items if one["sk"]["S"].startswith(MAP_PREFIX)]
                 assert page.items[-1]["position"]["S"] == lanes[region][-1].position

@@ -15,6 +15,7 @@ from ledger.core.errors import StoreError
 from ledger.primitives.counters import Applied, Rejected, ShardedCounter, Unknown
 from ledger.primitives.counters.slots import SLOTS
 from ledger.store.memory import MemoryStore
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, Seeded
 
 CHANGES = 8
@@ -161,7 +162,7 @@ def test_a_slot_is_held_as_told(seed: int, share: float) -> None:
         fates = [await fate_of(counter.add(1, token=f"t{place}")) for place in range(CHANGES)]
         while store.flying:
             await landed(store)
-        held = ((await inner.get(counter.key(0))) or {}).get(SLOTS, {"SS": []})["SS"]
+        held = ((await inner.get(Get(counter.key(0)))) or {}).get(SLOTS, {"SS": []})["SS"]
         assert len(held) <= 5
         for place, fate in enumerate(fates):
             if not isinstance(fate, Unknown):
@@ -169,7 +170,7 @@ def test_a_slot_is_held_as_told(seed: int, share: float) -> None:
         for token in list(held):
             fate = await fate_of(counter.add(-1, token=token))
             if not isinstance(fate, Unknown):
-                now = ((await inner.get(counter.key(0))) or {}).get(SLOTS, {"SS": []})["SS"]
+                now = ((await inner.get(Get(counter.key(0)))) or {}).get(SLOTS, {"SS": []})["SS"]
                 assert (token not in now) == isinstance(fate, Applied)
             assert not isinstance(fate, Rejected)
 

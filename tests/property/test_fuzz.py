@@ -40,9 +40,10 @@ from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
 from ledger.store.dynamodb.attempts import Attempts
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Applied, Outcome, Put, Rejected, Unknown
+from ledger.store.reads import Query
 from ledger.store.retry import Backoff
 from ledger.store.transports.sdk import SdkTransport
+from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
 
 COUNTED_KEYS = st.one_of(
     short_texts().filter(lambda key: key != "" and not key.startswith(keys.NET_PREFIX)),
@@ -335,7 +336,7 @@ ANSWERS = st.dictionaries(
 async def test_an_answer_that_is_no_page_is_an_error_of_ours(answer: dict[str, Any]) -> None:
     """A read answered by something else than DynamoDB is a page of items or a StoreError."""
     try:
-        page = await store_of(AnsweringClient(answer, is_error=False)).query(COUNTER)
+        page = await store_of(AnsweringClient(answer, is_error=False)).query(Query(COUNTER))
     except StoreError:
         return
     assert page.items == [*answer["Items"]]

@@ -20,7 +20,8 @@ from ledger.core.entry import Item, Key
 from ledger.core.errors import LeaseLost, StoreError
 from ledger.lab.simulator import loop
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
-from ledger.store.port import Applied, Outcome, Put, Unknown
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Outcome, Put, Unknown
 
 TERMS = LeaseTerms(lease_seconds=8.0, heartbeat_seconds=2.0, polls_per_heartbeat=1)
 CONTENDERS, MANY_CONTENDERS = 200, 600
@@ -56,7 +57,7 @@ async def write_once(
     client: Client, lease: Lease, held: LeaseGrant, *, fenced: bool, pause: bool
 ) -> None:
     """Read the number and write the next one, paused in between or not."""
-    item = await client.store.get(NUMBER)
+    item = await client.store.get(Get(NUMBER))
     number = int(item["number"]["N"]) if item else 0
     lease.check()
     if pause:

@@ -14,7 +14,8 @@ from ledger.core.entry import Item
 from ledger.lab.simulator import loop
 from ledger.primitives.sequences import sort_key_of
 from ledger.primitives.sequences.numbers import content_of
-from ledger.store.port import Put
+from ledger.store.reads import Get
+from ledger.store.writes import Put
 
 CLIENTS, EACH = 5, 4
 SEEDS = range(12)
@@ -179,7 +180,7 @@ def test_negative_twin_reading_and_adding_one_gives_a_number_twice() -> None:
         async def work(client: Client) -> None:
             key = (PARTITION, "counter")
             for _ in range(EACH):
-                item = await client.store.get(key)
+                item = await client.store.get(Get(key))
                 number = int(item["number"]["N"]) + 1 if item else 1
                 place = {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
                 await client.store.write(Put({**place, "number": {"N": str(number)}}))

@@ -25,7 +25,7 @@ from ledger.primitives.versions import (
     Skipped,
     version_of,
 )
-from ledger.store.port import Action, Update
+from ledger.store.writes import Action, Update
 
 SEEDS = range(15)
 MANY_SEEDS = range(1000, 1300)

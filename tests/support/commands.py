@@ -16,6 +16,7 @@ from ledger.core.entry import Item, Key
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
 from ledger.store.opening import open_store
+from ledger.store.reads import Scan
 
 COMMAND_SECONDS_MAX = 90.0
 SCAN_PAGES_MAX = 1_000
@@ -109,14 +110,14 @@ class Desk:
 async def items_of(settings: Settings, region: str) -> dict[Key, Item]:
     """Return every item of a region's table."""
     found: dict[Key, Item] = {}
-    after = None
+    scan = Scan()
     async with open_store(settings, region) as store:
         for _page in range(SCAN_PAGES_MAX):
-            page = await store.scan(after=after)
+            page = await store.scan(scan)
             found |= {(item["pk"]["S"], item["sk"]["S"]): item for item in page.items}
-            after = page.after
-            if after is None:
+            if page.after is None:
                 return found
+            scan = scan.next(page)
     raise AssertionError(f"over {SCAN_PAGES_MAX} pages")
 
 

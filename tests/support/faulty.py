@@ -5,10 +5,11 @@ from typing import Literal
 
 from anyio.lowlevel import checkpoint
 
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Outcome, Unknown, Write
+from ledger.store.reads import Get
+from ledger.store.writes import Outcome, Unknown, Write
 
 Fault = Literal["applied, no answer", "not applied, no answer", "lands later", "unreachable"]
 
@@ -28,9 +29,9 @@ class FaultyStore(MemoryStore):
         """Set what becomes of the next writes, in place of what was planned."""
         self.faults = deque(faults)
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read one item; others act before the answer arrives."""
-        item = await super().get(key, consistent=consistent)
+        item = await super().get(get)
         await checkpoint()
         return item
 

@@ -10,15 +10,17 @@ from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
 from support.ledgers import HOME, InstantClock, seeded
 
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import NOBODY, LeaseTerms
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.primitives.versions.state import LOCK_SORT_KEY
 from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Action, Outcome, Put, Store, Update, Write
+from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.retry import Backoff
+from ledger.store.writes import Action, Outcome, Put, Update, Write
 
 SUBJECT = "customer-7"
 RECORD = ("record", SUBJECT)
@@ -40,11 +42,11 @@ class Noting(MemoryStore):
         """Return how many calls there were of an operation, in a partition or in all."""
         return sum((operation, partition or place) == (name, place) for name, place in self.calls)
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read one item."""
-        self.calls.append(("get", key[0]))
+        self.calls.append(("get", get.key[0]))
         await checkpoint()
-        return await super().get(key, consistent=consistent)
+        return await super().get(get)
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""

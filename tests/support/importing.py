@@ -20,7 +20,7 @@ from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Action, Outcome, Put, Unknown
+from ledger.store.writes import Action, Outcome, Put, Unknown
 
 HOME = "us-east-1"
 SETTINGS = Settings(home=HOME, regions={HOME: {}, "eu-west-1": {}})

@@ -11,7 +11,8 @@ from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseTerms, lease_key, record_item, record_of
 from ledger.runtime.clock import Clock
 from ledger.store.memory import Table
-from ledger.store.port import Outcome, Store, Write
+from ledger.store.port import Store
+from ledger.store.writes import Outcome, Write
 
 KEY = lease_key("compactor")
 TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10, margin_share=0.1, polls_per_heartbeat=5)

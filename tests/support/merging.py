@@ -27,7 +27,8 @@ from ledger.lab.harness.tagged import CHANGES_MAX, amount
 from ledger.lab.simulator.auditor import Auditor
 from ledger.lab.simulator.manual import ManualWorld, nothing
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
-from ledger.store.port import Absent, Check, Put
+from ledger.store.conditions import Absent
+from ledger.store.writes import Check, Put
 from ledger.totals.collection import read_collection
 
 PARTITION = "counter"

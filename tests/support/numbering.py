@@ -8,8 +8,9 @@ from support.clients import Client, Clients, together
 
 from ledger.core.errors import StoreError
 from ledger.primitives.sequences import CounterSequence, MaybeNumbered, Numbered, SortKeySequence
-from ledger.store.port import Applied, Outcome, Store, Unknown, Write
+from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Applied, Outcome, Unknown, Write
 
 RESUMED_MAX = 50
 NUMBERS_EACH = 20

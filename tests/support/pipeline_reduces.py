@@ -8,7 +8,8 @@ from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.plans import plan_reduce
 from ledger.pipeline.core.sums import total
 from ledger.settings import Settings
-from ledger.store.port import BATCH_WRITES_MAX, BatchWrite, Delete, Put, Store, Update
+from ledger.store.port import Store
+from ledger.store.writes import BATCH_WRITES_MAX, BatchWrite, Delete, Put, Update
 from ledger.writing.plan import Change, plan
 
 

@@ -12,7 +12,8 @@ from support.ledgers import HOME, make_writer
 from ledger.core.errors import OutcomeUnknown, StoreError
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
-from ledger.store.port import BatchOutcome, BatchWrite, Outcome, Store, Write
+from ledger.store.port import Store
+from ledger.store.writes import BatchOutcome, BatchWrite, Outcome, Write
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 

@@ -33,9 +33,12 @@ from ledger.core.errors import (
     TokenReused,
 )
 from ledger.runtime.metrics import Metrics
+from ledger.store.conditions import Absent
 from ledger.store.opening import open_store
-from ledger.store.port import Absent, Delete, Put, Store, Update
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query, Scan
 from ledger.store.retry import Backoff
+from ledger.store.writes import Delete, Put, Update
 
 TRANSPORTS = ("aiobotocore", "lean")
 TRIES_MAX = Backoff().tries_max
@@ -52,9 +55,9 @@ SINGLE: dict[str, Call] = {
 }
 WRITES: dict[str, Call] = {**SINGLE, "batch": lambda store: store.write_batch(PUTS)}
 READS: dict[str, Call] = {
-    "get": lambda store: store.get(("c", "s")),
-    "query": lambda store: store.query("c"),
-    "scan": lambda store: store.scan(),
+    "get": lambda store: store.get(Get(("c", "s"))),
+    "query": lambda store: store.query(Query("c")),
+    "scan": lambda store: store.scan(Scan()),
 }
 NO_ANSWER: dict[str, Step] = {
     "500": fault("InternalServerError", status=500),

@@ -7,11 +7,12 @@ from decimal import Decimal
 from compactor import Compactor
 from ledger import Ledger
 from ledger.core import keys
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
+from ledger.store.reads import Scan
 
 PASSES_MAX = 60
 PAGES_MAX = 1000
@@ -72,13 +73,13 @@ async def entries_left(settings: Settings) -> int:
 async def counted_items(store: Store) -> list[Item]:
     """Return keys of every entry and net change that a region shows."""
     found: list[Item] = []
-    after: Key | None = None
+    scan = Scan(attributes=("pk", "sk"))
     for _ in range(PAGES_MAX):
-        page = await store.scan(after=after, attributes=("pk", "sk"))
+        page = await store.scan(scan)
         found += [one for one in page.items if keys.counter_of(one["pk"]["S"]) is not None]
-        after = page.after
-        if after is None:
+        if page.after is None:
             return found
+        scan = scan.next(page)
     raise AssertionError(f"the scan does not end after {PAGES_MAX} pages")
 
 

@@ -21,7 +21,7 @@ from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequen
 from ledger.primitives.versions import ConditionGuard, Event, Handled, LockGuard, Skipped
 from ledger.runtime.metrics import summed
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Action, Put
+from ledger.store.writes import Action, Put
 from ledger.table import Table
 
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}

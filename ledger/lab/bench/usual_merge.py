@@ -15,20 +15,14 @@ import anyio
 
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
-from ledger.core.entry import Item, Key, key_of, net_item, net_of, number_of
+from ledger.core.entry import Item, key_of, net_item, net_of, number_of
 from ledger.core.errors import Throttled
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock, SystemClock
-from ledger.store.port import (
-    TRANSACTION_ACTIONS_MAX,
-    Absent,
-    Action,
-    Applied,
-    Delete,
-    Equals,
-    Put,
-    Store,
-)
+from ledger.store.conditions import Absent, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Applied, Delete, Put
 
 ENTRIES_MAX = TRANSACTION_ACTIONS_MAX - 1
 PAGES_MAX = 1000
@@ -89,11 +83,11 @@ def _is_settled(item: Item, youngest: datetime) -> bool:
 
 async def _read(store: Store, partition: str) -> list[Item]:
     items: list[Item] = []
-    after: Key | None = None
+    query = Query(partition)
     for _ in range(PAGES_MAX):
-        page = await store.query(partition, after=after)
+        page = await store.query(query)
         items += page.items
-        after = page.after
-        if after is None:
+        if page.after is None:
             return items
+        query = query.next(page)
     raise AssertionError(f"the query does not end after {PAGES_MAX} pages")

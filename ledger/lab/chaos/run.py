@@ -35,6 +35,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
+from ledger.store.reads import Get, Query
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 COMPACTOR_EVERY = "400ms"
@@ -195,7 +196,7 @@ class Chaos:
         home = stage.stores[stage.settings.home]
         try:
             census = await take_census(home)
-            lease = await home.get(lease_key(stage.settings.compactor.name))
+            lease = await home.get(Get(lease_key(stage.settings.compactor.name)))
         except StoreError:
             return  # it is out just now
         self.progress.merged, self.progress.entries = census.merged, census.entries.total()
@@ -210,7 +211,7 @@ class Chaos:
             await to_thread.run_sync(stage.world.set_faults, ())
             for region, store in stage.stores.items():
                 for shard in range(stage.settings.shards_max(counter) if counter else 0):
-                    page = await store.query(keys.partition_key(counter, shard))
+                    page = await store.query(Query(keys.partition_key(counter, shard)))
                     lines += [f"{region} shows {told_item(item)}" for item in page.items]
         return tuple(lines)
 

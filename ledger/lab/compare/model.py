@@ -30,18 +30,11 @@ from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.replicas import Replica
 from ledger.lab.simulator.world import Lag, World
 from ledger.runtime.metrics import Metrics
-from ledger.store.port import (
-    Action,
-    Outcome,
-    Put,
-    Store,
-    Unknown,
-    Write,
-    signed_by,
-)
+from ledger.store.port import Store
 from ledger.store.retry import Backoff
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.writes import Action, Outcome, Put, Unknown, Write, signed_by
 
 TRIP_SECONDS = (0.001, 0.004)
 SLOW_SHARE, SLOW_SECONDS = 0.01, 0.03

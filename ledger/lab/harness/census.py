@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ledger.core import keys
-from ledger.core.entry import Key
 from ledger.store.port import Store
+from ledger.store.reads import Scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ async def take_census(store: Store) -> Census:
         StoreError: the region cannot be read.
     """
     entries, nets, merged = Counter[str](), Counter[str](), 0
-    after: Key | None = None
+    scan = Scan(attributes=("pk", "sk", "count"))
     while True:
-        page = await store.scan(after=after, attributes=("pk", "sk", "count"))
+        page = await store.scan(scan)
         for item in page.items:
             partition = item["pk"]["S"]
             if keys.counter_of(partition) is None:
@@ -41,6 +41,6 @@ async def take_census(store: Store) -> Census:
                 merged += int(item["count"]["N"])
             else:
                 entries[partition] += 1
-        after = page.after
-        if after is None:
+        if page.after is None:
             return Census(entries, nets, merged)
+        scan = scan.next(page)

@@ -11,7 +11,7 @@ from typing import Any
 from ledger.core.entry import Key
 from ledger.lab.simulator.replicas import Link, Replica, Replicas, Stamp, Transit
 from ledger.runtime.clock import Clock
-from ledger.store.port import Page
+from ledger.store.reads import Page, Query
 
 DRAWS = 3
 """Of so many draws the newest item is delivered, so that now and then an old one is very late."""
@@ -105,4 +105,4 @@ class ManualReplica(Replica):
     async def query(self, *arguments: Any, **options: Any) -> Page:
         """Read one page, after whatever happens before it."""
         await self._world.before_page()
-        return await super().query(*arguments, **options)
+        return await super().query(Query(*arguments, **options))

@@ -21,7 +21,9 @@ from ledger.core.values import Entry, NetChange
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.port import Absent, Action, Applied, Check, Delete, Put, Store, Unknown, Update
+from ledger.store.conditions import Absent
+from ledger.store.port import Store
+from ledger.store.writes import Action, Applied, Check, Delete, Put, Unknown, Update
 from ledger.totals import collection
 from ledger.totals.collection import CollectionRead, Progress, read_net
 from ledger.writing.plan import Change, Planned, replan

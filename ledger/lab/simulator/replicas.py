@@ -17,7 +17,7 @@ from ledger.core.entry import Item, Key
 from ledger.core.fold import Collection, collect
 from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Action, Applied, Check, Outcome
+from ledger.store.writes import Action, Applied, Check, Outcome
 
 Link = tuple[str, str]
 Stamp = tuple[float, str]

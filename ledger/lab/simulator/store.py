@@ -13,20 +13,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.core.errors import LedgerError, Throttled, Unreachable
 from ledger.lab.simulator.process import Process
 from ledger.store.memory import MemoryStore
-from ledger.store.port import (
-    Action,
-    BatchOutcome,
-    BatchWrite,
-    Outcome,
-    Page,
-    Unknown,
-    Write,
-    signed_by,
-)
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Unknown, Write, signed_by
 
 Answer = TypeVar("Answer")
 
@@ -109,73 +101,30 @@ class SimStore:
             return await self._request(lambda: done(self._replica.write_batch(writes)), unknown)
         return await self._scatter(writes)
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read one item."""
 
         def serve() -> Item | None:
-            return done(self._source(key[0], consistent=consistent).get(key))
+            return done(self._source(get.key[0], consistent=get.consistent).get(get))
 
         await self._process.begin()
         return await self._request(serve, None)
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read one page of a partition, as it is or, eventually consistent, as it was."""
 
         def serve() -> Page:
-            source = self._source(partition, consistent=consistent)
-            return done(
-                source.query(
-                    partition,
-                    consistent=consistent,  # for its price: the source is as old as it may be
-                    after=after,
-                    first=first,
-                    last=last,
-                    attributes=attributes,
-                    limit=limit,
-                    descending=descending,
-                )
-            )
+            return done(self._source(query.partition, consistent=query.consistent).query(query))
 
-        await self._process.begin(WORK_STEPS if after else 1)
+        await self._process.begin(WORK_STEPS if query.after else 1)
         return await self._request(serve, None)
 
-    async def scan(
-        self,
-        *,
-        segment: int = 0,
-        segments: int = 1,
-        after: Key | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Page:
+    async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
         table = self._replica.table
         source = MemoryStore(self.region, table, page_items_max=SCAN_PAGE_ITEMS_MAX)
-
-        def serve() -> Page:
-            return done(
-                source.scan(
-                    segment=segment,
-                    segments=segments,
-                    after=after,
-                    attributes=attributes,
-                    limit=limit,
-                )
-            )
-
         await self._process.begin()
-        return await self._request(serve, None)
+        return await self._request(lambda: done(source.scan(scan)), None)
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""

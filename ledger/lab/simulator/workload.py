@@ -25,7 +25,9 @@ from ledger.lab.simulator.scenario import Operation, Outage
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
 from ledger.ledger import Ledger
-from ledger.store.port import Absent, Applied, Put, Store
+from ledger.store.conditions import Absent
+from ledger.store.port import Store
+from ledger.store.writes import Applied, Put
 
 RETRIES_MAX = 3
 RETRY_PAUSE_SECONDS_MAX = 200.0

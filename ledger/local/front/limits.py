@@ -13,7 +13,7 @@ from typing import Any
 from ledger.local.engines import values
 from ledger.local.engines.port import ApiError, KeyToken, TableKey, invalid
 from ledger.local.front.catalog import table_name
-from ledger.store.port import TOKEN_SECONDS
+from ledger.store.writes import TOKEN_SECONDS
 
 BATCH_WRITE_MAX = 25
 BATCH_GET_MAX = 100

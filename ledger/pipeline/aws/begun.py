@@ -22,7 +22,10 @@ from ledger.core.entry import Item, damaged
 from ledger.core.errors import LeftOut
 from ledger.pipeline.core.items import position_key, position_of
 from ledger.pipeline.stages.trying import given_up
-from ledger.store.port import Absent, AllOf, Applied, Condition, Equals, Put, Store
+from ledger.store.conditions import Absent, AllOf, Condition, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Put
 
 BEGUN_SORT_KEY = "begun"
 TRIES_MAX = 10
@@ -63,8 +66,8 @@ async def begin(store: Store, lane: str, positions: Sequence[str]) -> None:
     partition = position_key(lane)[0]
     for _ in range(TRIES_MAX):
         # In this order: what is committed in between has passed the mark, not the other way round.
-        known = begun_of(await store.get((partition, BEGUN_SORT_KEY)))
-        committed = position_of(await store.get(position_key(lane)))
+        known = begun_of(await store.get(Get((partition, BEGUN_SORT_KEY))))
+        committed = position_of(await store.get(Get(position_key(lane))))
         first = next((one for one in positions if one > committed), None)
         if first is None:
             return

@@ -24,16 +24,8 @@ from ledger.core.values import Entry
 from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of
 from ledger.pipeline.core.sums import Changes, digest, divided, place_of, total
 from ledger.settings import Settings
-from ledger.store.port import (
-    TRANSACTION_ACTIONS_MAX,
-    Absent,
-    Action,
-    Condition,
-    Delete,
-    Equals,
-    Has,
-    Put,
-)
+from ledger.store.conditions import Absent, Condition, Equals, Has
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Delete, Put
 from ledger.writing.plan import Change, plan
 
 MAP_BYTES_MAX = 2 * 1024 * 1024

@@ -13,6 +13,7 @@ from ledger.pipeline.core.items import (
 )
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
+from ledger.store.reads import Get, Query
 
 FRESH_SECONDS = 10.0
 """How long another lane's position is taken as read; it only lets its transitions be dropped."""
@@ -46,15 +47,14 @@ class Lanes:
         """
         await self.read()
         found: list[MapItem] = []
-        partition, after = position_key(self.lane)[0], None
+        partition = position_key(self.lane)[0]
+        query = Query(partition, first=MAP_PREFIX, last=MAP_LAST)
         for _page in range(MAP_PAGES_MAX):
-            page = await self._store.query(
-                partition, first=MAP_PREFIX, last=MAP_LAST, after=after, consistent=True
-            )
+            page = await self._store.query(query)
             found += map(map_item_of, page.items)
-            after = page.after
-            if after is None:
+            if page.after is None:
                 break
+            query = query.next(page)
         return found
 
     async def read(self) -> str:
@@ -63,7 +63,7 @@ class Lanes:
         Raises:
             StoreError: the table cannot be read.
         """
-        self.position = position_of(await self._store.get(position_key(self.lane)))
+        self.position = position_of(await self._store.get(Get(position_key(self.lane))))
         return self.position
 
     async def committed(self, lanes: Iterable[str]) -> Mapping[str, str]:
@@ -81,7 +81,7 @@ class Lanes:
             self._others.clear()
         self._others[lane] = now, position  # one reads, the others need not wait
         try:
-            position = position_of(await self._store.get(position_key(lane), consistent=False))
+            position = position_of(await self._store.get(Get(position_key(lane), consistent=False)))
         except StoreError:
             return position  # the transitions stay where they are a little longer
         self._others[lane] = now, position

@@ -19,7 +19,8 @@ from ledger.pipeline.core.sums import total
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.state_stage import Prepared
 from ledger.pipeline.stages.trying import Trying
-from ledger.store.port import Applied, Outcome, Store
+from ledger.store.port import Store
+from ledger.store.writes import Applied, Outcome
 
 
 class MapStage:

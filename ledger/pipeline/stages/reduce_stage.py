@@ -14,7 +14,8 @@ from ledger.pipeline.stages.trying import Trying, given_up
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.port import Applied, Outcome, Rejected, Store
+from ledger.store.port import Store
+from ledger.store.writes import Applied, Outcome, Rejected
 
 AT_ONCE = 4
 """Transactions of one reducer in flight."""

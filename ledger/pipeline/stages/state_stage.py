@@ -25,7 +25,10 @@ from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.trying import PASSING, Trying, given_up
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.port import Absent, Applied, Equals, Put, Rejected, Store
+from ledger.store.conditions import Absent, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Put, Rejected
 
 TRIES_MAX = 50
 """Of one trade: each rejection means that another lane brought it to a newer version."""
@@ -145,7 +148,7 @@ class StateStage:
         found = outcome.found[0] if isinstance(outcome, Rejected) else None
         if state is not None or not isinstance(outcome, Rejected):
             self._trying.metrics.retry()
-        found = found or await store.get(state_key(record.trade))
+        found = found or await store.get(Get(state_key(record.trade)))
         return (state_of(found) if found else None), False
 
     def _count(self, batch: "_Batch", *, taken: int, given: int) -> None:

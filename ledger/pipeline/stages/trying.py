@@ -6,9 +6,9 @@ from random import Random
 from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.pipeline.metrics import StageMetrics
 from ledger.runtime.clock import Clock
-from ledger.store.port import Outcome
 from ledger.store.repeating import BACKOFF, Repeating
 from ledger.store.retry import Backoff
+from ledger.store.writes import Outcome
 
 PASSING = (Throttled, Unreachable)
 """Errors after which nothing was written, and that may be over soon."""

@@ -9,13 +9,13 @@ from ledger.core.entry import Item, Key, number_of
 from ledger.primitives.counters.counter import AddOutcome, Applied, Rejected, Unknown
 from ledger.primitives.counters.items import Part
 from ledger.primitives.counters.limits import VALUE
-from ledger.store import port
+from ledger.store import writes
 from ledger.store.repeating import Settled
 
 
-def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> port.Update:
+def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> writes.Update:
     """Return the update that makes one part of a change."""
-    return port.Update(
+    return writes.Update(
         key,
         add={VALUE: {"N": amounts.to_text(part.change)}},
         condition=part.limits.condition(part.change),
@@ -30,17 +30,17 @@ def outcome_of(settled: Settled, parts: Sequence[Part], *, token: str | None = N
     applied, and may still land: that is no rejection.
     """
     match settled.outcome:
-        case port.Applied(item):
+        case writes.Applied(item):
             return Applied(_value(item))
-        case port.Rejected() if settled.doubt is None:
+        case writes.Rejected() if settled.doubt is None:
             return Rejected("threshold", ", ".join(str(part.limits) for part in parts))
-        case port.Rejected():
+        case writes.Rejected():
             return Unknown(
                 f"{settled.doubt}; its repeat was stopped by the threshold, but it may have been"
                 " applied, or land later",
                 token,
             )
-        case port.Unknown(cause):
+        case writes.Unknown(cause):
             return Unknown(cause, token)
 
 

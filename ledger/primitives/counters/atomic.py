@@ -10,8 +10,8 @@ from ledger.primitives.counters.counter import (
     Guarantees,
 )
 from ledger.primitives.counters.items import ItemCounter, Part
-from ledger.store.port import Outcome
 from ledger.store.retry import Backoff
+from ledger.store.writes import Outcome
 
 _ONCE = Backoff(tries_max=1)
 _TOKENS = "Ignored: nothing about a change is kept, so the same token counts again."

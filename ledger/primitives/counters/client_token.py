@@ -19,7 +19,7 @@ from ledger.primitives.counters.counter import (
 )
 from ledger.primitives.counters.items import ItemCounter, Part
 from ledger.primitives.counters.tokens import nonce
-from ledger.store.port import TOKEN_SECONDS, Outcome
+from ledger.store.writes import TOKEN_SECONDS, Outcome
 
 REQUEST_LIFE_SECONDS = 300.0
 """How long after it was signed a request may still arrive."""

@@ -15,6 +15,7 @@ from ledger.primitives.counters.limits import VALUE, Limits, checked_limits
 from ledger.primitives.counters.tokens import checked_token
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.repeating import Repeating
 from ledger.store.retry import Backoff
 
@@ -81,7 +82,7 @@ class ItemCounter(ABC):
 
     async def value_of(self, shard: int, *, consistent: bool = True) -> Decimal:
         """Return the value of one shard."""
-        return self.value_in(await self.store.get(self.key(shard), consistent=consistent))
+        return self.value_in(await self.store.get(Get(self.key(shard), consistent=consistent)))
 
     def key(self, shard: int) -> Key:
         """Return the key of a shard's item: each has a partition of its own."""

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.errors import InvalidInput
-from ledger.store.port import AnyOf, Compares, Condition, Has, Not
+from ledger.store.conditions import AnyOf, Compares, Condition, Has, Not
 
 VALUE = "value"
 """The attribute that holds a counter's value; a counter without it stands at 0."""

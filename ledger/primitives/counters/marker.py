@@ -27,7 +27,9 @@ from ledger.primitives.counters.counter import (
 )
 from ledger.primitives.counters.items import ItemCounter, Part
 from ledger.primitives.counters.tokens import nonce
-from ledger.store import port
+from ledger.store import writes
+from ledger.store.conditions import Absent
+from ledger.store.reads import Get
 from ledger.store.repeating import Settled
 
 MARKER_PREFIX = f"{COUNT_PREFIX}-marker~"
@@ -61,16 +63,16 @@ class MarkerCounter(ItemCounter):
     async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
         token = token or nonce(self.randomness)
         marker = self._marker(parts, token, self.clock.now())
-        actions: list[port.Action] = [port.Put(marker, port.Absent())]
+        actions: list[writes.Action] = [writes.Put(marker, Absent())]
         actions += [addition(self.key(part.shard), part) for part in parts]
 
-        async def attempt() -> port.Outcome:
+        async def attempt() -> writes.Outcome:
             return await self.store.transact(actions)
 
         settled = await self.repeating.until_answered(attempt)
-        if isinstance(settled.outcome, port.Rejected) and 0 in settled.outcome.found:
+        if isinstance(settled.outcome, writes.Rejected) and 0 in settled.outcome.found:
             # Not every engine hands back the item that was in the way.
-            found = settled.outcome.found[0] or await self.store.get(self.marker_key(token))
+            found = settled.outcome.found[0] or await self.store.get(Get(self.marker_key(token)))
             return _met(found or marker, marker, settled)
         return outcome_of(settled, parts, token=token)
 

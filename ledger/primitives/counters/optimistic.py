@@ -32,7 +32,9 @@ from ledger.primitives.counters.counter import (
 from ledger.primitives.counters.items import ItemCounter, Part
 from ledger.primitives.counters.limits import VALUE
 from ledger.primitives.counters.tokens import tag_nonce
-from ledger.store import port
+from ledger.store import writes
+from ledger.store.conditions import Absent, Equals
+from ledger.store.reads import Get
 from ledger.store.retry import Backoff
 
 TAG = "entityTag"
@@ -142,36 +144,36 @@ class OptimisticCounter(ItemCounter):
         after = amounts.total([seen.value, part.change])
         try:
             outcome = await self.store.write(self._update(part.shard, seen, tag, after))
-            if isinstance(outcome, port.Applied):
+            if isinstance(outcome, writes.Applied):
                 return Tagged(after, (tag,)), None
-            doubt = outcome.cause if isinstance(outcome, port.Unknown) else doubt
+            doubt = outcome.cause if isinstance(outcome, writes.Unknown) else doubt
             return await self._shown(part.shard, outcome), doubt
         except StoreError:
             if doubt is None:
                 raise  # nothing was written
             return seen, doubt
 
-    async def _shown(self, shard: int, outcome: port.Outcome) -> Tagged:
+    async def _shown(self, shard: int, outcome: writes.Outcome) -> Tagged:
         """Return what the item showed to a rejected write, or shows now."""
-        if isinstance(outcome, port.Rejected) and outcome.found[0] is not None:
+        if isinstance(outcome, writes.Rejected) and outcome.found[0] is not None:
             return self._tagged(outcome.found[0])
         return await self._read(shard)
 
     async def _read(self, shard: int) -> Tagged:
-        return self._tagged(await self.store.get(self.key(shard), consistent=True))
+        return self._tagged(await self.store.get(Get(self.key(shard), consistent=True)))
 
     def _tagged(self, item: Item | None) -> Tagged:
         return tagged_of(item, self.value_in(item))
 
-    def _update(self, shard: int, seen: Tagged, tag: str, after: Decimal) -> port.Update:
+    def _update(self, shard: int, seen: Tagged, tag: str, after: Decimal) -> writes.Update:
         newest = seen.tags[0]
         older = [{"S": one} for one in seen.tags[: self.tags_max - 1]]
-        return port.Update(
+        return writes.Update(
             self.key(shard),
             set={
                 VALUE: {"N": amounts.to_text(after)},
                 TAG: {"S": tag},
                 **({RECENT: {"L": older}} if self.tags_max > 1 else {}),
             },
-            condition=port.Absent() if newest == START else port.Equals(TAG, {"S": newest}),
+            condition=Absent() if newest == START else Equals(TAG, {"S": newest}),
         )

@@ -20,7 +20,9 @@ from ledger.primitives.counters.limits import Limits
 from ledger.primitives.counters.splitting import parts_for
 from ledger.primitives.counters.tokens import checked_token, draw
 from ledger.runtime.tasks import run_all
-from ledger.store import port
+from ledger.store import writes
+from ledger.store.conditions import Absent, Compares
+from ledger.store.reads import Get
 
 SHARDS_MAX = 1000
 SHARDS_AT_ONCE = 16
@@ -152,16 +154,16 @@ class ShardedCounter:
     async def _begin(self) -> Shards:
         """Write how many there are at first; what others wrote before us counts."""
         item = {**_key_attributes(self._key), **_attributes(Shards(self._wanted, self._wanted))}
-        return await self._write(port.Put(item, port.Absent()), at_least=1)
+        return await self._write(writes.Put(item, Absent()), at_least=1)
 
     async def _grow_to(self, shards: int) -> None:
         count = {"N": str(shards)}
-        update = port.Update(
-            self._key, set={"shards": count}, condition=port.Compares("shards", "<", count)
+        update = writes.Update(
+            self._key, set={"shards": count}, condition=Compares("shards", "<", count)
         )
         self._known = await self._write(update, at_least=shards)
 
-    async def _write(self, write: port.Put | port.Update, *, at_least: int) -> Shards:
+    async def _write(self, write: writes.Put | writes.Update, *, at_least: int) -> Shards:
         """Write until the table shows it: any number of writers, and repeats, do no harm."""
         for tries in range(1, self._items.backoff.tries_max + 1):
             await self._items.store.write(write)
@@ -174,7 +176,7 @@ class ShardedCounter:
         raise Unreachable(f"counter {self.name!r}: no answer when its shards were to be written")
 
     async def _read(self, *, consistent: bool) -> Shards | None:
-        item = await self._items.store.get(self._key, consistent=consistent)
+        item = await self._items.store.get(Get(self._key, consistent=consistent))
         return None if item is None else _shards_of(item)
 
     @property

@@ -22,8 +22,10 @@ from ledger.primitives.counters.counter import (
 from ledger.primitives.counters.items import ItemCounter, Part
 from ledger.primitives.counters.tokens import nonce
 from ledger.runtime.clock import Clock
-from ledger.store import port
+from ledger.store import writes
+from ledger.store.conditions import AllOf, AnyOf, Condition, Contains, Has, Not, Shorter
 from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.repeating import Settled
 
 SLOTS = "slots"
@@ -93,9 +95,9 @@ class SlotsCounter(ItemCounter):
                 raise
             return outcome
         match settled.outcome:
-            case port.Applied(item):
+            case writes.Applied(item):
                 return Applied(self.value_in(item))
-            case port.Unknown(cause):
+            case writes.Unknown(cause):
                 return Unknown(cause, token)
         held = token in _tokens(await self._found(part, settled.outcome))
         return self._refused(part, token, held=held, doubt=settled.doubt)
@@ -111,32 +113,32 @@ class SlotsCounter(ItemCounter):
 
     async def _give_back(self, part: Part, token: str) -> AddOutcome:
         # Without the look before, a repeat could not tell a slot given back from one never held.
-        if token not in _tokens(await self.store.get(self.key(part.shard))):
+        if token not in _tokens(await self.store.get(Get(self.key(part.shard)))):
             return Rejected("no such slot")
         slot = {"S": token}
-        update = port.Update(
+        update = writes.Update(
             self.key(part.shard),
             discard={SLOTS: {"SS": [token]}},
-            condition=port.Contains(SLOTS, slot),
+            condition=Contains(SLOTS, slot),
         )
         settled = await self._settled(update)
         match settled.outcome:
-            case port.Applied(item):
+            case writes.Applied(item):
                 return Applied(self.value_in(item))
-            case port.Unknown(cause):
+            case writes.Unknown(cause):
                 return Unknown(cause, token)
         return Rejected("no such slot") if settled.doubt is None else Applied()
 
-    async def _settled(self, update: port.Update) -> Settled:
+    async def _settled(self, update: writes.Update) -> Settled:
         return await self.repeating.until_answered(lambda: self.store.write(update))
 
-    async def _found(self, part: Part, rejected: port.Rejected) -> Item | None:
+    async def _found(self, part: Part, rejected: writes.Rejected) -> Item | None:
         # Not every engine hands back the item that was in the way.
-        return rejected.found[0] or await self.store.get(self.key(part.shard))
+        return rejected.found[0] or await self.store.get(Get(self.key(part.shard)))
 
     async def _without_room(self, part: Part, token: str) -> Rejected | None:
         """Say so if a refused request was over DynamoDB's limit of an item, None if it was not."""
-        item = await self.store.get(self.key(part.shard))
+        item = await self.store.get(Get(self.key(part.shard)))
         size = item_size(item or {}) + len(token.encode())
         if size <= ITEM_BYTES_MAX:
             return None
@@ -148,13 +150,13 @@ class SlotsCounter(ItemCounter):
         )
 
 
-def _taking(key: tuple[str, str], token: str, maximum: Decimal | None) -> port.Update:
+def _taking(key: tuple[str, str], token: str, maximum: Decimal | None) -> writes.Update:
     """Return the update that takes a slot, if there is one and the token holds none yet."""
-    condition: port.Condition = port.Not(port.Contains(SLOTS, {"S": token}))
+    condition: Condition = Not(Contains(SLOTS, {"S": token}))
     if maximum is not None:
-        free = port.AnyOf((port.Not(port.Has(SLOTS)), port.Shorter(SLOTS, int(maximum))))
-        condition = port.AllOf((free, condition))
-    return port.Update(key, add={SLOTS: {"SS": [token]}}, condition=condition)
+        free = AnyOf((Not(Has(SLOTS)), Shorter(SLOTS, int(maximum))))
+        condition = AllOf((free, condition))
+    return writes.Update(key, add={SLOTS: {"SS": [token]}}, condition=condition)
 
 
 def _tokens(item: Item | None) -> Sequence[str]:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from ledger.core import amounts
 from ledger.primitives.counters.items import Part
 from ledger.primitives.counters.limits import Limits
-from ledger.store.port import TRANSACTION_ACTIONS_MAX
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 
 PARTS_MAX = TRANSACTION_ACTIONS_MAX - 1
 """A marker goes with them."""

@@ -12,17 +12,10 @@ from dataclasses import dataclass, replace
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
 from ledger.runtime.clock import Clock
-from ledger.store.port import (
-    Absent,
-    Applied,
-    Condition,
-    Equals,
-    Outcome,
-    Put,
-    Rejected,
-    Store,
-    Update,
-)
+from ledger.store.conditions import Absent, Condition, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Outcome, Put, Rejected, Update
 
 SENT_MAX = 64
 _RVN_BITS = 128
@@ -82,7 +75,7 @@ class LeaseItem:
             DamagedItem: the item is not a lease.
             StoreError: the table could not be read.
         """
-        item = await self._store.get(self.key, consistent=True)
+        item = await self._store.get(Get(self.key, consistent=True))
         return None if item is None else record_of(item)
 
     async def take(self, seen: LeaseRecord | None, wanted: LeaseRecord) -> Written:

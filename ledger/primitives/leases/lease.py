@@ -42,7 +42,8 @@ from ledger.primitives.leases.state import (
 )
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
-from ledger.store.port import Action, Check, Outcome, Rejected, Store
+from ledger.store.port import Store
+from ledger.store.writes import Action, Check, Outcome, Rejected
 
 BEATS_MAX = 64
 RELEASE_TRIES_MAX = 3

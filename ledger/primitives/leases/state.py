@@ -29,7 +29,8 @@ from ledger.core import amounts, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput, SettingsError
-from ledger.store.port import Check, Equals
+from ledger.store.conditions import Equals
+from ledger.store.writes import Check
 
 LEASE_SECONDS_MAX = 86_400.0
 HEARTBEATS_PER_LEASE_MIN = 2

@@ -24,18 +24,11 @@ from ledger.primitives.sequences.numbers import (
     partition_of,
 )
 from ledger.runtime.clock import Clock
-from ledger.store.port import (
-    Absent,
-    AnyOf,
-    Applied,
-    Compares,
-    Rejected,
-    Store,
-    Unknown,
-    Update,
-)
+from ledger.store.conditions import Absent, AnyOf, Compares
+from ledger.store.port import Store
 from ledger.store.repeating import BACKOFF, Repeating
 from ledger.store.retry import Backoff
+from ledger.store.writes import Applied, Rejected, Unknown, Update
 
 BLOCK_MAX = 1_000_000
 

@@ -34,9 +34,12 @@ from ledger.primitives.sequences.numbers import (
     sort_key_of,
 )
 from ledger.runtime.clock import Clock
-from ledger.store.port import Absent, Applied, Put, Rejected, Store
+from ledger.store.conditions import Absent
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
 from ledger.store.repeating import Repeating
 from ledger.store.retry import Backoff
+from ledger.store.writes import Applied, Put, Rejected
 
 AfterRace = Literal["query", "add_one"]
 BACKOFF = Backoff(first_seconds=0.02, longest_seconds=1.0, tries_max=64)
@@ -127,13 +130,15 @@ class SortKeySequence:
             StoreError: the table could not be read.
         """
         page = await self._store.query(
-            self._partition,
-            consistent=self._consistent,
-            first=FIRST_SORT_KEY,
-            last=LAST_SORT_KEY,
-            attributes=("pk", "sk"),
-            limit=1,
-            descending=True,
+            Query(
+                self._partition,
+                consistent=self._consistent,
+                first=FIRST_SORT_KEY,
+                last=LAST_SORT_KEY,
+                attributes=("pk", "sk"),
+                limit=1,
+                descending=True,
+            )
         )
         return number_of_key(key_of(page.items[0])) if page.items else 0
 
@@ -144,7 +149,7 @@ class SortKeySequence:
             InvalidInput: it is no number of a sequence.
             StoreError: the table could not be read.
         """
-        item = await self._store.get((self._partition, sort_key_of(number)))
+        item = await self._store.get(Get((self._partition, sort_key_of(number))))
         return None if item is None else content_of(item)
 
     async def _offered(self, offer: _Offer, number: int) -> Numbered | _Offer:
@@ -167,7 +172,7 @@ class SortKeySequence:
     async def _looked_up(self, offer: _Offer, number: int, cause: str) -> Numbered | _Offer:
         """Read whose the number is, after a put without an answer."""
         try:
-            shown = await self._store.get((self._partition, sort_key_of(number)))
+            shown = await self._store.get(Get((self._partition, sort_key_of(number))))
         except StoreError as error:
             return self._unsettled(offer, number, f"{cause}; then {error}")
         return self._judged(offer, number, shown, cause)

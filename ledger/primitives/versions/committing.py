@@ -19,16 +19,9 @@ from ledger.primitives.versions.state import (
     version_of,
     version_put,
 )
-from ledger.store.port import (
-    TRANSACTION_ACTIONS_MAX,
-    Action,
-    Applied,
-    Check,
-    Rejected,
-    Store,
-    Unknown,
-)
+from ledger.store.port import Store
 from ledger.store.repeating import Repeating, Settled
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Applied, Check, Rejected, Unknown
 
 _TOKEN_BITS = 128
 

@@ -25,9 +25,10 @@ from ledger.primitives.versions.state import (
     version_of,
 )
 from ledger.runtime.clock import Clock
-from ledger.store.port import Action, Applied, Put, Rejected, Store, Unknown
+from ledger.store.port import Store
 from ledger.store.repeating import BACKOFF, Repeating
 from ledger.store.retry import Backoff
+from ledger.store.writes import Action, Applied, Put, Rejected, Unknown
 
 
 class ConditionGuard:

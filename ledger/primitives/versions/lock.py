@@ -20,9 +20,11 @@ from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.versions.committing import Committed, Committing
 from ledger.primitives.versions.state import Busy, Event, LockLost, Skipped, is_old, version_of
 from ledger.runtime.clock import Clock
-from ledger.store.port import Action, Store
+from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.repeating import BACKOFF, Repeating
 from ledger.store.retry import Backoff
+from ledger.store.writes import Action
 
 WAIT_SECONDS = 10.0
 TERMS = LeaseTerms()
@@ -100,7 +102,7 @@ class LockGuard:
         return await self._committing.commit(event, actions, fence=held.fence())
 
     async def _newest(self, event: Event, *, consistent: bool) -> int | None:
-        return version_of(await self._store.get(event.key, consistent=consistent))
+        return version_of(await self._store.get(Get(event.key, consistent=consistent)))
 
     def _lease(self, event: Event) -> Lease:
         """Return a contender of its own for one call: a lease has one owner, one task."""

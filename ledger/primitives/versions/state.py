@@ -12,7 +12,8 @@ from ledger.core import keys
 from ledger.core.amounts import DIGITS_MAX
 from ledger.core.entry import Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput
-from ledger.store.port import Absent, AnyOf, Compares, Condition, Put
+from ledger.store.conditions import Absent, AnyOf, Compares, Condition
+from ledger.store.writes import Put
 
 VERSION_MAX = 10**DIGITS_MAX - 1
 KIND_BYTES_MAX = 1024

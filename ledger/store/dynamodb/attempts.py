@@ -19,8 +19,8 @@ from ledger.store.dynamodb import signing
 from ledger.store.dynamodb.judging import Failure, judge, rejection
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.transport import Response, Transport
-from ledger.store.port import Outcome, Unknown
 from ledger.store.retry import Backoff
+from ledger.store.writes import Outcome, Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.store.dynamodb.errors import SERVER_STATUS_MIN, error_code, from_botocore, status_code
 from ledger.store.dynamodb.transport import NeverSent
-from ledger.store.port import Rejected
+from ledger.store.writes import Rejected
 
 _CONFLICTS = {"TransactionConflictException", "TransactionInProgressException"}
 _PASSING_REASONS = {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}

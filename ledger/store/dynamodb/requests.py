@@ -4,25 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger.core.entry import Item, Key, key_of
-from ledger.store.port import (
+from ledger.store.conditions import (
     Absent,
-    Action,
     AllOf,
     AnyOf,
-    BatchWrite,
-    Check,
     Compares,
     Condition,
     Contains,
-    Delete,
     Equals,
     Has,
     Not,
-    Put,
     Shorter,
-    Update,
-    Write,
 )
+from ledger.store.reads import Get, Query, Scan
+from ledger.store.writes import Action, BatchWrite, Check, Delete, Put, Update, Write
 
 Request = dict[str, Any]
 
@@ -159,59 +154,53 @@ def unprocessed_keys(response: Mapping[str, Any], table: str) -> set[Key]:
     }
 
 
-def query_request(
-    partition: str,
-    table: str,
-    *,
-    consistent: bool,
-    after: Key | None,
-    first: str | None,
-    last: str | None,
-    attributes: Sequence[str],
-    limit: int | None,
-    descending: bool = False,
-) -> Request:
+def get_request(get: Get, table: str) -> Request:
+    """Return the request of one item."""
+    return {
+        "TableName": table,
+        "Key": key_attributes(get.key),
+        "ConsistentRead": get.consistent,
+    }
+
+
+def query_request(query: Query, table: str) -> Request:
     """Return the request of one page of a Query; DynamoDB counts the units, cheaper than we do."""
     names = _Names()
-    clauses = [f"{names.name('pk')} = {names.value({'S': partition})}"]
-    match first, last:
-        case str(), str():
-            low, high = names.value({"S": first}), names.value({"S": last})
-            clauses.append(f"{names.name('sk')} BETWEEN {low} AND {high}")
-        case str(), None:
-            clauses.append(f"{names.name('sk')} >= {names.value({'S': first})}")
-        case None, str():
-            clauses.append(f"{names.name('sk')} <= {names.value({'S': last})}")
     request: Request = {
         "TableName": table,
-        "KeyConditionExpression": " AND ".join(clauses),
-        "ConsistentRead": consistent,
+        "KeyConditionExpression": _key_condition(query, names),
+        "ConsistentRead": query.consistent,
         "ReturnConsumedCapacity": "TOTAL",
-        **_projection(attributes, names),
+        **_projection(query.attributes, names),
     }
-    if descending:
+    if query.descending:
         request["ScanIndexForward"] = False
-    return names.into(_paged(request, after, limit))
+    return names.into(_paged(request, query))
 
 
-def scan_request(
-    table: str,
-    *,
-    segment: int,
-    segments: int,
-    after: Key | None,
-    attributes: Sequence[str],
-    limit: int | None,
-) -> Request:
+def _key_condition(query: Query, names: _Names) -> str:
+    partition = f"{names.name('pk')} = {names.value({'S': query.partition})}"
+    match query.first, query.last:
+        case str(first), str(last):
+            low, high = names.value({"S": first}), names.value({"S": last})
+            return f"{partition} AND {names.name('sk')} BETWEEN {low} AND {high}"
+        case str(first), None:
+            return f"{partition} AND {names.name('sk')} >= {names.value({'S': first})}"
+        case None, str(last):
+            return f"{partition} AND {names.name('sk')} <= {names.value({'S': last})}"
+    return partition
+
+
+def scan_request(scan: Scan, table: str) -> Request:
     """Return the request of one page of a Scan; with a projection DynamoDB counts the units."""
     names = _Names()
     request: Request = {
         "TableName": table,
-        "Segment": segment,
-        "TotalSegments": segments,
-        **_projection(attributes, names),
+        "Segment": scan.segment,
+        "TotalSegments": scan.segments,
+        **_projection(scan.attributes, names),
     }
-    return names.into(_paged(request, after, limit))
+    return names.into(_paged(request, scan))
 
 
 def _projection(attributes: Sequence[str], names: _Names) -> Request:
@@ -224,9 +213,9 @@ def _projection(attributes: Sequence[str], names: _Names) -> Request:
     }
 
 
-def _paged(request: Request, after: Key | None, limit: int | None) -> Request:
-    if after is not None:
-        request["ExclusiveStartKey"] = key_attributes(after)
-    if limit is not None:
-        request["Limit"] = limit
+def _paged(request: Request, read: Query | Scan) -> Request:
+    if read.after is not None:
+        request["ExclusiveStartKey"] = key_attributes(read.after)
+    if read.limit is not None:
+        request["Limit"] = read.limit
     return request

@@ -5,12 +5,13 @@ How a request is carried is a `Transport`'s business, how often it is tried that
 
 from collections.abc import Sequence
 
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.core.errors import StoreError, Unreachable
 from ledger.store.dynamodb import requests
 from ledger.store.dynamodb.attempts import Attempts
 from ledger.store.dynamodb.transport import Response
-from ledger.store.port import (
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.writes import (
     BATCH_WRITES_MAX,
     TRANSACTION_ACTIONS_MAX,
     Action,
@@ -18,7 +19,6 @@ from ledger.store.port import (
     BatchOutcome,
     BatchWrite,
     Outcome,
-    Page,
     Unknown,
     Write,
     checked_actions,
@@ -73,60 +73,20 @@ class DynamoStore:
         cause = f"still throttled in {self.region}"
         return BatchOutcome(unprocessed=tuple(left), cause=cause, write_units=units)
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read one item."""
-        request = {
-            "TableName": self._table,
-            "Key": requests.key_attributes(key),
-            "ConsistentRead": consistent,
-        }
+        request = requests.get_request(get, self._table)
         found: Item | None = (await self._attempts.read("get_item", request)).get("Item")
         return found
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
-        """Read one page of a partition in ascending order."""
-        request = requests.query_request(
-            partition,
-            self._table,
-            consistent=consistent,
-            after=after,
-            first=first,
-            last=last,
-            attributes=attributes,
-            limit=limit,
-            descending=descending,
-        )
+    async def query(self, query: Query) -> Page:
+        """Read one page of a partition."""
+        request = requests.query_request(query, self._table)
         return _page(await self._attempts.read("query", request), self.region)
 
-    async def scan(
-        self,
-        *,
-        segment: int = 0,
-        segments: int = 1,
-        after: Key | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Page:
+    async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
-        request = requests.scan_request(
-            self._table,
-            segment=segment,
-            segments=segments,
-            after=after,
-            attributes=attributes,
-            limit=limit,
-        )
+        request = requests.scan_request(scan, self._table)
         return _page(await self._attempts.read("scan", request), self.region)
 
     async def close(self) -> None:

@@ -23,10 +23,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeVar
 
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.core.errors import Throttled, Unreachable
 from ledger.runtime.clock import Clock, SystemClock
-from ledger.store.port import Action, BatchOutcome, BatchWrite, Outcome, Page, Store, Unknown, Write
+from ledger.store.port import Store
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Unknown, Write
 
 Answer = TypeVar("Answer")
 Operation = Literal["write", "write_batch", "transact", "get", "query", "scan"]
@@ -203,54 +205,24 @@ class FaultyStore:
             cause=answer.cause or _cause(partial),
         )
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read one item, or go wrong."""
         fault = self._decided("get", 1)
-        return await self._face(fault, lambda: self._inner.get(key, consistent=consistent))
+        return await self._face(fault, lambda: self._inner.get(get))
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read one page of a partition, or go wrong."""
 
         async def send() -> Page:
-            return await self._inner.query(
-                partition,
-                consistent=consistent,
-                after=after,
-                first=first,
-                last=last,
-                attributes=attributes,
-                limit=limit,
-                descending=descending,
-            )
+            return await self._inner.query(query)
 
         return await self._face(self._decided("query", 1), send)
 
-    async def scan(
-        self,
-        *,
-        segment: int = 0,
-        segments: int = 1,
-        after: Key | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Page:
+    async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment, or go wrong."""
 
         async def send() -> Page:
-            return await self._inner.scan(
-                segment=segment, segments=segments, after=after, attributes=attributes, limit=limit
-            )
+            return await self._inner.scan(scan)
 
         return await self._face(self._decided("scan", 1), send)
 

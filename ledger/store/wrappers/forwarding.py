@@ -3,8 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from ledger.core.entry import Item, Key
-from ledger.store.port import Action, BatchOutcome, BatchWrite, Outcome, Page, Store, Write
+from ledger.core.entry import Item
+from ledger.store.port import Store
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
 
 Answer = TypeVar("Answer")
 
@@ -32,51 +34,17 @@ class ForwardingStore:
         """Do a transaction."""
         return await self._carry(lambda: self._inner.transact(actions, token=token))
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read one item."""
-        return await self._carry(lambda: self._inner.get(key, consistent=consistent))
+        return await self._carry(lambda: self._inner.get(get))
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read one page of a partition."""
-        return await self._carry(
-            lambda: self._inner.query(
-                partition,
-                consistent=consistent,
-                after=after,
-                first=first,
-                last=last,
-                attributes=attributes,
-                limit=limit,
-                descending=descending,
-            )
-        )
+        return await self._carry(lambda: self._inner.query(query))
 
-    async def scan(
-        self,
-        *,
-        segment: int = 0,
-        segments: int = 1,
-        after: Key | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Page:
+    async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
-        return await self._carry(
-            lambda: self._inner.scan(
-                segment=segment, segments=segments, after=after, attributes=attributes, limit=limit
-            )
-        )
+        return await self._carry(lambda: self._inner.scan(scan))
 
     async def close(self) -> None:
         """Close the store behind."""

@@ -9,20 +9,20 @@ takes longer than to add them up.
 from collections.abc import Sequence
 
 from ledger.core.capacity import item_size, read_units, write_units
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
-from ledger.store.port import (
+from ledger.store.port import Store
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.writes import (
     Action,
     Applied,
     BatchOutcome,
     BatchWrite,
     Delete,
     Outcome,
-    Page,
     Put,
     Rejected,
-    Store,
     Unknown,
     Write,
 )
@@ -72,52 +72,22 @@ class MeteredStore:
         self._written("transaction", units, name, len(actions), started)
         return outcome
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read one item."""
-        item = await self._inner.get(key, consistent=consistent)
+        item = await self._inner.get(get)
         size = item_size(item) if item else 0
-        self._read("get", read_units(size, consistent=consistent))
+        self._read("get", read_units(size, consistent=get.consistent))
         return item
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read one page of a partition."""
-        page = await self._inner.query(
-            partition,
-            consistent=consistent,
-            after=after,
-            first=first,
-            last=last,
-            attributes=attributes,
-            limit=limit,
-            descending=descending,
-        )
-        self._read("query", _page_units(page, consistent=consistent))
+        page = await self._inner.query(query)
+        self._read("query", _page_units(page, consistent=query.consistent))
         return page
 
-    async def scan(
-        self,
-        *,
-        segment: int = 0,
-        segments: int = 1,
-        after: Key | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-    ) -> Page:
+    async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
-        page = await self._inner.scan(
-            segment=segment, segments=segments, after=after, attributes=attributes, limit=limit
-        )
+        page = await self._inner.scan(scan)
         self._read("scan", _page_units(page, consistent=False))
         return page
 

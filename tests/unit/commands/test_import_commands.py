@@ -26,7 +26,8 @@ from ledger.commands.importing.commands import import_file
 from ledger.core.entry import entry_of
 from ledger.core.errors import ImportRefused, OutcomeUnknown
 from ledger.store.memory import Table
-from ledger.store.port import Action, Outcome, Store
+from ledger.store.port import Store
+from ledger.store.writes import Action, Outcome
 
 REGIONS = f"home: {HOME}\nregions:\n  {HOME}:\n  eu-west-1:\nwrite_deadline: 0s\n"
 

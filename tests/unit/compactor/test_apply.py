@@ -15,7 +15,17 @@ from ledger.core.errors import Throttled
 from ledger.core.values import Entry, NetChange
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
-from ledger.store.port import (
+from ledger.store.port import Store
+from ledger.store.wrappers.faults import (
+    FaultyStore,
+    InOrder,
+    Late,
+    Lost,
+    NeverArrived,
+    Partial,
+    Raises,
+)
+from ledger.store.writes import (
     Action,
     Applied,
     BatchOutcome,
@@ -25,17 +35,7 @@ from ledger.store.port import (
     Outcome,
     Put,
     Rejected,
-    Store,
     Unknown,
-)
-from ledger.store.wrappers.faults import (
-    FaultyStore,
-    InOrder,
-    Late,
-    Lost,
-    NeverArrived,
-    Partial,
-    Raises,
 )
 
 PARTITION = "counter"

@@ -1,6 +1,6 @@
 """Observing: the order of reads, whole collections, and what is refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
@@ -8,7 +8,7 @@ from support.ledgers import HOME, SOUTH, START, WEST, InstantClock, net, three_r
 
 from compactor.observe import check_home, observe
 from ledger.core.capacity import item_size
-from ledger.core.entry import Item, Key, entry_id, entry_item
+from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.errors import (
     AccessDenied,
     DamagedItem,
@@ -20,7 +20,8 @@ from ledger.core.errors import (
 from ledger.core.values import Entry
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Page, Store
+from ledger.store.port import Store
+from ledger.store.reads import Get, Page, Query
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 
 KEY = str(entry_id(START, 1))
@@ -33,35 +34,15 @@ class Recording(MemoryStore):
         super().__init__(region, page_items_max=2)
         self.requests = requests
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read one item."""
-        self.requests.append((self.region, "get", consistent))
-        return await super().get(key, consistent=consistent)
+        self.requests.append((self.region, "get", get.consistent))
+        return await super().get(get)
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read one page."""
-        self.requests.append((self.region, "net" if first else "page", consistent))
-        return await super().query(
-            partition,
-            consistent=consistent,
-            after=after,
-            first=first,
-            last=last,
-            attributes=attributes,
-            limit=limit,
-            descending=descending,
-        )
+        self.requests.append((self.region, "net" if query.first else "page", query.consistent))
+        return await super().query(query)
 
 
 def failing(store: Store, error: StoreError) -> FaultyStore:

@@ -16,8 +16,8 @@ from ledger.core import errors
 from ledger.pipeline.aws.invocations import SHOWN
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.runtime.metrics import Metrics
-from ledger.store.port import Unknown
 from ledger.store.wrappers.metered import outcome_name
+from ledger.store.writes import Unknown
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yaml"

@@ -16,7 +16,7 @@ from support.stream_events import event_of, kinesis_records
 from compactor.job import Compactor
 from ledger.administration import table
 from ledger.administration.templates import Role, policy
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
@@ -30,27 +30,27 @@ from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.settings import Settings
+from ledger.store.conditions import Absent
 from ledger.store.dynamodb.attempts import Attempts
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.memory import MemoryStore
 from ledger.store.memory import Table as MemoryTable
-from ledger.store.port import (
-    Absent,
+from ledger.store.port import Store
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.retry import Backoff
+from ledger.store.transports.sdk import SdkTransport
+from ledger.store.writes import (
     Action,
     BatchOutcome,
     BatchWrite,
     Check,
     Delete,
     Outcome,
-    Page,
     Put,
     Rejected,
-    Store,
     Update,
     Write,
 )
-from ledger.store.retry import Backoff
-from ledger.store.transports.sdk import SdkTransport
 
 HOME, OTHER = "us-east-1", "eu-west-1"
 SETTINGS = Settings(
@@ -176,17 +176,17 @@ class _RecordingStore:
             self._note(ACTIONS[type(action)], action.key[0])
         return await self._inner.transact(actions, token=token)
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        self._note("GetItem", key[0])
-        return await self._inner.get(key, consistent=consistent)
+    async def get(self, get: Get) -> Item | None:
+        self._note("GetItem", get.key[0])
+        return await self._inner.get(get)
 
-    async def query(self, partition: str, **options: Any) -> Page:
-        self._note("Query", partition)
-        return await self._inner.query(partition, **options)
+    async def query(self, query: Query) -> Page:
+        self._note("Query", query.partition)
+        return await self._inner.query(query)
 
-    async def scan(self, **options: Any) -> Page:
+    async def scan(self, scan: Scan) -> Page:
         self._note("Scan")
-        return await self._inner.scan(**options)
+        return await self._inner.scan(scan)
 
     async def close(self) -> None:
         await self._inner.close()
@@ -199,8 +199,8 @@ class _ForgetfulStore(_RecordingStore):
     back the item that was in the way.
     """
 
-    async def query(self, partition: str, **options: Any) -> Page:
-        return dataclasses.replace(await super().query(partition, **options), items=())
+    async def query(self, query: Query) -> Page:
+        return dataclasses.replace(await super().query(query), items=())
 
     async def write(self, write: Write) -> Outcome:
         return _forgotten(await super().write(write))
@@ -504,9 +504,9 @@ def test_every_action_is_one_of_dynamodb(role: Role) -> None:
         (lambda store: store.write(Update(("a", "b"), set={"c": {"S": "d"}})), "update_item"),
         (lambda store: store.write_batch([Put(item())]), "batch_write_item"),
         (lambda store: store.transact([Check(("a", "b"), Absent())]), "transact_write_items"),
-        (lambda store: store.get(("a", "b")), "get_item"),
-        (lambda store: store.query("a"), "query"),
-        (lambda store: store.scan(), "scan"),
+        (lambda store: store.get(Get(("a", "b"))), "get_item"),
+        (lambda store: store.query(Query("a")), "query"),
+        (lambda store: store.scan(Scan()), "scan"),
     ],
 )
 async def test_the_port_calls_what_the_recorder_notes(

@@ -20,7 +20,8 @@ from ledger.importing.batches import (
 from ledger.importing.form import ColumnChoice, Columns, Form, Format
 from ledger.importing.rows import NOTE_BYTES_MAX, BadRow, Row
 from ledger.settings import Settings
-from ledger.store.port import TRANSACTION_ACTIONS_MAX, Absent
+from ledger.store.conditions import Absent
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 
 NOW = datetime(2026, 11, 21, 6, 50, 1, 123456, tzinfo=UTC)
 MARKING = Marking("ab" * 32, "{}")

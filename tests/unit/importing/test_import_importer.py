@@ -34,7 +34,8 @@ from ledger.importing.survey import StopSign, survey
 from ledger.importing.writing import PATIENCES
 from ledger.runtime.clock import system_random
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Action, Outcome, Page, Rejected, Unknown
+from ledger.store.reads import Page
+from ledger.store.writes import Action, Outcome, Rejected, Unknown
 
 ROWS = 1_000
 BATCHES = -(-ROWS // BATCH_ROWS)

@@ -12,7 +12,8 @@ from ledger.core.entry import Item
 from ledger.primitives.versions import Handled, Skipped, version_of
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Action, Put
+from ledger.store.reads import Get
+from ledger.store.writes import Action, Put
 
 HOME = "us-east-1"
 
@@ -53,7 +54,7 @@ async def test_the_page_of_versions() -> None:
         "ledger.primitives.versions", store=store, clock=SystemClock(), send_mail=send_mail
     )
     assert len(mails) == 1
-    assert version_of(await store.get(("record~customer-7", "address"))) == 4
+    assert version_of(await store.get(Get(("record~customer-7", "address")))) == 4
     assert left["outcomes"] == [Handled(4), Skipped(3, 4)]
 
 

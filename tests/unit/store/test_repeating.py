@@ -4,9 +4,9 @@ import pytest
 from support.ledgers import InstantClock, seeded
 
 from ledger.core.errors import Throttled
-from ledger.store.port import Applied, Outcome, Rejected, Unknown
 from ledger.store.repeating import Repeating
 from ledger.store.retry import Backoff
+from ledger.store.writes import Applied, Outcome, Rejected, Unknown
 
 
 async def repeat(*answers: Outcome | Exception) -> tuple[Outcome, bool]:

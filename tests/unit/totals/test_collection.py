@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,7 @@ from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Page
+from ledger.store.reads import Page, Query
 from ledger.totals.collection import RESTARTS_MAX, Base, CollectionRead, Progress, read_collection
 
 PAGE_ITEMS = 4
@@ -31,12 +30,12 @@ class Watched(MemoryStore):
         self.firsts: list[str | None] = []
         self.before: dict[int, Callable[[], None]] = {}
 
-    async def query(self, partition: str, **options: Any) -> Page:
+    async def query(self, query: Query) -> Page:
         """Let happen what is to happen before this query, then read."""
         if happens := self.before.get(len(self.firsts)):
             happens()
-        self.firsts.append(options.get("first"))
-        return await super().query(partition, **options)
+        self.firsts.append(query.first)
+        return await super().query(query)
 
     def put(self, entry: EntryId, change: int) -> None:
         """Put an entry of the collection."""

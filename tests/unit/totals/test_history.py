@@ -1,6 +1,5 @@
 """A counter's entries one by one: their order, their bounds, their pages."""
 
-from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,11 +10,11 @@ from hypothesis import strategies as st
 from support.ledgers import HOME, START, net
 
 from ledger.core import keys
-from ledger.core.entry import Key, entry_id, entry_item
+from ledger.core.entry import entry_id, entry_item
 from ledger.core.errors import DamagedItem, InvalidEntry, RequestRefused
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Page
+from ledger.store.reads import Page, Query
 from ledger.totals.history import Bound, history
 
 MICROSECOND = timedelta(microseconds=1)
@@ -26,32 +25,13 @@ class StrictStore(MemoryStore):
 
     queries = 0
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read one page; BETWEEN wants its bounds in order, and no key value may be empty."""
         self.queries += 1
+        first, last = query.first, query.last
         if "" in {first, last} or (first is not None and last is not None and first > last):
             raise RequestRefused(f"ValidationException: BETWEEN {first!r} AND {last!r}")
-        return await super().query(
-            partition,
-            consistent=consistent,
-            after=after,
-            first=first,
-            last=last,
-            attributes=attributes,
-            limit=limit,
-            descending=descending,
-        )
+        return await super().query(query)
 
 
 def store_of(*places: tuple[datetime, int], shards: int = 1) -> StrictStore:

@@ -2,7 +2,6 @@
 
 from decimal import Decimal
 from random import Random
-from typing import Any
 
 import pytest
 from support.ledgers import HOME, WEST, InstantClock, net, seeded
@@ -16,7 +15,9 @@ from ledger.lab.simulator.manual import ManualWorld
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Page, Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Page, Query
+from ledger.store.writes import Put
 from ledger.totals.reader import Reader
 
 NET = ("c", "~net#0001")
@@ -149,13 +150,13 @@ class Busy(MemoryStore):
         self._life = life
         self.firsts: list[str | None] = []
 
-    async def query(self, partition: str, **options: Any) -> Page:
+    async def query(self, query: Query) -> Page:
         """Let something happen now and then, then read."""
-        self.firsts.append(options.get("first"))
+        self.firsts.append(query.first)
         life = self._life
-        if options.get("after") is not None and not life.is_calm and life.random.random() < 0.3:
+        if query.after is not None and not life.is_calm and life.random.random() < 0.3:
             life.go_on(0, 0.1)
-        return await super().query(partition, **options)
+        return await super().query(query)
 
 
 def id_of(key: str) -> EntryId:

@@ -13,8 +13,8 @@ from ledger.core.values import NetChange
 from ledger.runtime.metrics import Metrics
 from ledger.settings.groups import CompactorSettings
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Put
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.writes import Put
 from ledger.totals.reader import Reader, Total
 
 

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from support.ledgers import HOME, START, InstantClock, make_settings, net, sample
 
 from ledger.core import keys
-from ledger.core.entry import Item, Key, entry_id, entry_item
+from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.errors import AmountOverflow, DamagedItem, ReadTooSlow, Throttled, Unreachable
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Page, Store
+from ledger.store.port import Store
+from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
 from ledger.totals.collection import RESTARTS_MAX, read_collection
 from ledger.totals.reader import Reader
@@ -67,33 +68,13 @@ class RacingStore(MemoryStore):
         self.steps = list(steps)
         self.consistent: list[bool] = []
 
-    async def query(
-        self,
-        partition: str,
-        *,
-        consistent: bool = True,
-        after: Key | None = None,
-        first: str | None = None,
-        last: str | None = None,
-        attributes: Sequence[str] = (),
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> Page:
+    async def query(self, query: Query) -> Page:
         """Let the next step happen, then read."""
         step = self.steps.pop(0) if self.steps else None
         if step is not None:
             step()
-        self.consistent.append(consistent)
-        return await super().query(
-            partition,
-            consistent=consistent,
-            after=after,
-            first=first,
-            last=last,
-            attributes=attributes,
-            limit=limit,
-            descending=descending,
-        )
+        self.consistent.append(query.consistent)
+        return await super().query(query)
 
 
 async def test_total_says_what_it_rests_on() -> None:

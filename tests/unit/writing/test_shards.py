@@ -15,6 +15,7 @@ from ledger.core import keys
 from ledger.ledger import Ledger
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
+from ledger.store.reads import Query
 from ledger.writing.plan import Change, plan
 
 SINCE = START + timedelta(seconds=60)
@@ -88,13 +89,13 @@ class Slow(MemoryStore):
         self.clock = clock
         self.at_once = self.most = 0
 
-    async def query(self, partition: str, **options: Any) -> Any:
+    async def query(self, query: Query) -> Any:
         """Read a page, a second later."""
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         await self.clock.sleep(1)
         self.at_once -= 1
-        return await super().query(partition, **options)
+        return await super().query(query)
 
 
 async def test_shards_are_read_in_parallel() -> None:

@@ -37,7 +37,6 @@ from ledger.core.errors import (
 )
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Outcome, Rejected, Write
 from ledger.store.wrappers.faults import (
     Call,
     Fault,
@@ -49,6 +48,7 @@ from ledger.store.wrappers.faults import (
     Raises,
     Seeded,
 )
+from ledger.store.writes import Outcome, Rejected, Write
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 

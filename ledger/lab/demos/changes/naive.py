@@ -10,7 +10,9 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.entry import number_of
-from ledger.store.port import Applied, Store, Update
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import Applied, Update
 
 # Not a counter's partition: readers and the compactor pass it by.
 PARTITION = "~single-item"
@@ -33,7 +35,7 @@ async def add(store: Store, counter: str, change: Decimal) -> bool:
 
 async def read_all(store: Store, counters: Sequence[str]) -> dict[str, tuple[Decimal, int]]:
     """Return value and number of changes that each counter's item holds in this region."""
-    page = await store.query(PARTITION)
+    page = await store.query(Query(PARTITION))
     kept = {
         item["sk"]["S"]: (number_of(item, "value"), int(number_of(item, "changes")))
         for item in page.items

@@ -13,10 +13,11 @@ from contextlib import suppress
 from itertools import cycle
 from random import Random
 
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.core.errors import StoreError
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
-from ledger.store.port import Action, Outcome, Store, Write
+from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
     READS,
     Call,
@@ -28,6 +29,7 @@ from ledger.store.wrappers.faults import (
     Raises,
 )
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore
+from ledger.store.writes import Action, Outcome, Write
 
 
 class Crashed(Exception):
@@ -86,10 +88,10 @@ class SpoiledStore(ForwardingStore):
         stage = self._map if is_map else self._reduce
         return await _landing(stage, stage.transact(actions, token=token))
 
-    async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+    async def get(self, get: Get) -> Item | None:
         """Read an item, or go wrong, if it is a state."""
-        store = self._state if key[0].startswith(STATE_PREFIX) else self._inner
-        return await store.get(key, consistent=consistent)
+        store = self._state if get.key[0].startswith(STATE_PREFIX) else self._inner
+        return await store.get(get)
 
 
 async def _landing(stage: FaultyStore, call: Awaitable[Answer]) -> Answer:

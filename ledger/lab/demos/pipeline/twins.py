@@ -18,7 +18,7 @@ from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.stages import map_stage, reduce_stage, state_stage
 from ledger.settings import Settings
-from ledger.store.port import Delete, Put
+from ledger.store.writes import Delete, Put
 
 _plan_map, _plan_reduce = plans.plan_map, plans.plan_reduce
 _numbers = count()

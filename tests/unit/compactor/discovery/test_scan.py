@@ -16,7 +16,8 @@ from ledger.core.entry import Item, Key, entry_id
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Page, Put
+from ledger.store.reads import Page, Scan
+from ledger.store.writes import Put
 
 NOW = START + timedelta(hours=1)
 RULES = Rules(home=HOME, settle=900, fold_max=100, fold_min=3, fold_age=5000, prune_min=4)
@@ -200,9 +201,9 @@ async def test_stop_ends_the_search() -> None:
     stop = anyio.Event()
 
     class Stopping(MemoryStore):
-        async def scan(self, **options: Any) -> Page:
+        async def scan(self, scan: Scan) -> Page:
             stop.set()
-            return await super().scan(**options)
+            return await super().scan(scan)
 
     store = Stopping(HOME, store_of(*many(3)).table, page_items_max=3)
     found = await found_in(store, stop=stop)

@@ -24,7 +24,7 @@ from ledger.lab.chaos.workload import Reading, Workload
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Delete, Put
+from ledger.store.writes import Delete, Put
 
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 Answers = Callable[[Call], Answer | None]

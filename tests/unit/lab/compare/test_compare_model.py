@@ -15,7 +15,8 @@ from ledger.lab.compare.session import compare
 from ledger.lab.harness.options import REGIONS
 from ledger.lab.simulator import loop
 from ledger.runtime.clock import Clock
-from ledger.store.port import TOKEN_SECONDS, Applied, Put, Unknown, Update
+from ledger.store.reads import Get
+from ledger.store.writes import TOKEN_SECONDS, Applied, Put, Unknown, Update
 
 FAULTLESS = CompareOptions(engine="model", lost=0.0, conflicts=0.0)
 KEY = ("~count~0~x", "sum")
@@ -63,7 +64,7 @@ def test_a_token_is_forgotten_after_ten_minutes() -> None:
             for seconds in (0.0, TOKEN_SECONDS / 2, TOKEN_SECONDS):
                 await model.clock.sleep(seconds)
                 assert await store.transact([ADD], token="t") == Applied()
-                seen.append((await store.get(KEY) or {})["value"]["N"])
+                seen.append((await store.get(Get(KEY)) or {})["value"]["N"])
             return seen
 
     assert loop.run(run) == ["1", "1", "2"]
@@ -77,7 +78,7 @@ def test_what_is_signed_too_late_is_not_sent() -> None:
             store, limit = model.stores[REGIONS[0]], model.clock.now()
             await model.clock.sleep(1)
             assert isinstance(await store.write(replace(ADD, not_after=limit)), Unknown)
-            assert await store.get(KEY) is None
+            assert await store.get(Get(KEY)) is None
 
     loop.run(run)
 
@@ -90,7 +91,7 @@ def test_conflict_without_end_is_an_error() -> None:
             store = model.stores[REGIONS[0]]
             with pytest.raises(Throttled, match="still conflict after 8 tries"):
                 await store.write(ADD)
-            assert await store.get(KEY) is None
+            assert await store.get(Get(KEY)) is None
 
     loop.run(run)
 
@@ -104,9 +105,9 @@ def test_regions_that_are_cut_off_meet_when_they_heal() -> None:
             model.cut()
             await stores[0].write(ADD)
             await anyio.sleep(60)
-            assert [await one.get(KEY) is not None for one in stores] == [True, False, False]
+            assert [await one.get(Get(KEY)) is not None for one in stores] == [True, False, False]
             await model.heal()
-            assert [await one.get(KEY) is not None for one in stores] == [True, True, True]
+            assert [await one.get(Get(KEY)) is not None for one in stores] == [True, True, True]
 
     loop.run(run)
 
@@ -125,7 +126,11 @@ def test_what_has_expired_is_deleted_everywhere() -> None:
             model.expire()
             keys = (("soon", "x"), ("later", "x"), KEY)
             for region in model.stores.values():
-                assert [await region.get(key) is not None for key in keys] == [False, True, True]
+                assert [await region.get(Get(key)) is not None for key in keys] == [
+                    False,
+                    True,
+                    True,
+                ]
 
     loop.run(run)
 

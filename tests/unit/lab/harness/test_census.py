@@ -6,7 +6,7 @@ from ledger.core.entry import Item
 from ledger.core.ids import parse
 from ledger.lab.harness.census import take_census
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Put
+from ledger.store.writes import Put
 
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
 

@@ -4,7 +4,7 @@ import pytest
 
 from ledger.local.engines.port import ApiError
 from ledger.local.front.limits import Tokens
-from ledger.store.port import TOKEN_SECONDS
+from ledger.store.writes import TOKEN_SECONDS
 
 
 def request(token: str | None, pk: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from ledger.core.entry import Item, entry_of
 from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of
 from ledger.pipeline.core.plans import ReducePlan, grouped, plan_map, plan_reduce
 from ledger.pipeline.core.sums import Changes
-from ledger.store.port import Absent, Delete, Equals, Has, Put
+from ledger.store.conditions import Absent, Equals, Has
+from ledger.store.writes import Delete, Put
 
 LANE = "us-east-1/lane"
 SETTINGS = pipeline_settings()

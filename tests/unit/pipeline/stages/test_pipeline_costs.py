@@ -14,8 +14,9 @@ from ledger.pipeline.core.items import MapItem, map_item, map_item_of
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Put, Store
+from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.writes import Put
 
 TRADES = 100
 Reduce = Callable[[Store, Sequence[MapItem], Settings, datetime], Awaitable[None]]

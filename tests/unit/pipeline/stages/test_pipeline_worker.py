@@ -2,7 +2,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import anyio
 import pytest
@@ -35,7 +34,7 @@ from ledger.pipeline.sources.source import ListSource
 from ledger.pipeline.stages.worker import RESTARTS
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Action, Outcome, Page, Rejected
+from ledger.store.reads import Page, Query
 from ledger.store.repeating import BACKOFF
 from ledger.store.wrappers.faults import (
     Call,
@@ -47,6 +46,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
+from ledger.store.writes import Action, Outcome, Rejected
 from ledger.totals.history import history
 
 RAWS = [
@@ -175,8 +175,8 @@ async def test_what_another_committed_meanwhile_is_reduced() -> None:
     store = MemoryStore(HOME)
 
     class Meanwhile(MemoryStore):
-        async def query(self, partition: str, **options: Any) -> Page:
-            page = await super().query(partition, **options)
+        async def query(self, query: Query) -> Page:
+            page = await super().query(query)
             if store.table.get(position_key(f"{HOME}/lane")) is None:
                 await _die_before_reduce(store)
             return page

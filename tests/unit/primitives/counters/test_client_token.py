@@ -6,8 +6,8 @@ from support.ledgers import InstantClock
 from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.client_token import REPEAT_SECONDS_MAX, REQUEST_LIFE_SECONDS
 from ledger.store.memory import MemoryStore
-from ledger.store.port import TOKEN_SECONDS, Action, Outcome, signed_by
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Late, Lost, NeverArrived
+from ledger.store.writes import TOKEN_SECONDS, Action, Outcome, signed_by
 
 
 async def test_repeats_within_an_add_count_once() -> None:

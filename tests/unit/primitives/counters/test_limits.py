@@ -8,7 +8,7 @@ from support.strategies import any_amounts
 from ledger.core import amounts
 from ledger.core.errors import AmountOverflow
 from ledger.primitives.counters.limits import VALUE, Limits, checked_limits
-from ledger.store.port import AnyOf, Compares, Has, Not, holds
+from ledger.store.conditions import AnyOf, Compares, Has, Not, holds
 
 LIMITS = [
     Limits(),

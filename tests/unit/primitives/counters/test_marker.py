@@ -7,10 +7,11 @@ from support.ledgers import InstantClock
 
 from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.marker import KEPT_SECONDS
-from ledger.store import port
+from ledger.store import writes
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Delete, Outcome
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
+from ledger.store.writes import Delete, Outcome
 
 
 async def test_a_marker_says_what_was_done() -> None:
@@ -19,7 +20,7 @@ async def test_a_marker_says_what_was_done() -> None:
     counter = make_counter("marker", store, clock=clock)
     began = clock.now()
     await counter.add(7, token="order-17")
-    marker = await store.get(counter.marker_key("order-17"))
+    marker = await store.get(Get(counter.marker_key("order-17")))
     assert marker is not None
     assert marker["change"] == {"N": "7"}
     assert marker["at"] == {"S": began.isoformat()}
@@ -77,12 +78,12 @@ async def test_an_engine_that_hands_back_no_item(change: int) -> None:
 
     class Silent(MemoryStore):
         async def transact(
-            self, actions: Sequence[port.Action], *, token: str | None = None
+            self, actions: Sequence[writes.Action], *, token: str | None = None
         ) -> Outcome:
             outcome = await super().transact(actions, token=token)
-            if not isinstance(outcome, port.Rejected):
+            if not isinstance(outcome, writes.Rejected):
                 return outcome
-            return port.Rejected(dict.fromkeys(outcome.found))
+            return writes.Rejected(dict.fromkeys(outcome.found))
 
     counter = make_counter("marker", Silent("us-east-1"))
     await counter.add(7, token="t")

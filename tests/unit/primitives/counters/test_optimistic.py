@@ -4,13 +4,13 @@ import pytest
 from support.counting import Interrupted, make_counter
 from support.ledgers import InstantClock
 
-from ledger.core.entry import AttributeValue, Item, Key
+from ledger.core.entry import AttributeValue, Item
 from ledger.core.errors import DamagedItem, Throttled
 from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.history import TAGS_MAX
 from ledger.primitives.counters.optimistic import START, Tagged, judge, tagged_of
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Outcome, Put, Write
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
     FaultyStore,
     InOrder,
@@ -20,6 +20,7 @@ from ledger.store.wrappers.faults import (
     Raises,
     Slow,
 )
+from ledger.store.writes import Outcome, Put, Write
 
 LOST_WHILE = Slow(after_seconds=1, then=Lost())
 NEVER_WHILE = Slow(after_seconds=1, then=NeverArrived())
@@ -153,8 +154,8 @@ async def test_whoever_loses_every_race_is_told() -> None:
     other = make_counter("optimistic", inner)
 
     class Ahead(MemoryStore):
-        async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-            item = await super().get(key, consistent=consistent)
+        async def get(self, get: Get) -> Item | None:
+            item = await super().get(get)
             await other.add(1)
             return item
 

@@ -8,7 +8,6 @@ from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, Reques
 from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.slots import SLOTS
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Update
 from ledger.store.wrappers.faults import (
     Call,
     Fault,
@@ -19,6 +18,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
+from ledger.store.writes import Update
 
 
 async def test_slots_are_taken_and_given_back() -> None:

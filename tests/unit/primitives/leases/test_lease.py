@@ -8,7 +8,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
-from ledger.store.port import Applied, Delete, Put, Rejected
+from ledger.store.writes import Applied, Delete, Put, Rejected
 
 WORK: Item = {"pk": {"S": "counter"}, "sk": {"S": "~net#0001"}, "version": {"S": "mine"}}
 

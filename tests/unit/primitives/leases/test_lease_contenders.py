@@ -13,7 +13,7 @@ from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant
 from ledger.runtime.clock import Clock
-from ledger.store.port import Applied, Outcome, Put, Rejected
+from ledger.store.writes import Applied, Outcome, Put, Rejected
 
 CONTENDERS = 300
 

@@ -10,8 +10,9 @@ from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Applied, Put, Rejected, Store
+from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.writes import Applied, Put, Rejected
 
 REGION = "eu-west-1"
 TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10)

@@ -4,10 +4,11 @@ import pytest
 from support.faulty import Fault, FaultyStore
 from support.leases import KEY, World
 
-from ledger.core.entry import ITEM_BYTES_MAX, Item, Key
+from ledger.core.entry import ITEM_BYTES_MAX, Item
 from ledger.core.errors import InvalidInput
 from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
-from ledger.store.port import Applied
+from ledger.store.reads import Get
+from ledger.store.writes import Applied
 
 PAGE_7: Item = {"page": {"N": "7"}}
 PAGE_8: Item = {"page": {"N": "8"}}
@@ -98,9 +99,9 @@ async def test_an_ambiguous_heartbeat_is_known_by_its_number_not_its_data(world:
     class Trimming(FaultyStore):
         """A store that gives numbers back as DynamoDB does."""
 
-        async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        async def get(self, get: Get) -> Item | None:
             """Read one item."""
-            item = await super().get(key, consistent=consistent)
+            item = await super().get(get)
             trimmed = {"data": {"M": {"share": {"N": "1"}}}}
             return item if item is None or "data" not in item else {**item, **trimmed}
 

@@ -9,7 +9,7 @@ from ledger.core.errors import LeaseLost, Unreachable
 from ledger.primitives.leases.keeping import RELEASE_SECONDS_MAX
 from ledger.primitives.leases.lease import BEATS_MAX, Lease
 from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
-from ledger.store.port import Applied, Rejected
+from ledger.store.writes import Applied, Rejected
 
 
 async def acquired(world: World, owner: str = "one") -> Lease:

@@ -9,7 +9,7 @@ from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, record_of
 from ledger.store.memory import Table
-from ledger.store.port import Applied, Put, Rejected
+from ledger.store.writes import Applied, Put, Rejected
 
 THERE = "us-east-1"
 

@@ -8,9 +8,10 @@ from support.leases import World
 from ledger.core.entry import Item
 from ledger.core.errors import LeaseLost, RequestRefused
 from ledger.primitives.leases.state import LeaseGrant
+from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Absent, Action, Applied, Outcome, Put, Rejected, Unknown
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
+from ledger.store.writes import Action, Applied, Outcome, Put, Rejected, Unknown
 
 HERE = "eu-west-1"
 

@@ -22,7 +22,8 @@ from ledger.primitives.leases.state import (
     record_item,
     record_of,
 )
-from ledger.store.port import Check, Equals, holds
+from ledger.store.conditions import Equals, holds
+from ledger.store.writes import Check
 
 RECORD = LeaseRecord("compactor", "one", "rvn-1", 30.0, 7, "eu-west-1")
 BEAT = replace(RECORD, rvn="rvn-2")

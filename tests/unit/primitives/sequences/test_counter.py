@@ -14,7 +14,8 @@ from ledger.primitives.sequences import (
     sort_key_of,
 )
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Put, Store, Unknown
+from ledger.store.port import Store
+from ledger.store.reads import Query
 from ledger.store.retry import Backoff
 from ledger.store.wrappers.faults import (
     Fault,
@@ -25,6 +26,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
+from ledger.store.writes import Put, Unknown
 
 KEY = ("~sequence~orders", "counter")
 
@@ -95,7 +97,7 @@ async def test_a_client_that_dies_between_its_two_steps_leaves_a_gap() -> None:
     await order(sequence(store))
     await order(sequence(store), dies=True)
     await order(sequence(store))
-    assert [int(item["sk"]["S"]) for item in (await store.query("order")).items] == [1, 3]
+    assert [int(item["sk"]["S"]) for item in (await store.query(Query("order"))).items] == [1, 3]
 
 
 @pytest.mark.parametrize(("fault", "number"), [(Lost(), 2), (NeverArrived(), 1), (Late(), 1)])

@@ -15,7 +15,8 @@ from ledger.primitives.sequences import (
     sort_key_of,
 )
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Page, Put, Store
+from ledger.store.port import Store
+from ledger.store.reads import Page, Query
 from ledger.store.retry import Backoff
 from ledger.store.wrappers.faults import (
     Call,
@@ -27,6 +28,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
+from ledger.store.writes import Put
 
 CONTENT: Item = {"title": {"S": "a ticket"}}
 PARTITION = "~sequence~project"
@@ -79,12 +81,12 @@ class StaleStore(MemoryStore):
         self.hides = hides
         self.queries = 0
 
-    async def query(self, partition: str, **options: object) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read a page as it was a while ago."""
         self.queries += 1
         hidden = self.hides.pop(0) if self.hides else 0
         table = with_items(len(shown(self.table)) - hidden)
-        return await MemoryStore(HOME, table).query(partition, **options)  # type: ignore[arg-type]
+        return await MemoryStore(HOME, table).query(query)
 
 
 async def test_content_is_kept_under_consecutive_numbers() -> None:
@@ -242,4 +244,4 @@ async def test_negative_twin_without_a_token_a_lost_answer_stores_twice() -> Non
     for _ in range(2):
         number = await client.highest() + 1
         await store.write(Put({"pk": {"S": PARTITION}, "sk": {"S": sort_key_of(number)}}))
-    assert len((await store.query(PARTITION)).items) == 2
+    assert len((await store.query(Query(PARTITION))).items) == 2

@@ -9,8 +9,9 @@ from support.ledgers import HOME
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidInput, Throttled
 from ledger.primitives.versions import Handled, Refused, Skipped, version_of
+from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Absent, Put, Unknown
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
     Fault,
     FaultyStore,
@@ -20,6 +21,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
+from ledger.store.writes import Put, Unknown
 
 PLACE: Item = {"pk": {"S": "customer"}, "sk": {"S": "7"}}
 KEY = ("customer", "7")
@@ -63,7 +65,7 @@ async def test_an_unanswered_put_is_repeated_until_known(fault: Fault) -> None:
     assert await condition_guard(store).put(PLACE, version=2) == Handled(2)
     while store.flying:
         await store.land()
-    assert version_of(await store.get(KEY)) == 2
+    assert version_of(await store.get(Get(KEY))) == 2
 
 
 async def test_a_late_put_never_brings_an_old_version_back() -> None:
@@ -72,7 +74,7 @@ async def test_a_late_put_never_brings_an_old_version_back() -> None:
     assert isinstance(await condition_guard(store, tries_max=1).put(PLACE, version=2), Unknown)
     assert await condition_guard(store).put(PLACE, version=3) == Handled(3)
     await store.land()
-    assert version_of(await store.get(KEY)) == 3
+    assert version_of(await store.get(Get(KEY))) == 3
 
 
 async def test_errors_before_and_after_an_unanswered_put() -> None:
@@ -108,7 +110,7 @@ async def test_an_unanswered_transaction_is_repeated_under_its_token(fault: Faul
     assert await condition_guard(store).handle(event(2), [record_put(2)]) == Handled(2)
     while store.flying:
         await store.land()
-    assert version_of(await store.get(event(2).key)) == 2
+    assert version_of(await store.get(Get(event(2).key))) == 2
 
 
 async def test_the_callers_own_condition_is_told_apart() -> None:

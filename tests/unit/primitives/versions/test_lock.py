@@ -19,8 +19,9 @@ from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import record_of
 from ledger.primitives.versions import Busy, Event, Handled, LockLost, Skipped, version_of
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Action, Unknown
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
+from ledger.store.writes import Action, Unknown
 
 EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]
 
@@ -115,7 +116,7 @@ async def test_a_handler_that_finds_its_lock_lost_ends_as_lock_lost() -> None:
         raise LeaseLost("somebody has it")
 
     assert await lock_guard(store).handle(event(1), finds_out) == LockLost("somebody has it")
-    assert await store.get(event(1).key) is None
+    assert await store.get(Get(event(1).key)) is None
 
 
 def in_commit(*faults: Fault) -> FaultyStore:

@@ -7,7 +7,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput
 from ledger.primitives.versions import VERSION_MAX, Event, version_of
 from ledger.primitives.versions.state import is_old, newer, version_put
-from ledger.store.port import holds
+from ledger.store.conditions import holds
 
 PLACE: Item = {"pk": {"S": "~version~c"}, "sk": {"S": "record"}}
 

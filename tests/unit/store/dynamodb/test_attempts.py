@@ -37,18 +37,11 @@ from support.wire import (
 from ledger.core.entry import Item
 from ledger.core.errors import RequestRefused, StoreError, Throttled, Unreachable
 from ledger.runtime.metrics import Metrics
+from ledger.store.conditions import Absent, Equals
 from ledger.store.opening import open_store
-from ledger.store.port import (
-    Absent,
-    Applied,
-    BatchOutcome,
-    Check,
-    Equals,
-    Put,
-    Rejected,
-    Store,
-    Unknown,
-)
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import Applied, BatchOutcome, Check, Put, Rejected, Unknown
 
 
 @dataclass(frozen=True)
@@ -300,5 +293,5 @@ async def test_answer_with_its_checksum_is_taken(wire: Wire) -> None:
     failed = {"__type": "ConditionalCheckFailedException", "Item": ITEM}
     wire.server.play(with_checksum({"Items": [ITEM]}), with_checksum(failed, status=400))
 
-    assert (await wire.store.query("c")).items == [ITEM]
+    assert (await wire.store.query(Query("c"))).items == [ITEM]
     assert await wire.store.write(Put(ITEM, Absent())) == Rejected({0: ITEM})

@@ -22,7 +22,8 @@ from support.wire import EMPTY_PAGE, ITEM, PUTS, SINGLE, TRIES_MAX, Wire
 from ledger.core.entry import Item
 from ledger.core.errors import KeyConflict, RequestRefused
 from ledger.ledger import Ledger
-from ledger.store.port import Applied, BatchOutcome, Put, Update
+from ledger.store.reads import Get, Query, Scan
+from ledger.store.writes import Applied, BatchOutcome, Put, Update
 
 # Batches
 
@@ -114,8 +115,8 @@ async def test_items_come_and_go_as_they_are(wire: Wire) -> None:
     wire.server.play(ok(), ok({"Item": stored}), ok(), ok({"Attributes": stored}))
 
     await wire.store.write(Put(item))
-    assert await wire.store.get(("c", "s"), consistent=False) == item
-    assert await wire.store.get(("c", "nothing")) is None
+    assert await wire.store.get(Get(("c", "s"), consistent=False)) == item
+    assert await wire.store.get(Get(("c", "nothing"))) is None
     updated = await wire.store.write(Update(("c", "s"), add={"change": {"N": "1"}}))
 
     assert updated == Applied(item)
@@ -128,8 +129,8 @@ async def test_pages_follow_each_other(wire: Wire) -> None:
     key = {"pk": {"S": "c"}, "sk": {"S": "s"}}
     wire.server.play(ok({"Items": [ITEM], "LastEvaluatedKey": key}), EMPTY_PAGE)
 
-    first = await wire.store.query("c", limit=1)
-    last = await wire.store.query("c", after=first.after)
+    first = await wire.store.query(Query("c", limit=1))
+    last = await wire.store.query(Query("c", after=first.after))
 
     assert (first.items, first.after) == ([ITEM], ("c", "s"))
     assert (last.items, last.after) == ([], None)
@@ -140,7 +141,7 @@ async def test_scan_with_a_projection_tells_dynamodbs_own_units(wire: Wire) -> N
     """Where what comes back does not tell what was read, DynamoDB's count is taken."""
     wire.server.play(ok({"Items": [], "ConsumedCapacity": {"CapacityUnits": 12.5}}))
 
-    page = await wire.store.scan(segment=1, segments=2, attributes=("pk",))
+    page = await wire.store.scan(Scan(segment=1, segments=2, attributes=("pk",)))
 
     assert page.read_units == 12.5
 

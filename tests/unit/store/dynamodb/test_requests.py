@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ledger.store.conditions import Absent, Equals
 from ledger.store.dynamodb.requests import (
     batch_request,
     query_request,
@@ -12,7 +13,8 @@ from ledger.store.dynamodb.requests import (
     unprocessed_keys,
     write_request,
 )
-from ledger.store.port import Absent, Action, Check, Delete, Equals, Put, Update, Write
+from ledger.store.reads import Query, Scan
+from ledger.store.writes import Action, Check, Delete, Put, Update, Write
 
 ITEM = {"pk": {"S": "c"}, "sk": {"S": "s"}, "change": {"N": "1"}}
 KEY = {"pk": {"S": "c"}, "sk": {"S": "s"}}
@@ -118,16 +120,7 @@ def test_batch_and_what_it_leaves() -> None:
 )
 def test_query(first: str | None, last: str | None, clause: str, values: dict[str, Any]) -> None:
     """A query bounds its sort keys in the key condition, both bounds included."""
-    request = query_request(
-        "c",
-        "t",
-        consistent=True,
-        after=("c", "s"),
-        first=first,
-        last=last,
-        attributes=(),
-        limit=5,
-    )
+    request = query_request(Query("c", after=("c", "s"), first=first, last=last, limit=5), "t")
 
     assert request["KeyConditionExpression"] == f"#0 = :0{clause}"
     assert request["ExpressionAttributeValues"] == {":0": {"S": "c"}, **values}
@@ -140,16 +133,7 @@ def test_query(first: str | None, last: str | None, clause: str, values: dict[st
 
 def test_query_of_some_attributes() -> None:
     """A projection names what comes back."""
-    request = query_request(
-        "c",
-        "t",
-        consistent=False,
-        after=None,
-        first="a",
-        last=None,
-        attributes=("sk", "n"),
-        limit=None,
-    )
+    request = query_request(Query("c", consistent=False, first="a", attributes=("sk", "n")), "t")
 
     assert request["ProjectionExpression"] == "#2, #3"
     names = {"#0": "pk", "#1": "sk", "#2": "sk", "#3": "n"}
@@ -158,8 +142,8 @@ def test_query_of_some_attributes() -> None:
 
 def test_scan() -> None:
     """A scan names its segment; only a projection asks DynamoDB for the units."""
-    whole = scan_request("t", segment=1, segments=4, after=None, attributes=(), limit=None)
-    part = scan_request("t", segment=0, segments=1, after=None, attributes=("pk", "n"), limit=9)
+    whole = scan_request(Scan(segment=1, segments=4), "t")
+    part = scan_request(Scan(attributes=("pk", "n"), limit=9), "t")
 
     assert whole == {"TableName": "t", "Segment": 1, "TotalSegments": 4}
     assert part["ProjectionExpression"] == "#0, #1"

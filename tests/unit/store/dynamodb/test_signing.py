@@ -9,9 +9,10 @@ from support.scripted import ok
 from support.wire import TRANSPORTS, open_wire
 
 from ledger.settings import Settings
+from ledger.store.conditions import Absent
 from ledger.store.dynamodb import signing
 from ledger.store.opening import open_store
-from ledger.store.port import Absent, Applied, Put, Unknown, signed_by
+from ledger.store.writes import Applied, Put, Unknown, signed_by
 
 SIGNED = datetime(2026, 11, 21, 6, 50, 1, tzinfo=UTC)
 HOME = "us-east-1"

@@ -17,9 +17,10 @@ from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
 from ledger.core.errors import AccessDenied, RequestRefused
 from ledger.store.dynamodb.transport import NeverSent
 from ledger.store.opening import CONNECTIONS_MAX, open_store
-from ledger.store.port import Applied, Put, Unknown
+from ledger.store.reads import Query
 from ledger.store.transports.lean import OPERATIONS
 from ledger.store.transports.lean_http import open_http
+from ledger.store.writes import Applied, Put, Unknown
 
 PAGE = ok({"Items": []})
 HEADERS = {"Host": "dynamodb", "X-Amz-Target": "DynamoDB_20120810.Query"}
@@ -79,7 +80,7 @@ async def test_cancelled_requests_leave_the_pool_whole(lean_wire: Wire) -> None:
     lean_wire.server.play(otherwise=hang())
     async with anyio.create_task_group() as tasks:
         for number in range(CONNECTIONS_MAX):
-            tasks.start_soon(lean_wire.store.query, f"c{number}")
+            tasks.start_soon(lean_wire.store.query, Query(f"c{number}"))
         with anyio.fail_after(20):
             while len(lean_wire.server.requests) < CONNECTIONS_MAX:
                 await checkpoint()
@@ -101,7 +102,7 @@ async def test_connections_are_kept_and_closed_at_the_end() -> None:
     async with open_wire("lean") as wire:
         wire.server.play(otherwise=PAGE)
         for _ in range(3):
-            await wire.store.query("c")
+            await wire.store.query(Query("c"))
         (connection,) = wire.server.connections
         assert not connection.is_closing()
         await wire.store.close()
@@ -212,5 +213,5 @@ async def test_without_credentials_nothing_is_sent(profile: Callable[[str], None
     async with scripted() as server:
         async with open_as_mine(server) as store:
             with pytest.raises(AccessDenied, match="AWS_PROFILE"):
-                await store.query("c")
+                await store.query(Query("c"))
         assert server.requests == []

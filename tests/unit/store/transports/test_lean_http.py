@@ -14,7 +14,7 @@ from support.wire import PUTS
 
 from ledger.core.errors import Unreachable
 from ledger.store.opening import open_store
-from ledger.store.port import Applied
+from ledger.store.writes import Applied
 
 AUTHORITY = trustme.CA()
 

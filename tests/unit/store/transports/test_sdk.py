@@ -27,9 +27,10 @@ from ledger.core.errors import AccessDenied, RequestRefused, SettingsError, Unre
 from ledger.store.dynamodb.attempts import Attempts
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.opening import open_store
-from ledger.store.port import Applied, Put, Unknown
+from ledger.store.reads import Get
 from ledger.store.retry import Backoff
 from ledger.store.transports.sdk import SdkTransport
+from ledger.store.writes import Applied, Put, Unknown
 
 HOST = ConnectionKey("nowhere", 443, False, True, None, None, None)  # noqa: FBT003
 REFUSED_BY_HOST = aiohttp.ClientConnectorError(HOST, OSError(111, "refused"))
@@ -126,7 +127,7 @@ async def test_without_credentials_nothing_is_sent() -> None:
     with pytest.raises(AccessDenied, match="AWS_PROFILE"):
         await store.write(Put(ITEM))
     with pytest.raises(AccessDenied, match="AWS_PROFILE"):
-        await store.get(("c", "s"))
+        await store.get(Get(("c", "s")))
     assert client.calls == 2
 
 

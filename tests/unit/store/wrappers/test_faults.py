@@ -4,8 +4,9 @@ import pytest
 from support.ledgers import HOME, InstantClock
 
 from ledger.core.errors import Throttled, Unreachable
+from ledger.store.conditions import Absent
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Absent, Applied, BatchOutcome, Put, Rejected, Unknown
+from ledger.store.reads import Get, Query, Scan
 from ledger.store.wrappers.faults import (
     Call,
     Decide,
@@ -21,6 +22,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
     Slow,
 )
+from ledger.store.writes import Applied, BatchOutcome, Put, Rejected, Unknown
 
 
 def put(name: str) -> Put:
@@ -129,11 +131,11 @@ async def test_lost_reads_are_unreachable(fault: Fault) -> None:
     store, _, _ = faulty(fault, fault, fault)
 
     with pytest.raises(Unreachable):
-        await store.get(("c", "a"))
+        await store.get(Get(("c", "a")))
     with pytest.raises(Unreachable):
-        await store.query("c")
+        await store.query(Query("c"))
     with pytest.raises(Unreachable):
-        await store.scan()
+        await store.scan(Scan())
     assert not store.flying
 
 
@@ -161,7 +163,7 @@ async def test_calls_are_counted_and_told() -> None:
     store = FaultyStore(MemoryStore(HOME), told.append)
 
     await store.write_batch([Put(put("a").item), Put(put("b").item)])
-    await store.query("c")
+    await store.query(Query("c"))
     await store.close()
 
     assert told == [Call(1, "write_batch", 2), Call(2, "query", 1)]
@@ -174,7 +176,7 @@ async def test_errors_of_the_plan_are_the_ports() -> None:
 
     for _ in range(50):
         try:
-            await store.query("c")
+            await store.query(Query("c"))
         except (Throttled, Unreachable):
             continue
         pytest.fail("a share of 1 leaves no call alone")

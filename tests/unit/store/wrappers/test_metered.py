@@ -1,17 +1,17 @@
 """What is counted of each operation: how it ended, how long it took, what it costs."""
 
-from collections.abc import Sequence
-
 import pytest
 from support.ledgers import HOME, InstantClock, sample
 
 from ledger.core.entry import Item
 from ledger.core.errors import Throttled
 from ledger.runtime.metrics import Metrics
+from ledger.store.conditions import Absent, Equals
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Absent, BatchOutcome, Check, Delete, Equals, Page, Put, Update
+from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Lost, Partial, Raises, Slow
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.writes import BatchOutcome, Check, Delete, Put, Update
 
 
 class Metered:
@@ -131,7 +131,7 @@ async def test_a_read_costs_by_4_kilobytes_of_the_whole_page(
     m = Metered()
     for number in range(5):
         m.inner.table.set(("c", str(number)), item(str(number), 2000))
-    await m.store.query("c", consistent=consistent)
+    await m.store.query(Query("c", consistent=consistent))
 
     assert m.units("query", "read") == units
 
@@ -143,22 +143,22 @@ async def test_gets_and_scans() -> None:
     """
     m = Metered()
     m.inner.table.set(("c", "a"), item("a", 5000))
-    await m.store.get(("c", "a"))
-    await m.store.get(("c", "nothing"), consistent=False)
-    await m.store.scan()
+    await m.store.get(Get(("c", "a")))
+    await m.store.get(Get(("c", "nothing"), consistent=False))
+    await m.store.scan(Scan())
     assert m.units("get", "read") == 2.5
     assert m.units("scan", "read") == 1
 
     m.inner.scan = scan_of(Page([], read_units=40))  # type: ignore[method-assign,assignment]
-    await m.store.scan(attributes=("pk",))
+    await m.store.scan(Scan(attributes=("pk",)))
     assert m.units("scan", "read") == 41
 
 
 def scan_of(page: Page) -> object:
     """Return a scan that gives this page."""
 
-    async def scan(*, attributes: Sequence[str] = (), **_: object) -> Page:
-        assert attributes
+    async def scan(scan: Scan) -> Page:
+        assert scan.attributes
         return page
 
     return scan

@@ -6,8 +6,9 @@ from ledger.lab.demos.pipeline.options import STAGES
 from ledger.lab.demos.pipeline.spoiling import Crashed, Fates, SpoiledStore
 from ledger.pipeline.core.items import lane_item, position_key, position_of, state_key
 from ledger.store.memory import MemoryStore
-from ledger.store.port import Applied, Put, Unknown
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises
+from ledger.store.writes import Applied, Put, Unknown
 
 LANE = "here/lane"
 
@@ -45,13 +46,13 @@ async def test_each_stage_meets_its_own_fates() -> None:
     state = Put({"pk": {"S": partition}, "sk": {"S": sort_key}})
     entry = Put({"pk": {"S": "risk/Delta"}, "sk": {"S": "1"}})
     assert await store.write(state) == Applied()
-    assert await store.get(state_key("T1")) is not None
+    assert await store.get(Get(state_key("T1"))) is not None
     assert isinstance(await store.transact([moved("1"), entry]), Unknown)
     assert await store.transact([moved("1"), entry]) == Applied()
     assert await store.transact([entry, moved("2")]) == Applied()
     assert await store.write(moved("3")) == Applied()
     assert await store.write(entry) == Applied()
-    assert await store.get(position_key(LANE)) is not None
+    assert await store.get(Get(position_key(LANE))) is not None
     assert {name: one.asked for name, one in fates.items()} == {"state": 2, "map": 3, "reduce": 1}
 
 
@@ -70,16 +71,16 @@ async def test_a_crash_comes_before_after_or_meanwhile(
     store, inner, _ = spoiled("map", fate)
     with pytest.raises(Crashed):
         await store.write(moved("1"))
-    assert position_of(await inner.get(position_key(LANE))) == before
+    assert position_of(await inner.get(Get(position_key(LANE)))) == before
     assert await store.write(moved("2")) == Applied()
-    assert position_of(await inner.get(position_key(LANE))) == after
+    assert position_of(await inner.get(Get(position_key(LANE)))) == after
 
 
 async def test_a_read_that_goes_wrong_has_no_answer() -> None:
     """A state that is to be read may not be reached."""
     store, _, _ = spoiled("state", Lost())
     with pytest.raises(Unreachable):
-        await store.get(state_key("T1"))
+        await store.get(Get(state_key("T1")))
 
 
 def test_of_all_requests_the_share_goes_wrong_in_every_way() -> None:

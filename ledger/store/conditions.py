@@ -1,0 +1,140 @@
+"""Conditions of writes as values, and what they mean for an item.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import operator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from ledger.core.entry import AttributeValue, Item
+
+_OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The item is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The item is there and this attribute has this value."""
+
+    attribute: str
+    value: AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """The item is there and has this attribute."""
+
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compares:
+    """The item is there, and this attribute's number or text stands so to the value's."""
+
+    attribute: str
+    operator: Literal["<", "<=", ">", ">="]
+    value: AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """The item is there, and this attribute is a set or list with the value in it."""
+
+    attribute: str
+    value: AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Shorter:
+    """The item is there, and this attribute, a set or list, has fewer than `size` elements."""
+
+    attribute: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The condition is false; so it is of what is not there, for all but `Absent`."""
+
+    condition: "Condition"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every one of these conditions is true."""
+
+    conditions: tuple["Condition", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of these conditions is true."""
+
+    conditions: tuple["Condition", ...]
+
+
+Condition = Absent | Equals | Has | Compares | Contains | Shorter | Not | AllOf | AnyOf
+
+
+def holds(condition: Condition | None, item: Item | None) -> bool:  # noqa: C901, PLR0911 (one line a kind)
+    """Tell whether a condition is true of the item that is there, or of its absence."""
+    present = item or {}
+    match condition:
+        case None:
+            return True
+        case Absent():
+            return item is None
+        case Equals(attribute, value):
+            return _same(present.get(attribute), value)
+        case Has(attribute):
+            return attribute in present
+        case Compares(attribute, relation, value):
+            return _compares(present.get(attribute), relation, value)
+        case Contains(attribute, value):
+            return _contains(present.get(attribute, {}), value)
+        case Shorter(attribute, size):
+            return attribute in present and _length(present[attribute]) < size
+        case Not(inner):
+            return not holds(inner, item)
+        case AllOf(conditions):
+            return all(holds(one, item) for one in conditions)
+        case AnyOf(conditions):
+            return any(holds(one, item) for one in conditions)
+
+
+def _compares(found: AttributeValue | None, relation: str, value: AttributeValue) -> bool:
+    """Compare two numbers by their value, or two texts by their bytes; other kinds never hold."""
+    ((kind, content),) = value.items()
+    if found is None or kind not in found:
+        return False
+    one, other = (
+        Decimal(text) if kind == "N" else text.encode() for text in (found[kind], content)
+    )
+    return bool(_OPERATORS[relation](one, other))
+
+
+def _contains(found: AttributeValue, value: AttributeValue) -> bool:
+    if "L" in found:
+        return any(_same(one, value) for one in found["L"])
+    ((kind, content),) = value.items()
+    elements = found.get(f"{kind}S", ())
+    return any(_same({kind: one}, {kind: content}) for one in elements)
+
+
+def _length(found: AttributeValue) -> int:
+    """Return how many elements a set or list has; of text, how many bytes."""
+    ((kind, content),) = found.items()
+    return len(content.encode() if kind == "S" else content)
+
+
+def _same(one: AttributeValue | None, other: AttributeValue) -> bool:
+    """Compare as DynamoDB does: numbers by their value, not by how they are written."""
+    if one is not None and "N" in one and "N" in other:
+        return Decimal(one["N"]) == Decimal(other["N"])
+    return one == other

@@ -1,0 +1,91 @@
+"""Reads of the port as values, and the page that a Query or Scan returns.
+
+Every page of a collection, in order::
+
+    query = Query(partition)
+    while True:
+        page = await store.query(query)
+        ...
+        if page.after is None:
+            break
+        query = query.next(page)
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Self
+
+from ledger.core.entry import Item, Key
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read one item, by default strongly consistent."""
+
+    key: Key
+    _: KW_ONLY
+    consistent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a Query or Scan; `after` is where the next begins, None at the end.
+
+    `read_units` is DynamoDB's own count where it was asked for: with a projection the size of
+    what was read cannot be derived from what is returned.
+    """
+
+    items: Sequence[Item]
+    after: Key | None = None
+    read_units: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Paged:
+    """The options that Query and Scan have in common.
+
+    The page begins behind the key `after`, and has at most `limit` items. `attributes` names the
+    attributes to return; empty for all of them.
+    """
+
+    after: Key | None = None
+    attributes: Sequence[str] = ()
+    limit: int | None = None
+
+    def next(self, page: Page) -> Self:
+        """Return the request of the page behind this one.
+
+        Raises:
+            ValueError: it was the last; the request would begin at the first again.
+        """
+        if page.after is None:
+            raise ValueError("the last page has no next one")
+        return replace(self, after=page.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Query(_Paged):
+    """Read one page of a partition in ascending, or descending, order of sort keys.
+
+    `first` and `last` bound the sort keys, both included.
+    """
+
+    partition: str
+    _: KW_ONLY
+    consistent: bool = True
+    first: str | None = None
+    last: str | None = None
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan(_Paged):
+    """Read one page of one segment of the table, eventually consistent.
+
+    All items of a partition are in one segment, one after the other.
+    """
+
+    segment: int = 0
+    segments: int = 1

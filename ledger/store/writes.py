@@ -1,0 +1,147 @@
+"""Writes of the port as values, and their outcomes.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from ledger.core.entry import AttributeValue, Item, Key, key_of
+from ledger.core.errors import RequestRefused
+from ledger.store.conditions import Condition
+
+BATCH_WRITES_MAX = 25
+TRANSACTION_ACTIONS_MAX = 100
+TOKEN_SECONDS = 600.0
+"""How long DynamoDB remembers the token of a transaction, in its region."""
+
+
+class Put(NamedTuple):
+    """Put a whole item in place of whatever is there.
+
+    `replaces_bytes` is the size of what is there, if known, for cost: the larger is charged.
+    `not_after` is until when its request may be signed: one that would be signed later is not
+    sent, and its outcome is `Unknown`. With `returns_old` a single write's `Applied` has the item
+    that was replaced. (A tuple, since it is made in half the time of a dataclass, once for every
+    change.)
+    """
+
+    item: Item
+    condition: Condition | None = None
+    replaces_bytes: int = 0
+    not_after: datetime | None = None
+    returns_old: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Partition and sort key of the item."""
+        return key_of(self.item)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an item; no error if it is not there. `size_bytes` is its size, if known, for cost."""
+
+    key: Key
+    condition: Condition | None = None
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Add to attributes, set and remove others; makes the item if it is not there.
+
+    To `add` a number adds it, to `add` a set adds its elements, to `discard` a set takes its
+    elements out, and the attribute away with the last; `remove` names attributes. `not_after` as
+    in `Put`; it is no part of the request, so a token stands for the update at any time.
+    """
+
+    key: Key
+    add: Mapping[str, AttributeValue] = field(default_factory=dict)
+    set: Mapping[str, AttributeValue] = field(default_factory=dict)
+    discard: Mapping[str, AttributeValue] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+    condition: Condition | None = None
+    not_after: datetime | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Write nothing; the transaction stands only if the condition is true."""
+
+    key: Key
+    condition: Condition
+
+
+Write = Put | Delete | Update
+BatchWrite = Put | Delete
+Action = Put | Delete | Update | Check
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The write is durable in this region.
+
+    `item` is the new item after an `Update`, and the old one after a `Put` that asked for it.
+    """
+
+    item: Item | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A condition was false, so nothing was written.
+
+    `found` maps the position of each failed action (0 for a single write) to the item that was
+    there, None for no item.
+    """
+
+    found: Mapping[int, Item | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No answer: the write may have been applied, or may yet be. `cause` is one line."""
+
+    cause: str
+
+
+Outcome = Applied | Rejected | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch, by position; what is in neither list was applied.
+
+    `unprocessed` were not written, after every try allowed; `unknown` may have been. `write_units`
+    is DynamoDB's own count, None where it gave none.
+    """
+
+    unprocessed: tuple[int, ...] = ()
+    unknown: tuple[int, ...] = ()
+    cause: str = ""
+    write_units: float | None = field(default=None, compare=False)
+
+
+_SIGNED_BY = (Put, Update)
+
+
+def signed_by(actions: Sequence[Action]) -> datetime | None:
+    """Return until when a request of these actions may be signed, None for any time."""
+    limits = {action.not_after for action in actions if isinstance(action, _SIGNED_BY)}
+    limits.discard(None)
+    return min(limits, default=None)  # type: ignore[type-var]
+
+
+def checked_actions(actions: Sequence[Action], most: int) -> None:
+    """Refuse a request that DynamoDB would refuse: too many actions, or two on one item.
+
+    Raises:
+        RequestRefused: nothing was sent.
+    """
+    if not 1 <= len(actions) <= most:
+        raise RequestRefused(f"{len(actions)} actions in one request: the limit is 1 to {most}")
+    if len({action.key for action in actions}) < len(actions):
+        raise RequestRefused("two actions of one request are on the same item")
