@@ -130,8 +130,8 @@ class Pass:
     async def _visit_all(self, due: list[str], search: Search) -> None:
         """Visit every collection that is due, by workers that share an agenda."""
         compactor = self._settings.compactor
-        agenda = Agenda(due, held_max=compactor.window, visits_max=compactor.visits_max)
-        workers = min(compactor.parallel, len(due))
+        agenda = Agenda(due, held_max=compactor.pending_max, visits_max=compactor.visits_max)
+        workers = min(compactor.concurrency, len(due))
         await run_all([lambda: self._work(agenda, search)] * workers, at_once=workers)
         if not agenda.is_over:
             self._report.is_whole = False

@@ -25,6 +25,11 @@ SHORTEST_SECONDS = 1e-6
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
 
+SETTLE_SECONDS = 900.0
+SKEW_SECONDS_MAX = 60.0
+LIFETIME_SECONDS_MAX = 300.0
+
+
 class LocalGlobalTable:
     """DynamoDB endpoints for several regions on 127.0.0.1, with replication as AWS documents it.
 
@@ -249,32 +254,22 @@ def _control_in_process(server: "Server") -> Control:
 
 
 def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
-    """Return durations that fit the given ones; only what would break a rule is made shorter.
+    """Return the skew and the lifetime of signatures that leave room for the given durations.
 
-    Rules: settle > retry_horizon + signature_lifetime + clock_skew, observation_delay >
-    read_deadline, request_timeout <= signature_lifetime, write_deadline <= retry_horizon. All
-    regions of a local table share one clock, so little of the room is left to its skew.
+    All regions of a local table share one clock and check no signature, so both may be short; the
+    other durations follow from `settle` and `observation_delay` as in any settings.
     """
-    fitted: dict[str, float] = {}
 
-    def value(name: str, most: float) -> float:
-        default = float(Settings.model_fields[name].default)
+    def seconds(name: str, otherwise: float) -> float:
         try:
-            chosen = _SECONDS.validate_python(given[name]) if name in given else None
-        except ValidationError:  # `Settings` will say what is wrong with it
-            chosen = default
-        if chosen is None:
-            # Never zero: if the given ones leave no room, the rule that they break is to be told.
-            chosen = fitted[name] = min(default, max(most, SHORTEST_SECONDS))
-        return chosen
+            return _SECONDS.validate_python(given[name]) if name in given else otherwise
+        except ValidationError:  # `Settings` says what is wrong with it
+            return otherwise
 
-    settle = value("settle", float("inf"))
-    horizon = value("retry_horizon", settle / 2)
-    room = max(settle - horizon, 0.0)
-    skew = value("clock_skew", room / 100)
-    life = value("signature_lifetime", max(room - skew, 0.0) * 0.95)
-    value("request_timeout", life)
-    value("write_deadline", horizon)
-    hold = value("observation_delay", float("inf"))
-    value("read_deadline", hold * 0.75)
-    return fitted
+    settle = seconds("settle", SETTLE_SECONDS)
+    room = max(settle - min(seconds("retry_horizon", settle / 2), settle), 0.0)
+    fitted = {"clock_skew": min(SKEW_SECONDS_MAX, room / 100)}
+    fitted["signature_lifetime"] = min(LIFETIME_SECONDS_MAX, 0.95 * room * 0.99)
+    return {
+        name: max(value, SHORTEST_SECONDS) for name, value in fitted.items() if name not in given
+    }

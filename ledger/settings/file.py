@@ -28,6 +28,9 @@ NESTING_MAX = 8
 """Deeper than any setting: bounds the walk through a file whose aliases form a ring."""
 VALUE_SHOWN_CHARACTERS_MAX = 60
 
+CONSTANT = "constant"
+"""Marks, in `json_schema_extra`, a field that only code may set."""
+
 _MAPPING_TAG = "tag:yaml.org,2002:map"
 _NAME_TAGS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 # What PyYAML raises, beside its own errors, for a value that its tag does not fit (`!!int ""`), a
@@ -64,7 +67,7 @@ class Sources:
     file_values: Mapping[str, Any] = field(default_factory=dict)
 
     def merged(self) -> dict[str, Any]:
-        """Give the values of all sources: arguments before variables before the file."""
+        """Return the values of all sources: arguments before variables before the file."""
         return merge(merge(self.file_values, self.variables), self.arguments)
 
     def place(self, locations: tuple[Location, ...]) -> str:
@@ -136,7 +139,7 @@ def read_variables(settings_type: type[BaseModel]) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
-    """Give the mapping in a YAML file, and the line of each location in it.
+    """Return the mapping in a YAML file, and the line of each location in it.
 
     Raises:
         SettingsError: as for `read_sources`.
@@ -149,7 +152,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
     if len(content) > FILE_BYTES_MAX:
-        raise SettingsError(f"{path}: over {FILE_BYTES_MAX} bytes, so no settings file")
+        raise SettingsError(f"{path}: over {FILE_BYTES_MAX} bytes: too large for a settings file")
     return _parse(str(path), content)
 
 
@@ -228,7 +231,7 @@ def raise_broken(broken: tuple[Broken, ...]) -> None:
 
 
 def problems_of(error: ValidationError, settings_type: type[BaseModel]) -> tuple[Problem, ...]:
-    """Give every broken rule in a validation error, each as one line of text without a place."""
+    """Return every broken rule in a validation error, each as one line of text without a place."""
     return tuple(
         problem
         for details in error.errors(include_url=False)
@@ -236,8 +239,36 @@ def problems_of(error: ValidationError, settings_type: type[BaseModel]) -> tuple
     )
 
 
+def constants_in(sources: Sources, settings_type: type[BaseModel]) -> Iterator[Problem]:
+    """Yield a problem for each constant to which a file or a variable gives another value."""
+    for location, value in _constants(settings_type, ()):
+        given = [_at(each, location) for each in (sources.file_values, sources.variables)]
+        if any(each is not None and str(each) != str(value) for each in given):
+            name = ".".join(location)
+            yield Problem((location,), f"{name} is a constant ({value}), not a setting: remove it")
+
+
+def _constants(
+    group: type[BaseModel], above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, known in group.model_fields.items():
+        extra = known.json_schema_extra
+        if isinstance(extra, Mapping) and extra.get(CONSTANT):
+            yield (*above, name), known.default
+        elif isinstance(known.annotation, type) and issubclass(known.annotation, BaseModel):
+            yield from _constants(known.annotation, (*above, name))
+
+
+def _at(values: Any, location: Location) -> Any:
+    for part in location:
+        if not isinstance(values, Mapping) or part not in values:
+            return None
+        values = values[part]
+    return values
+
+
 def settings_error(problems: tuple[Problem, ...], sources: Sources) -> SettingsError:
-    """Give the error for one or more problems: the first in words, how many more, and all."""
+    """Return the error for one or more problems: the first in words, how many more, and all."""
     texts = tuple(f"{sources.place(each.locations)}{each.text}" for each in problems)
     more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
     return SettingsError(f"{texts[0]}{more}", problems=texts)
@@ -250,10 +281,12 @@ def _problems(details: ErrorDetails, settings_type: type[BaseModel]) -> Iterator
     if kind == "relations":
         for broken in details["ctx"]["broken"]:
             yield Problem(tuple((*location, each) for each in broken.fields), broken.message)
+    elif kind == "default_factory_not_called":
+        return  # the value that it follows from is a problem of its own
     elif kind == "missing":
         yield Problem((location,), f"{name} is missing")
     elif kind == "extra_forbidden":
-        yield Problem((location,), f"{name} is no setting{_nearest(location, settings_type)}")
+        yield Problem((location,), f"{name} is not a setting{_nearest(location, settings_type)}")
     else:
         text = details["msg"]
         shown = repr(details["input"])
@@ -299,7 +332,7 @@ def _line(lines: Mapping[Location, int], location: Location) -> int | None:
 
 
 def _variable(location: Location) -> str:
-    """Give the variable, as it is spelled in the environment, that set a location."""
+    """Return the variable, as it is spelled in the environment, that set a location."""
     spelled = {name.upper(): name for name in os.environ}
     for length in range(len(location), 0, -1):
         name = PREFIX + NESTING.join(str(part) for part in location[:length])

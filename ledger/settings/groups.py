@@ -5,9 +5,9 @@ Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h",
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from ledger.settings.file import Broken, raise_broken
+from ledger.settings.file import CONSTANT, Broken, raise_broken
 from ledger.settings.templates import path_of, template_of
 
 ITEM_BYTES_MAX = 400 * 1024
@@ -59,8 +59,17 @@ def rule(message: str) -> PydanticCustomError:
     return PydanticCustomError("rule", "{message}", {"message": message})
 
 
+def constant(value: int) -> Any:
+    """Return a field that no file and no variable can set.
+
+    Nobody who runs a ledger can judge such a bound, so it is a constant of the release. It stays a
+    field because the simulator, the benchmarks and the tests vary it, in code.
+    """
+    return Field(default=value, json_schema_extra={CONSTANT: True})
+
+
 def _seconds(value: object) -> float:
-    """Give a duration in seconds."""
+    """Return a duration in seconds."""
     if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
         value = float(match[1]) * _UNIT_SECONDS[match[2]]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -116,12 +125,12 @@ def _is_url(text: str) -> bool:
     return usable and text.isprintable()
 
 
-class Cache(_Group):
+class CacheSettings(_Group):
     """How long a total may be kept, and how many.
 
-    With `incremental`, a total is read anew only from the age of `settle` on: what is older is a
-    sum that is kept as long as the net change stays as it is, and read whole when that changes.
-    The same only where no entry can appear any more under an older id, which is assumed of a table
+    With `incremental`, a read covers only what is younger than `settle`: what is older is a sum
+    that is kept as long as the net change stays as it is, and is read whole when that changes.
+    Correct only where no entry can appear any more under an older id, which is assumed of a table
     that has a single region, is written by the ledger alone (no other tool, no restored items, no
     entry deleted by hand), and is read strongly consistent: a write is signed within
     `retry_horizon` and lands within `signature_lifetime`, both shorter than `settle`. From another
@@ -138,8 +147,13 @@ class WriterSettings(_Group):
     """How concurrent changes share requests; see `ledger.writing.group_commit`."""
 
     linger: Annotated[Seconds, Field(le=LINGER_SECONDS_MAX)] = 0.002
-    in_flight: Count = 8
+    in_flight: Count = constant(8)
     queue_max: Count = 10_000
+
+
+def _heartbeat(values: Mapping[str, Any]) -> float:
+    """Return the heartbeat that follows from the lease: three fit into one lease."""
+    return float(min(10.0, values["lease"] / 3))
 
 
 class CompactorSettings(_Group):
@@ -147,18 +161,18 @@ class CompactorSettings(_Group):
 
     name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"
     lease: PositiveSeconds = 30.0
-    heartbeat: PositiveSeconds = 10.0
+    heartbeat: PositiveSeconds = Field(default_factory=_heartbeat)
     fold_max: Count = 10_000
     fold_min: Count = 20
     fold_age: Seconds = 86_400.0
-    prune_min: Count = 50
-    scan_segments: Annotated[Count, Field(le=SCAN_SEGMENTS_MAX)] = 4
-    scan_pages_max: Count = 1_000
+    prune_min: Count = constant(50)
+    scan_segments: Annotated[Count, Field(le=SCAN_SEGMENTS_MAX)] = constant(4)
+    scan_pages_max: Count = constant(1_000)
     scan_every: Seconds = 3_600.0
-    hint_every: CountOrNone = 100
-    window: Count = 5_000
-    visits_max: Count = 4
-    parallel: Count = 16
+    hint_every: CountOrNone = constant(100)
+    pending_max: Count = constant(5_000)
+    visits_max: Count = constant(4)
+    concurrency: Count = constant(16)
 
     @field_validator("fold_max")
     @classmethod
@@ -238,10 +252,10 @@ class PipelineSettings(_Group):
     ] = ()
     home: PipelineHome = PipelineHome()
     batch_max: Annotated[Count, Field(le=BATCH_RECORDS_MAX)] = 500
-    in_flight: Count = 32
-    cache_max: Count = 50_000
+    in_flight: Count = constant(32)
+    cache_max: Count = constant(50_000)
     reduce_every: Seconds = 0.25
-    record_bytes_max: Count = 65_536
+    record_bytes_max: Count = constant(65_536)
     dead_letter_queue: str | None = None
     deletes: Literal["refuse", "ignore"] = "refuse"
 

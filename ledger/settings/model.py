@@ -18,6 +18,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     ModelWrapValidatorHandler,
     ValidationError,
     field_validator,
@@ -28,6 +29,7 @@ from ledger.core.errors import SettingsError
 from ledger.settings.file import (
     Broken,
     Sources,
+    constants_in,
     problems_of,
     raise_broken,
     read_sources,
@@ -36,7 +38,7 @@ from ledger.settings.file import (
 from ledger.settings.groups import (
     ONE_SHARD,
     READ_KEYS_MAX,
-    Cache,
+    CacheSettings,
     CompactorSettings,
     Count,
     PipelineSettings,
@@ -46,6 +48,7 @@ from ledger.settings.groups import (
     ShardStep,
     ShardSteps,
     WriterSettings,
+    constant,
     rule,
 )
 
@@ -57,6 +60,28 @@ _TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 
 def _region_or_default(value: object) -> object:
     return {} if value is None else value  # `us-east-1:` alone is a region with nothing special
+
+
+# Durations that nobody sets follow from `settle` and `observation_delay`: what would break a
+# relation is made shorter, everything else has the usual value.
+_SHORTEST_SECONDS = 1e-6
+
+
+def _retry_horizon(values: Mapping[str, Any]) -> float:
+    room = values["settle"] - values["signature_lifetime"] - values["clock_skew"]
+    return float(min(300.0, max(0.9 * room, _SHORTEST_SECONDS)))
+
+
+def _read_deadline(values: Mapping[str, Any]) -> float:
+    return float(min(15.0, max(0.75 * values["observation_delay"], _SHORTEST_SECONDS)))
+
+
+def _request_timeout(values: Mapping[str, Any]) -> float:
+    return float(min(5.0, max(values["signature_lifetime"], _SHORTEST_SECONDS)))
+
+
+def _write_deadline(values: Mapping[str, Any]) -> float:
+    return float(min(30.0, values["retry_horizon"]))
 
 
 class Settings(BaseModel):
@@ -72,19 +97,19 @@ class Settings(BaseModel):
     time_to_live: bool = False
     home: str
     regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
-    retry_horizon: Seconds = 300.0
     settle: Seconds = 900.0
-    observation_delay: Seconds = 20.0
-    read_deadline: PositiveSeconds = 15.0
     signature_lifetime: Seconds = 300.0
     clock_skew: Seconds = 60.0
-    request_timeout: PositiveSeconds = 5.0
-    write_deadline: Seconds = 30.0
+    retry_horizon: Seconds = Field(default_factory=_retry_horizon)
+    observation_delay: Seconds = 20.0
+    read_deadline: PositiveSeconds = Field(default_factory=_read_deadline)
+    request_timeout: PositiveSeconds = Field(default_factory=_request_timeout)
+    write_deadline: Seconds = Field(default_factory=_write_deadline)
     consistent_reads: bool = True
-    read_keys_max: Count = READ_KEYS_MAX
+    read_keys_max: Count = constant(READ_KEYS_MAX)
     transport: Literal["aiobotocore", "lean"] = "aiobotocore"
     writer: WriterSettings = WriterSettings()
-    cache: Cache = Cache()
+    cache: CacheSettings = CacheSettings()
     compactor: CompactorSettings = CompactorSettings()
     pipeline: PipelineSettings = PipelineSettings()
     combine: tuple[str, ...] = ()
@@ -102,6 +127,8 @@ class Settings(BaseModel):
             SettingsError: a rule is broken; the message names the file and line, or the variable.
         """
         sources = read_sources(cls, path, overrides)
+        if constants := tuple(constants_in(sources, cls)):
+            raise settings_error(constants, sources)
         try:
             return cls(**sources.merged())
         except SettingsError as error:

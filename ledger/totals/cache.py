@@ -23,7 +23,7 @@ from ledger.core.errors import LedgerError
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
-from ledger.settings.groups import Cache as CacheSettings
+from ledger.settings.groups import CacheSettings
 from ledger.totals.reader import Total
 
 TOTALS_AT_ONCE = 16

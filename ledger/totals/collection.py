@@ -20,7 +20,7 @@ folds lie within one read (`read_deadline` < `observation_delay`), so starting a
 end.
 
 With `cache.incremental` the sum of what lies before a border in time is kept from read to read, as
-long as the net stays as it is; see `ledger.settings.groups.Cache`.
+long as the net stays as it is; see `ledger.settings.groups.CacheSettings`.
 """
 
 from dataclasses import dataclass, replace

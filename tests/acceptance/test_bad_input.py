@@ -139,8 +139,8 @@ ENDPOINTS = [
 SETTINGS = {
     "syntax.yaml": ("home: us-east-1\nregions: [\n", "syntax.yaml, line 3: not YAML: expected"),
     "unknown.yaml": (
-        "home: us-east-1\nregions:\n  us-east-1:\nholds: 5\n",
-        "unknown.yaml, line 4: holds is no setting; did you mean hold?",
+        "home: us-east-1\nregions:\n  us-east-1:\nsettel: 5\n",
+        "unknown.yaml, line 4: settel is not a setting; did you mean settle?",
     ),
     "type.yaml": (
         "home: us-east-1\nregions:\n  us-east-1:\nobservation_delay: soon\n",

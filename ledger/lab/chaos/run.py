@@ -58,7 +58,7 @@ MERGING: Mapping[str, Any] = {
     "fold_max": 24,
     "fold_age": 6.0,
     "prune_min": 6,
-    "window": 24,
+    "pending_max": 24,
     "scan_every": 3.0,
     "hint_every": 4,
 }

@@ -11,7 +11,8 @@ import anyio
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from ledger.lab.harness.processes import ManagedProcess, module_words
+from ledger.lab.harness.command import command_words
+from ledger.lab.harness.processes import ManagedProcess
 from ledger.settings import Settings
 
 POLL_SECONDS = 0.05
@@ -69,7 +70,7 @@ def write_config(settings: Settings, folder: Path) -> Path:
 
 def compactor_words(config: Path, *, every: str) -> list[str]:
     """Return the words that start a compactor as it runs in production."""
-    return module_words("compactor", "run", "--every", every, "--config", str(config))
+    return command_words("compactor", "run", "--every", every, "--config", str(config))
 
 
 def _scrape(url: str) -> Mapping[str, float]:

@@ -134,7 +134,7 @@ async def test_holds_run_side_by_side() -> None:
     world.regions.before_page = slowly
     world.writes.clear()
     began = world.clock.monotonic()
-    report = await world.run_once(world.instance(parallel=1))
+    report = await world.run_once(world.instance(concurrency=1))
     assert report.folds == 4
     acted = sorted(at for at, key in world.writes if key.startswith("~net"))
     assert acted[0] < max(reads) + HOLD
@@ -149,7 +149,7 @@ async def test_windows_are_held_one_by_one() -> None:
     for number in range(5):
         await world.settled(counter=f"c{number}")
     world.writes.clear()
-    report = await world.run_once(world.instance(window=2))
+    report = await world.run_once(world.instance(pending_max=2))
     assert report.folds == 5
     assert report.seconds >= 3 * HOLD
     moments = sorted({at for at, key in world.writes if key.startswith("~net")})
@@ -223,7 +223,7 @@ async def test_region_lost_between_windows() -> None:
     world = World()
     for number in range(3):
         await world.settled(counter=f"c{number}")
-    one = world.instance(window=1)
+    one = world.instance(pending_max=1)
     queries = 0
 
     def third(call: Call) -> Fault | None:

@@ -1,4 +1,5 @@
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ledger.settings.groups import (
     MERGED_ID_BYTES,
     NET_REST_BYTES_MAX,
     SHARDS_MAX,
-    Cache,
+    CacheSettings,
     Region,
 )
 
@@ -66,10 +67,10 @@ def test_arguments_come_before_variables_before_the_file(
     )
     monkeypatch.setenv("LEDGER_TABLE", "from-environment")
     monkeypatch.setenv("LEDGER_CACHE__MAX_AGE", "250ms")
-    monkeypatch.setenv("LEDGER_HOLD", "40")
+    monkeypatch.setenv("LEDGER_OBSERVATION_DELAY", "40")
     loaded = Settings.load(observation_delay="50s")
     assert loaded.table == "from-environment"
-    assert loaded.cache == Cache(max_age=0.25, counters_max=7)
+    assert loaded.cache == CacheSettings(max_age=0.25, counters_max=7)
     assert loaded.observation_delay == 50.0
 
 
@@ -125,14 +126,20 @@ def test_what_is_no_duration_is_refused(value: object) -> None:
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({"settle": 660}, r"settle \(660 s\) .* \(300 \+ 300 \+ 60 = 660 s\).* counted twice"),
         (
-            {"observation_delay": 15},
+            {"settle": 660, "retry_horizon": 300},
+            r"settle \(660 s\) .* \(300 \+ 300 \+ 60 = 660 s\).* counted twice",
+        ),
+        (
+            {"observation_delay": 15, "read_deadline": 15},
             r"observation_delay \(15 s\) must exceed read_deadline \(15 s\): .* miss an entry",
         ),
         ({"request_timeout": 301}, r"request_timeout \(301 s\) .* signature_lifetime \(300 s\)"),
         ({"write_deadline": 301}, r"write_deadline \(301 s\) .* retry_horizon \(300 s\)"),
-        ({"compactor": {"lease": 19}}, r"compactor\.lease \(19 s\) .*heartbeat \(10 s\)"),
+        (
+            {"compactor": {"lease": 19, "heartbeat": 10}},
+            r"compactor\.lease \(19 s\) .*heartbeat \(10 s\)",
+        ),
         ({"compactor": {"fold_max": 19}}, r"compactor\.fold_min \(20\) .*fold_max \(19\)"),
         ({"home": "eu-west-2"}, r"home 'eu-west-2' is not one of the regions us-east-1, eu-west-1"),
         ({"regions": {}}, "at least one region"),
@@ -140,15 +147,15 @@ def test_what_is_no_duration_is_refused(value: object) -> None:
         ({"table": "my table"}, "3 to 255 of the characters"),
         ({"table": "ab"}, "3 to 255 of the characters"),
         ({"compactor": {"scan_segments": 1001}}, "less than or equal to 1000"),
-        ({"compactor": {"parallel": 0}}, "greater than or equal to 1"),
-        ({"compactor": {"parallel": True}}, "must be a whole number"),
+        ({"compactor": {"concurrency": 0}}, "greater than or equal to 1"),
+        ({"compactor": {"concurrency": True}}, "must be a whole number"),
         ({"compactor": {"heartbeat": 0}}, "greater than 0"),
         ({"regions": {"us-east-1": {"endpoint": "localhost:8000"}}}, "an endpoint is a URL"),
         ({"regions": {"us-east-1": {"endpoint": "http://[::1"}}}, "an endpoint is a URL"),
-        ({"regions": {"us-east-1": {"profil": "x"}}}, "profil is no setting"),
+        ({"regions": {"us-east-1": {"profil": "x"}}}, "profil is not a setting"),
         ({"shards": {"": 2}}, "an empty pattern matches no counter"),
         ({"table": "a" * 300}, "a{50}.*[.]{3}: a table name"),
-        ({"setle": 5}, "setle is no setting; did you mean settle"),
+        ({"setle": 5}, "setle is not a setting; did you mean settle"),
     ],
 )
 def test_each_broken_rule_is_named_with_its_values(values: dict[str, Any], named: str) -> None:
@@ -172,9 +179,9 @@ def test_a_net_change_with_the_most_ids_fits_an_item() -> None:
         (SMALL + "retry_horizon: -5\n", 5, "retry_horizon is -5: a duration"),
         (SMALL + "\nsettle: 5m\n", 6, "settle"),
         (SMALL + "retry_horizon: 1h\n", 5, "settle"),
-        (SMALL + "cache:\n  max_age: 1s\n  size: 5\n", 7, "cache.size is no setting"),
+        (SMALL + "cache:\n  max_age: 1s\n  size: 5\n", 7, "cache.size is not a setting"),
         ("home: eu-west-2\nregions:\n  us-east-1:\n", 1, "home 'eu-west-2'"),
-        (SMALL + "compactor:\n  lease: 5s\n", 6, "compactor.lease"),
+        (SMALL + "compactor:\n  lease: 5s\n  heartbeat: 4s\n", 6, "compactor.lease"),
         (SMALL + "shards:\n  a:\n    - count: 0\n", 7, "shards.a.0.count"),
         (SMALL + "shards:\n  a: 101\n", 6, "shards.a.0.count"),
         (SMALL + "observation_delay: [1\nsettle: 5\n", 6, "not YAML"),
@@ -205,7 +212,7 @@ def test_a_wrong_file_names_file_line_and_rule(text: str, line: int, named: str)
         (b"home: us-east-1\nregions: &a {us-east-1: *a}\n", "regions.us-east-1.us-east-1"),
         (b"home: us-east-1\n", "regions.yaml: regions is missing"),
         (b"", "regions.yaml: home is missing"),
-        (b"#" * 1_000_001, "no settings file"),
+        (b"#" * 1_000_001, "too large for a settings file"),
     ],
 )
 def test_a_file_that_is_no_settings_file_is_refused(content: bytes, named: str) -> None:
@@ -231,7 +238,7 @@ def test_a_missing_file_and_a_directory_are_named() -> None:
         ("LEDGER_RETRY_HORIZON", "-5", "retry_horizon is '-5'"),
         ("LEDGER_SETTLE", "10s", "settle (10 s) must exceed"),
         ("LEDGER_COMPACTOR__FOLD_MAX", "many", "compactor.fold_max is 'many'"),
-        ("LEDGER_CACHE__SIZE", "5", "cache.size is no setting"),
+        ("LEDGER_CACHE__SIZE", "5", "cache.size is not a setting"),
         ("LEDGER_SHARDS", "{", "must be JSON"),
         ("LEDGER_SHARDS", '{"a": 101}', "shards.a.0.count"),
         ("LEDGER_SHARDS", '{"a": [{"count": 1}, {"count": 0}]}', "shards.a.1.count"),
@@ -273,7 +280,7 @@ def test_several_problems_are_counted_and_all_kept() -> None:
 def test_several_broken_relations_are_all_found() -> None:
     """Relations are checked together, not one by one."""
     with pytest.raises(SettingsError) as raised:
-        settings(settle=1, observation_delay=1, home="eu-west-3")
+        settings(settle=1, observation_delay=1, read_deadline=2, home="eu-west-3")
     assert len(raised.value.problems) == 3
 
 
@@ -281,7 +288,7 @@ def test_with_changes_and_checks_again() -> None:
     """A group given as a mapping keeps its other fields; a broken rule is still refused."""
     first = settings(cache={"max_age": 5, "counters_max": 9})
     second = first.replace(cache={"max_age": 0}, settle="20m")
-    assert second.cache == Cache(max_age=0, counters_max=9)
+    assert second.cache == CacheSettings(max_age=0, counters_max=9)
     assert (second.settle, first.settle) == (1200, 900)
     with pytest.raises(SettingsError, match="settle"):
         first.replace(retry_horizon="1h")
@@ -365,3 +372,58 @@ def test_a_wrong_place_for_dead_letters_is_refused(pipeline: dict[str, str], nam
     """A queue is named by its URL, and a delete is refused or ignored."""
     with pytest.raises(SettingsError, match=named):
         settings(pipeline=pipeline)
+
+
+@pytest.mark.parametrize(
+    ("given", "followed"),
+    [
+        ({}, {"retry_horizon": 300, "read_deadline": 15, "request_timeout": 5}),
+        ({"settle": "1d"}, {"retry_horizon": 300, "write_deadline": 30}),
+        ({"settle": 400}, {"retry_horizon": 36, "write_deadline": 30}),
+        ({"settle": 370}, {"retry_horizon": 9, "write_deadline": 9}),
+        ({"observation_delay": 4}, {"read_deadline": 3}),
+        ({"signature_lifetime": 2}, {"request_timeout": 2}),
+    ],
+)
+def test_durations_follow_from_settle_and_observation_delay(
+    given: dict[str, Any], followed: dict[str, float]
+) -> None:
+    """What is not given keeps every relation true and is otherwise as usual."""
+    made = settings(**given)
+    assert {name: getattr(made, name) for name in followed} == followed
+
+
+def test_the_lifetime_of_a_signature_is_a_fact_that_nothing_shortens() -> None:
+    """AWS decides it: a short settle is refused, not made to fit by assuming a shorter one."""
+    with pytest.raises(SettingsError, match=r"settle \(300 s\) must exceed"):
+        settings(settle="5m")
+
+
+def test_the_heartbeat_follows_from_the_lease() -> None:
+    """Three heartbeats fit into a lease; a long lease is still kept alive every ten seconds."""
+    beats = [settings(compactor={"lease": lease}).compactor.heartbeat for lease in (6, 30, 90)]
+    assert beats == [2, 10, 10]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("compactor:\n  prune_min: 3\n", "line 6: compactor.prune_min is a constant (50)"),
+        ("read_keys_max: 3\n", "line 5: read_keys_max is a constant (50000)"),
+        ("pipeline: {cache_max: 3}\n", "line 5: pipeline.cache_max is a constant (50000)"),
+    ],
+)
+def test_a_constant_in_a_file_is_refused(text: str, named: str) -> None:
+    """What only code may set is not overlooked in a file: the message says where and what."""
+    written(SMALL + text)
+    with pytest.raises(SettingsError, match=re.escape(named)):
+        Settings.load()
+    assert settings(compactor={"prune_min": 3}).compactor.prune_min == 3
+
+
+def test_a_constant_in_a_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable is named."""
+    written(SMALL)
+    monkeypatch.setenv("LEDGER_WRITER__IN_FLIGHT", "9")
+    with pytest.raises(SettingsError, match=r"LEDGER_WRITER__IN_FLIGHT: writer.in_flight is a"):
+        Settings.load()

@@ -16,7 +16,7 @@ from support.ledgers import HOME, START, sample
 
 from ledger.core.errors import LedgerError, Throttled
 from ledger.runtime.metrics import Metrics
-from ledger.settings.groups import Cache
+from ledger.settings.groups import CacheSettings
 from ledger.totals.cache import TOTALS_AT_ONCE, TotalCache
 from ledger.totals.reader import Total
 
@@ -124,7 +124,7 @@ async def world(*, free: bool = False, **settings: Any) -> AsyncIterator[World]:
         cache = TotalCache(
             source.read,
             region=HOME,
-            settings=Cache(**settings),
+            settings=CacheSettings(**settings),
             clock=clock,
             metrics=metrics,
             tasks=tasks,
@@ -427,7 +427,7 @@ async def test_closing_ends_every_wait(turns: int) -> None:
             cache = TotalCache(
                 source.read,
                 region=HOME,
-                settings=Cache(),
+                settings=CacheSettings(),
                 clock=clock,
                 metrics=Metrics(),
                 tasks=tasks,
