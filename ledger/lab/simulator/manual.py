@@ -6,7 +6,6 @@ which order, is up to the caller or drawn at random.
 
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Any
 
 from ledger.core.entry import Key
 from ledger.lab.simulator.replicas import Link, Replica, Replicas, Stamp, Transit
@@ -102,7 +101,7 @@ class ManualReplica(Replica):
 
     _world: ManualWorld
 
-    async def query(self, *arguments: Any, **options: Any) -> Page:
+    async def query(self, query: Query) -> Page:
         """Read one page, after whatever happens before it."""
         await self._world.before_page()
-        return await super().query(Query(*arguments, **options))
+        return await super().query(query)
