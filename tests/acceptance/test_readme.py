@@ -1,12 +1,11 @@
 """What the README shows is what happens: its example runs, its commands and files are there."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.commands import environment, run_command
+from support.commands import run_command
+from support.examples import examples
 from typer.testing import CliRunner
 
 import compactor.cli
@@ -14,7 +13,6 @@ import ledger.commands.main
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLE_SECONDS_MAX = 60.0
 EXAMPLE_LINES_MAX = 30
 
 
@@ -62,20 +60,9 @@ def test_the_extras_of_the_quick_start_exist() -> None:
 
 def test_the_example_runs_as_it_stands(tmp_path: Path) -> None:
     """The example, copied into a file, merges and prints the total that its comment promises."""
-    (example,) = blocks("python")
-    assert len(example.strip().splitlines()) <= EXAMPLE_LINES_MAX
-    (tmp_path / "example.py").write_text(example, encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, "example.py"],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=EXAMPLE_SECONDS_MAX,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    report, total = ran.stdout.strip().splitlines()
+    (example,) = (one for one in examples() if one.page == "README.md")
+    assert len(example.code.strip().splitlines()) <= EXAMPLE_LINES_MAX
+    report, total = example.run(tmp_path)
     assert re.search(r"merged=[1-9]", report)
     assert re.search(r"value=Decimal\('2\.50?'\)", total)
 

@@ -48,8 +48,7 @@ class CollectionCounter:
         tokens="Recognized in every region until the retry horizon (5 min), merged or not; then"
         " refused, never counted twice. Another change under it is refused. Its time is the"
         " token's: make tokens with `new_token`.",
-        thresholds="None: no condition can see the sum. For limits that hold across regions the"
-        " ledger has escrow.",
+        thresholds="None: no condition can see the sum, which other regions change.",
         regions="Any number may write at once; nothing is lost, and all agree in the end.",
         cost="About 2.04 write units a change in its whole life with merging (1 to write, 1 to"
         " delete, 0.04 to merge); a value costs a read unit per 4 KB of entries not merged yet.",

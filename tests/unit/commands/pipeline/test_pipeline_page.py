@@ -1,6 +1,5 @@
-"""The pipeline's page: its settings and its example, as they are written."""
+"""The pipeline's page: its settings, as they are written."""
 
-import ast
 import re
 from importlib.resources import files
 from pathlib import PurePath
@@ -13,6 +12,7 @@ from support.pipelines import POISON, message, shown, truth
 
 from ledger.pipeline.sources.dead_letters import letter_of
 from ledger.store.memory import MemoryStore
+from ledger.table import Table
 
 PAGE = (files("ledger.pipeline") / "README.md").read_text(encoding="utf-8")
 
@@ -23,21 +23,19 @@ def block(kind: str) -> str:
     return str(found)
 
 
-async def test_the_example_runs(tmp_path: PurePath, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of records is brought in, killed or not, and its poison kept."""
+async def test_the_settings_of_the_page_count(
+    tmp_path: PurePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under its settings a file of records is counted, run once or twice, and its poison kept."""
     monkeypatch.chdir(str(tmp_path))
     raws = [message("T1", 1, 5), POISON, message("T1", 2, "7.5", desk="B")]
     await Path("trades.jsonl").write_bytes(b"".join(raw + b"\n" for raw in raws))
-    store = MemoryStore(HOME)
-    names = {
-        "settings": make_settings(**yaml.safe_load(block("yaml"))),
-        "store": store,
-        "clock": InstantClock(),
-        "randomness": seeded(),
-    }
-    code = compile(block("python"), "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    store, settings = MemoryStore(HOME), make_settings(**yaml.safe_load(block("yaml")))
     for _ in range(2):
-        await eval(code, dict(names))  # noqa: S307 (our own page)
+        table = Table(settings, region=HOME, store=store, clock=InstantClock(), randomness=seeded())
+        opening = table.pipeline("trades.jsonl", "trades.jsonl", dead_letters="dead.jsonl")
+        async with table, opening as pipeline:
+            await pipeline.run()
         assert shown(store.table) == truth(raws)
     (letter,) = map(letter_of, (await Path("dead.jsonl").read_text()).splitlines())
     assert letter.raw == POISON
