@@ -1,4 +1,4 @@
-"""The `compactor` command: run it once or as a service, look at it, move its home."""
+"""The `compactor` command: run it once or as a service, show its status, move its home."""
 
 import logging
 import signal
@@ -9,7 +9,6 @@ from typing import Annotated, TypeVar
 import anyio
 import typer
 from prometheus_client import CollectorRegistry
-from pydantic import TypeAdapter, ValidationError
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -22,7 +21,7 @@ from ledger.runtime.command_line import FAILED, Config, new_app, run
 from ledger.runtime.metrics import serve
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
-from ledger.settings.groups import PositiveSeconds, Seconds
+from ledger.settings.durations import seconds_of
 
 app = new_app(
     name="compactor",
@@ -30,36 +29,37 @@ app = new_app(
     add_completion=True,
 )
 Result = TypeVar("Result")
-_SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
-_POSITIVE_SECONDS: TypeAdapter[float] = TypeAdapter(PositiveSeconds)
 log = logging.getLogger(__name__)
 
 
 @app.command("run")
 def run_compactor(
     *,
-    once: Annotated[bool, typer.Option("--once", help="One pass, for a scheduler.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Run one pass, for a scheduler.")] = False,
     every: Annotated[
-        str | None, typer.Option(help="A pass every so often, such as 60s, until SIGTERM.")
+        str | None, typer.Option(help="Run a pass at this interval, such as 60s, until SIGTERM.")
     ] = None,
     wait: Annotated[
         str | None,
-        typer.Option(help="--once: how long to wait for another leader. [default: one lease]"),
+        typer.Option(
+            help="With --once: how long to wait while another instance leads.",
+            show_default="one lease",
+        ),
     ] = None,
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Serve Prometheus metrics on this port.")
+        int | None, typer.Option(min=0, max=65535, help="Port to serve Prometheus metrics on.")
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option(help="The address to serve them on; 0.0.0.0 for every one.")
+        str, typer.Option(help="Address to serve metrics on; 0.0.0.0 for all interfaces.")
     ] = "127.0.0.1",
     config: Config = None,
 ) -> None:
-    """Run the compactor: elected by a lease, it merges what has settled in every region.
+    """Run the compactor: elected by a lease, it merges entries older than `settle`.
 
-    SIGTERM and SIGINT stop it between two steps. It exits with 1 if something stood in the way.
+    SIGTERM and SIGINT stop it between two steps. Exits with 1 if merging was prevented.
     """
     if once == (every is not None):
-        raise InvalidInput("say either --once or --every, such as --every 60s")
+        raise InvalidInput("give either --once or --every, such as --every 60s")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     settings = Settings.load(config)
     registry = CollectorRegistry()
@@ -69,7 +69,7 @@ def run_compactor(
             server = stack.enter_context(serve(metrics_port, registry, host=metrics_host))
             typer.echo(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
         if every is not None:
-            seconds = _seconds("--every", every, _POSITIVE_SECONDS)
+            seconds = _seconds("--every", every, is_positive=True)
             anyio.run(_stoppable, lambda stop: _service(compactor, seconds, stop))
             return
         wait_seconds = None if wait is None else _seconds("--wait", wait)
@@ -81,7 +81,7 @@ def run_compactor(
 
 @app.command()
 def status(config: Config = None) -> None:
-    """Show who leads, where the home is, and whether every region can be read."""
+    """Show the leader, the home region, and whether every region can be read."""
     settings = Settings.load(config)
     shown = anyio.run(status_of, settings)
     Console().print(_status_table(shown))
@@ -92,12 +92,12 @@ def status(config: Config = None) -> None:
 
 @app.command("move-home")
 def move_home(
-    target: Annotated[str, typer.Argument(help="The region that is to be the home.")],
+    target: Annotated[str, typer.Argument(help="The new home region.")],
     config: Config = None,
 ) -> None:
-    """Hand every collection over to another home region, while this one still works.
+    """Hand every collection over to another home region while the current one still works.
 
-    Afterwards change `home` in the settings of every compactor. Interrupted, run it again.
+    Then change `home` in the settings of every compactor. If interrupted, run it again.
     """
     compactor = Compactor(Settings.load(config))
     report = anyio.run(_stoppable, lambda stop: compactor.move_home(target, stop=stop))
@@ -128,17 +128,16 @@ async def _stoppable(work: Callable[[anyio.Event], Awaitable[Result]]) -> Result
         return await work(stop)
 
 
-def _seconds(option: str, text: str, rule: TypeAdapter[float] = _SECONDS) -> float:
+def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
     try:
-        return rule.validate_python(float(text) if text.replace(".", "", 1).isdigit() else text)
-    except ValidationError as error:
-        message = error.errors()[0]["msg"]
-        raise InvalidInput(f"{option} {text!r}: {message[:1].lower()}{message[1:]}") from None
+        return seconds_of(text, is_positive=is_positive)
+    except InvalidInput as error:
+        raise InvalidInput(f"{option} {error}") from None
 
 
 def _status_table(shown: Status) -> Table:
     table = Table(box=box.SIMPLE, title=f"table {shown.table}, lease {shown.lease}")
-    for name in ("region", "shows as leader", "epoch", "home"):
+    for name in ("region", "leader", "epoch", "home"):
         table.add_column(name, overflow="fold")
     for region, view in shown.regions.items():
         if isinstance(view, StoreError):
@@ -146,7 +145,7 @@ def _status_table(shown: Status) -> Table:
         elif view is None:
             table.add_row(region, "no compactor has run yet", "", "")
         else:
-            owner = view.owner or "nobody just now"
+            owner = view.owner or "none (released)"
             table.add_row(region, owner, str(view.epoch), view.home)
     return table
 

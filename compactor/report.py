@@ -1,4 +1,4 @@
-"""What a pass did, as a value for callers, logs and the command line."""
+"""The result of a pass, for callers, logs and the command line."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ class Report:
     """One pass of the compactor.
 
     `led` is false when another instance holds the lease (`leader` names it) and nothing was done.
-    `hints` counters were named by hints, read in `hint_pages`; `searched` tells whether the table
+    `hints` counters were named by hints, read in `hint_pages`; `searched` is whether the table
     was searched as well, in `pages`. `due` collections were found so, `collections` of them were
     observed, `folds` nets written, which count `merged` more entries; `deleted` entries that a
     committed net counts were deleted; `lost_races` folds were rejected, or their outcome is
@@ -41,7 +41,7 @@ class Report:
 
     @property
     def is_success(self) -> bool:
-        """Whether nothing stood in the way of merging, or another instance leads."""
+        """Whether nothing prevented merging, or another instance leads."""
         return not self.unreadable and not self.problems
 
     @property
@@ -57,19 +57,21 @@ class Report:
     def sentence(self) -> str:
         """Return the report in one line."""
         if not self.led and self.unreadable:
-            return f"region {self.unreadable} cannot be read, so nobody leads yet"
+            return f"region {self.unreadable} cannot be read; no leader elected"
         if not self.led:
-            return f"another instance leads ({self.leader or 'just released'}); nothing was done"
+            return (
+                f"another instance leads ({self.leader or 'lease just released'}); nothing was done"
+            )
         done = (
             f"{self.collections:,} collections visited, {self.folds:,} folds,"
             f" {self.merged:,} entries merged, {self.deleted:,} deleted,"
-            f" {self.backlog:,} were waiting; {self.seconds:.1f} s"
+            f" {self.backlog:,} pending at the start; {self.seconds:.1f} s"
         )
         parts = [done]
         if self.unreadable:
             parts.append(f"region {self.unreadable} cannot be read, so merging waits")
         if self.problems:
-            parts.append(f"{len(self.problems)} collections left alone: {self.problems[0]}")
+            parts.append(f"{len(self.problems)} collections skipped: {self.problems[0]}")
         if not self.is_whole:
-            parts.append("stopped early; the next pass goes on from here")
+            parts.append("stopped early; the next pass continues from here")
         return "; ".join(parts)

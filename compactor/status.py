@@ -1,4 +1,4 @@
-"""What every region shows of the compactor's lease."""
+"""The compactor's lease as each region shows it."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack

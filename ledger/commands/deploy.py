@@ -52,13 +52,13 @@ _TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str
 }
 
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", help="The file to write; otherwise standard output.")
+    Path | None, typer.Option("--output", help="File to write.", show_default="standard output")
 ]
 
 
 @app.command("template")
 def write_template(
-    name: Annotated[Template, typer.Argument(help="What the template deploys.")],
+    name: Annotated[Template, typer.Argument(help="What to deploy.")],
     *,
     config: Config = None,
     output: OutputOption = None,
@@ -70,24 +70,24 @@ def write_template(
 
 @app.command("policy")
 def write_policy(
-    role: Annotated[Role, typer.Argument(help="Whose policy.")],
+    role: Annotated[Role, typer.Argument(help="Role that the policy is for.")],
     *,
     config: Config = None,
     output: OutputOption = None,
     account: Annotated[
-        str, typer.Option("--account", help="The AWS account that owns the table, 12 digits.")
+        str, typer.Option("--account", help="AWS account id of the table, 12 digits.")
     ] = ACCOUNT_EXAMPLE,
     region: Annotated[
-        str | None, typer.Option("--region", help="Only this region's replica; otherwise all.")
+        str | None, typer.Option("--region", help="Region of the replica.", show_default="all")
     ] = None,
 ) -> None:
     """Write the least-privilege IAM policy of one role as JSON."""
     settings = Settings.load(config)
     if not (len(account) == len(ACCOUNT_EXAMPLE) and account.isascii() and account.isdigit()):
-        raise InvalidInput(f"--account {account!r}: an AWS account is 12 digits")
+        raise InvalidInput(f"--account must be 12 digits, got {account!r}")
     if region is not None and region not in settings.regions:
         known = ", ".join(settings.regions)
-        raise InvalidInput(f"--region {region!r} is not a region of the settings ({known})")
+        raise InvalidInput(f"--region must be one of {known}, got {region!r}")
     _write(as_json(policy(settings, role, account=account, region=region)), output)
 
 

@@ -29,14 +29,18 @@ _WIDE_CHARACTERS = 120
 def history(
     counter: Annotated[str, typer.Argument(help="Counter id.")],
     *,
-    after: Annotated[str | None, typer.Option(help="ISO time, or an entry's id.")] = None,
-    before: Annotated[str | None, typer.Option(help="ISO time, or an entry's id.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Entries shown at most.")] = 1000,
+    after: Annotated[
+        str | None, typer.Option(help="Only entries after this ISO time or entry id.")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(help="Only entries before this ISO time or entry id.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of entries shown.")] = 1000,
     region: Region = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a counter's entries in order; merged entries are summed up in the first line."""
+    """Show a counter's entries in order; merged entries are summed in the first line."""
     bounds = (_bound("--after", after), _bound("--before", before))
 
     async def call() -> tuple[Total, list[Entry], bool]:
@@ -60,7 +64,9 @@ def history(
         console.print(f"{older} merged into the net change", highlight=False)
     console.print(_history_table(entries, console.width))
     if more:
-        console.print(f"there are more: go on with --after '{entries[-1].id}'", markup=False)
+        console.print(
+            f"more entries follow: continue with --after '{entries[-1].id}'", markup=False
+        )
 
 
 def _history_table(entries: Sequence[Entry], width: int) -> Table:

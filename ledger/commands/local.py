@@ -1,4 +1,4 @@
-"""`ledger local`: run a global table on this machine, and spoil its replication while it runs."""
+"""`ledger local`: run a global table on this machine, and disturb its replication."""
 
 import json
 import os
@@ -8,45 +8,40 @@ from typing import Annotated, Any
 import anyio
 import typer
 import yaml
-from pydantic import TypeAdapter, ValidationError
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ledger.core.errors import LocalTableError
+from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES
 from ledger.runtime.command_line import new_app
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
-from ledger.settings.groups import Seconds
+from ledger.settings.durations import seconds_of
 
 DEFAULT_REGIONS = "us-east-1,eu-west-1,ap-southeast-1"
 CREDENTIALS = "AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
 _WRITTEN_BY_US = "# Written by `ledger local up`: the endpoints are gone once it stops.\n"
-_SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
 app = new_app(about="Run a DynamoDB global table on this machine.")
 
 
 def _seconds(text: str | float) -> float:
     try:
-        number = float(text)
-    except ValueError:
-        number = None
-    try:
-        return _SECONDS.validate_python(text if number is None else number)
-    except ValidationError as error:
-        raise typer.BadParameter(error.errors()[0]["msg"]) from None
+        return seconds_of(text)
+    except InvalidInput as error:
+        raise typer.BadParameter(str(error)) from None
 
 
-_Duration = typer.Option(parser=_seconds, metavar="DURATION")
+_Lag = typer.Option(parser=_seconds, metavar="DURATION", help="Minimum replication lag.")
+_Jitter = typer.Option(parser=_seconds, metavar="DURATION", help="Maximum additional lag.")
 ControlUrl = Annotated[
     str | None,
     typer.Option(
-        help="Control URL that `ledger local up` printed; else the last one started.",
-        show_default=False,
+        help="Control URL printed by `ledger local up`.",
+        show_default="the table started last",
     ),
 ]
 
@@ -55,30 +50,34 @@ ControlUrl = Annotated[
 def up(
     *,
     regions: Annotated[
-        str, typer.Option(help="Regions, the first one home, with commas between.")
+        str, typer.Option(help="Comma-separated regions, the home region first.")
     ] = DEFAULT_REGIONS,
     config: Annotated[
         Path | None,
-        typer.Option(help="Take regions and table from this file instead.", show_default=False),
+        typer.Option(
+            help="Take regions and table name from this settings file.", show_default=False
+        ),
     ] = None,
-    lag: Annotated[Any, _Duration] = "50ms",
-    jitter: Annotated[Any, _Duration] = "200ms",
-    seed: Annotated[int, typer.Option(help="Seed of the delays.")] = 7,
+    lag: Annotated[Any, _Lag] = "50ms",
+    jitter: Annotated[Any, _Jitter] = "200ms",
+    seed: Annotated[int, typer.Option(help="Seed of the random delays.")] = 7,
     engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = "memory",
     ports: Annotated[
-        str, typer.Option(help="Ports of the regions, with commas between; else free ones.")
+        str, typer.Option(help="Comma-separated ports of the regions.", show_default="free ports")
     ] = "",
-    control_port: Annotated[int, typer.Option(help="Port to control it by; 0: a free one.")] = 0,
-    table: Annotated[str, typer.Option(help="Name of the table.")] = "ledger",
-    no_table: Annotated[bool, typer.Option("--no-table", help="Make no table.")] = False,
+    control_port: Annotated[
+        int, typer.Option(help="Port of the control URL; 0 for a free port.")
+    ] = 0,
+    table: Annotated[str, typer.Option(help="Table name.")] = "ledger",
+    no_table: Annotated[bool, typer.Option("--no-table", help="Do not create the table.")] = False,
     write_config: Annotated[
         Path | None,
-        typer.Option(help="Write a regions.yaml for these endpoints.", show_default=False),
+        typer.Option(help="Write a regions.yaml with these endpoints.", show_default=False),
     ] = None,
 ) -> None:
     """Run a global table until Ctrl-C, and print how to reach it.
 
-    A change reaches the other regions LAG plus up to JITTER later.
+    A change reaches the other regions after LAG plus a random delay of up to JITTER.
     """
     names = _split(regions)
     if config is not None:
@@ -109,7 +108,9 @@ def _ports(text: str) -> list[int]:
     try:
         return [int(part) for part in _split(text)]
     except ValueError:
-        raise LocalTableError(f"ports {text!r}: whole numbers with commas between") from None
+        raise LocalTableError(
+            f"--ports must be comma-separated whole numbers, got {text!r}"
+        ) from None
 
 
 async def _run(options: dict[str, Any], write_config: Path | None) -> None:
@@ -143,9 +144,9 @@ def _write_config(path: Path, world: LocalGlobalTable) -> None:
 
 
 def _check_ours(path: Path) -> None:
-    """Refuse to write over a file that somebody else wrote."""
+    """Refuse to overwrite a file that this command did not write."""
     if path.exists() and not path.read_text(encoding="utf-8").startswith(_WRITTEN_BY_US):
-        raise LocalTableError(f"{path} is there already: name another file, or remove it")
+        raise LocalTableError(f"{path} already exists: remove it, or choose another file")
 
 
 def _print_endpoints(world: LocalGlobalTable, config: Path | None) -> None:
@@ -172,19 +173,19 @@ def _state_file() -> Path:
 
 
 def _remember(world: LocalGlobalTable) -> Path | None:
-    """Note the control URL for the other commands; without a place for it they need the option."""
+    """Store the control URL for the other commands; if that fails they need --control-url."""
     path = _state_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"control_url": world.control_url}), encoding="utf-8")
     except OSError as error:
-        typer.echo(f"use --control-url with the other commands: {error}", err=True)
+        typer.echo(f"the other commands will need --control-url: {error}", err=True)
         return None
     return path
 
 
 def _forget(path: Path | None, world: LocalGlobalTable) -> None:
-    # Another one may have been started since: its note stays.
+    # If another table was started since, its control URL stays.
     if path is not None and path.exists() and world.control_url in path.read_text("utf-8"):
         path.unlink()
 
@@ -195,21 +196,21 @@ def _find(control_url: str | None) -> LocalGlobalTable:
             control_url = json.loads(_state_file().read_text(encoding="utf-8"))["control_url"]
         except (OSError, ValueError, KeyError):
             raise LocalTableError(
-                "no local global table is known to run: start one with `ledger local up`, or name "
-                "it with --control-url"
+                "no running local global table was found: start one with `ledger local up`, or"
+                " give its --control-url"
             ) from None
     return LocalGlobalTable.connect(str(control_url))
 
 
 @app.command()
 def status(control_url: ControlUrl = None) -> None:
-    """Show endpoints, delays, and what is on its way between the regions."""
+    """Show endpoints, delays and items in flight between the regions."""
     _show(_find(control_url))
 
 
 @app.command()
 def pause(source: str, target: str, control_url: ControlUrl = None) -> None:
-    """Hold what goes from SOURCE to TARGET: one direction of a partition."""
+    """Hold replication from SOURCE to TARGET: one direction of a partition."""
     world = _find(control_url)
     world.pause(source, target)
     _show(world)
@@ -221,9 +222,11 @@ def heal(
     target: Annotated[str | None, typer.Argument(show_default=False)] = None,
     control_url: ControlUrl = None,
 ) -> None:
-    """Let through what goes from SOURCE to TARGET, or everything if neither is given."""
+    """Resume replication from SOURCE to TARGET, or everywhere if neither is given."""
     if (source is None) != (target is None):
-        raise LocalTableError(f"heal {source}: name both SOURCE and TARGET, or neither")
+        raise LocalTableError(
+            f"heal requires both SOURCE and TARGET, or neither, got only {source!r}"
+        )
     world = _find(control_url)
     if source is None or target is None:
         world.heal_all()
@@ -235,10 +238,10 @@ def heal(
 @app.command()
 def lag(
     seconds: Annotated[Any, typer.Argument(parser=_seconds, metavar="LAG")],
-    jitter: Annotated[Any, _Duration] = None,
+    jitter: Annotated[Any, _Jitter] = None,
     control_url: ControlUrl = None,
 ) -> None:
-    """Change the delay of everything that is written from now on."""
+    """Change the replication lag of all later writes."""
     world = _find(control_url)
     world.set_lag(seconds, jitter)
     _show(world)
@@ -247,7 +250,7 @@ def lag(
 def _show(world: LocalGlobalTable) -> None:
     state = world.status()
     shown = Table(box=box.SIMPLE)
-    for heading in ("from", "to", "state", "items on their way"):
+    for heading in ("from", "to", "state", "items in flight"):
         shown.add_column(heading, justify="right" if heading.startswith("items") else "left")
     for pair, queued in state["queued"].items():
         source, target = pair.split(" ")
@@ -259,6 +262,6 @@ def _show(world: LocalGlobalTable) -> None:
     console.print(shown)
     console.print(
         f"engine {state['engine']}, lag {state['lag']:g} s, jitter {state['jitter']:g} s; "
-        f"{state['applied']} items applied, {state['dropped']} dropped for a later write",
+        f"{state['applied']} items applied, {state['dropped']} superseded by a later write",
         highlight=False,
     )

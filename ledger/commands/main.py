@@ -1,27 +1,26 @@
 """The `ledger` command: the table of its commands, each imported when it is used."""
 
-from ledger.commands.lazy import LABORATORY, HeadedGroup, LazyCommand, add_lazily
+from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.runtime.command_line import new_app, run
 
 COMMANDS = (
     LazyCommand(
         "record",
         "ledger.commands.record",
-        "Record a change of a counter; it is durable in the region when this returns.",
+        "Record a change to a counter; it is durable in its region when the command returns.",
     ),
-    LazyCommand("total", "ledger.commands.total", "Show the totals of counters, read now."),
+    LazyCommand("total", "ledger.commands.total", "Show the current totals of counters."),
     LazyCommand(
         "history",
         "ledger.commands.history",
-        "Show a counter's entries in order; merged entries are summed up in the first line.",
+        "Show a counter's entries in order; merged entries are summed in the first line.",
     ),
     LazyCommand(
         "import",
         "ledger.commands.importing.commands",
-        "Import changes from a file, each exactly once, however often it is interrupted and"
-        " repeated.",
+        "Import changes from a file, each exactly once, even if interrupted and repeated.",
     ),
-    LazyCommand("table", "ledger.commands.table", "Make, inspect and delete the global table."),
+    LazyCommand("table", "ledger.commands.table", "Create, inspect and delete the global table."),
     LazyCommand(
         "deploy",
         "ledger.commands.deploy",
@@ -30,7 +29,7 @@ COMMANDS = (
     LazyCommand(
         "pipeline",
         "ledger.commands.pipeline.commands",
-        "Bring a stream of corrected records into exact totals.",
+        "Process a stream of corrected records into exact totals.",
     ),
     LazyCommand("local", "ledger.commands.local", "Run a DynamoDB global table on this machine."),
     LazyCommand(
@@ -62,7 +61,6 @@ COMMANDS = (
 app = new_app(
     name="ledger",
     about="Counters and balances that stay exact when many regions write at once.",
-    cls=HeadedGroup,
     add_completion=True,
 )
 add_lazily(app, *COMMANDS)

@@ -12,10 +12,8 @@ from ledger.core import amounts
 from ledger.core.errors import InvalidEntry
 from ledger.core.values import Entry
 
-Region = Annotated[
-    str | None, typer.Option(help="Region to talk to; else the home region.", show_default=False)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Region = Annotated[str | None, typer.Option(help="Region to use.", show_default="the home region")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 def iso_time(option: str, text: str | None) -> datetime | None:

@@ -23,17 +23,21 @@ def record(
     counter: Annotated[str, typer.Argument(help="Counter id.")],
     change: Annotated[str, typer.Argument(help="Exact decimal number, such as 3 or -2.50.")],
     *,
-    note: Annotated[str | None, typer.Option(help="Free text kept with the change.")] = None,
-    effective: Annotated[str | None, typer.Option(help="ISO date the change is for.")] = None,
-    key: Annotated[str | None, typer.Option(help="Your own key; needs --at.")] = None,
-    at: Annotated[str | None, typer.Option(help="ISO time of the change, with its zone.")] = None,
+    note: Annotated[str | None, typer.Option(help="Free text stored with the change.")] = None,
+    effective: Annotated[
+        str | None, typer.Option(help="ISO date on which the change takes effect.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Idempotency key of your own; requires --at.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")] = None,
     region: Region = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Record a change of a counter; it is durable in the region when this returns.
+    """Record a change to a counter; it is durable in its region when the command returns.
 
-    With --key and --at the same command again changes nothing, in any region, until the retry
+    With --key and --at, repeating the command changes nothing, in any region, until the retry
     horizon has passed.
     """
     amount, day, moment = amounts.parse(change), _date(effective), iso_time("--at", at)
@@ -58,14 +62,14 @@ def record(
 
 
 def _with_advice(error: OutcomeUnknown, *, keyed: bool) -> OutcomeUnknown:
-    """Say what to do about a change that may or may not be there, at a command line."""
+    """Add what to do at a command line about a change that may or may not be in the table."""
     entry = error.entries[0]
     advice = (
-        "the same command again is safe"
+        "repeating the same command is safe"
         if keyed
-        else f"look for {entry.id} in `ledger history {entry.counter}` before you record it again"
+        else f"before recording it again, look for {entry.id} in `ledger history {entry.counter}`"
     )
-    return OutcomeUnknown(f"{error}; at the command line: {advice}", entries=error.entries)
+    return OutcomeUnknown(f"{error}; {advice}", entries=error.entries)
 
 
 def _date(text: str | None) -> date | None:

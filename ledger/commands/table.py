@@ -1,4 +1,4 @@
-"""`ledger table`: make, inspect and delete the global table."""
+"""`ledger table`: create, inspect and delete the global table."""
 
 import sys
 from typing import Annotated
@@ -25,16 +25,16 @@ from ledger.core.errors import InvalidInput, TableMissing
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
 
-app = new_app(about="Make, inspect and delete the global table.")
+app = new_app(about="Create, inspect and delete the global table.")
 
-Timeout = Annotated[float, typer.Option(min=0, help="Seconds after which to give up waiting.")]
+Timeout = Annotated[float, typer.Option(min=0, help="Maximum seconds to wait.")]
 
 
 @app.command()
 def create(config: Config = None, timeout: Timeout = TIMEOUT_SECONDS) -> None:
-    """Make the table with a replica in every region, or finish what is missing of it.
+    """Create the table with a replica in every region, or complete a partly created one.
 
-    Safe to run again at any time: it changes nothing when all is there.
+    Safe to run again at any time: it changes nothing if the table is complete.
     """
     settings = Settings.load(config)
     with _bar() as bar:
@@ -53,7 +53,8 @@ def status(config: Config = None) -> None:
         raise typer.Exit(1)
     if base_of(state.views) is None:
         raise TableMissing(
-            f"table {state.table}: it is in none of the regions: `ledger table create` makes it"
+            f"table {state.table} does not exist in any region:"
+            " create it with `ledger table create`"
         )
     check(state.table, state.views)
     for step in state.left:
@@ -67,11 +68,11 @@ def delete(
     config: Config = None,
     confirm: Annotated[
         str | None,
-        typer.Option(metavar="TABLE", help="The table's name, instead of typing it when asked."),
+        typer.Option(metavar="TABLE", help="The table's name, in place of the prompt."),
     ] = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> None:
-    """Delete the table and all its data in every region, deletion protection and all."""
+    """Delete the table and all its data in every region, even if it is protected from deletion."""
     settings = Settings.load(config)
     _confirm(settings, confirm)
     with _bar() as bar:
@@ -83,17 +84,17 @@ def _confirm(settings: Settings, confirm: str | None) -> None:
     """Check that the table's name was given, or ask for it.
 
     Raises:
-        InvalidInput: another name was given, or there is nobody to ask.
+        InvalidInput: another name was given, or none and standard input is not a terminal.
     """
     if confirm is None and sys.stdin.isatty():
         regions = ", ".join(settings.regions)
         typer.echo(f"This deletes table {settings.table} and all its data in {regions}.")
-        confirm = typer.prompt("Type the table's name to go on", default="", show_default=False)
+        confirm = typer.prompt("Type the table's name to continue", default="", show_default=False)
     if confirm is None:
         raise InvalidInput(f"nothing was deleted: confirm with --confirm {settings.table}")
     if confirm != settings.table:
         raise InvalidInput(
-            f"nothing was deleted: {confirm!r} is not the table's name, {settings.table!r}"
+            f"nothing was deleted: --confirm must be {settings.table!r}, got {confirm!r}"
         )
 
 
@@ -111,7 +112,7 @@ def _bar() -> ProgressBar:
 
 
 def _shown(bar: ProgressBar) -> Report:
-    task = bar.add_task("looking at every region", total=None)
+    task = bar.add_task("reading every region", total=None)
     said: set[Step] = set()
 
     def report(progress: Progress) -> None:
@@ -121,7 +122,7 @@ def _shown(bar: ProgressBar) -> Report:
             completed=progress.done,
             total=progress.total,
         )
-        # Where nobody watches a bar (a pipeline's log), each step is one line.
+        # Without a terminal, as in the log of a build, each step is one line.
         if not bar.console.is_terminal and progress.step not in said:
             said.add(progress.step)
             typer.echo(str(progress.step), err=True)

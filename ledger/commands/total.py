@@ -25,11 +25,13 @@ def total(
     counters: Annotated[list[str], typer.Argument(help="Counter ids.")],
     *,
     region: Region = None,
-    everywhere: Annotated[bool, typer.Option("--everywhere", help="In every region.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="Show the totals of every region.")
+    ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the totals of counters, read now."""
+    """Show the current totals of counters."""
     settings = Settings.load(config)
     regions = list(settings.regions) if everywhere else [region or settings.home]
 

@@ -1,8 +1,9 @@
 """What all commands share: how they are built, the settings option, errors in one line."""
 
 import sys
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -11,20 +12,41 @@ from ledger.core.errors import LedgerError
 
 FAILED = 1
 INTERRUPTED = 130
+COMMANDS = "Commands"
+"""The heading over commands in a group's help, where they name no other."""
 
 Config = Annotated[
     Path | None,
-    typer.Option(
-        help="Settings file; else LEDGER_CONFIG, else ./regions.yaml.", show_default=False
-    ),
+    typer.Option(help="Settings file.", show_default="LEDGER_CONFIG, else ./regions.yaml"),
 ]
+
+
+class HeadedGroup(TyperGroup):
+    """A group whose help lists the commands under headings, each with its first paragraph."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (typer's signature)
+        """Write the lists of commands, in columns of the same width."""
+        widest = max(map(len, self.commands))
+        for heading, commands in groupby(self.commands.values(), key=_heading):
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(str(one.name).ljust(widest), first_paragraph(one.help)) for one in commands]
+                )
+
+
+def _heading(command: Any) -> str:
+    return command.rich_help_panel or COMMANDS
+
+
+def first_paragraph(text: str | None) -> str:
+    """Return the first paragraph of a help text in one line."""
+    return " ".join((text or "").partition("\n\n")[0].split())
 
 
 def new_app(
     *,
     name: str | None = None,
     about: str | None = None,
-    cls: type[TyperGroup] = TyperGroup,
     add_completion: bool = False,
 ) -> typer.Typer:
     """Return an app without commands.
@@ -34,7 +56,7 @@ def new_app(
     return typer.Typer(
         name=name,
         help=about,
-        cls=cls,
+        cls=HeadedGroup,
         no_args_is_help=True,
         add_completion=add_completion,
         rich_markup_mode=None,
@@ -43,12 +65,12 @@ def new_app(
 
 
 def run(app: typer.Typer) -> None:
-    """Run a command; what goes wrong becomes one line on standard error and an exit status.
+    """Run a command and exit; an error becomes one line on standard error and an exit status.
 
-    A `LedgerError` ends with 1, a command line that cannot be understood with 2.
+    A `LedgerError` ends with 1, a wrong command line with 2.
     """
     try:
-        status = app(standalone_mode=False)  # else typer draws a box of lines round its errors
+        status = app(standalone_mode=False)  # so that errors are reported here
     except typer.TyperException as error:
         _complain(_usage(error))
         sys.exit(error.exit_code)
@@ -59,7 +81,7 @@ def run(app: typer.Typer) -> None:
         sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader (`| head`) has gone; the interpreter's own flush would complain again.
+        # The reader (`| head`) is gone; the interpreter's own flush would raise again.
         sys.stdout = None
         sys.exit(FAILED)
     sys.exit(status if isinstance(status, int) else 0)
@@ -71,7 +93,7 @@ def _complain(text: str) -> None:
 
 
 def _usage(error: typer.TyperException) -> str:
-    """Say what is wrong with the command line; nothing where typer has just shown the help."""
+    """Return what is wrong with the command line; nothing if typer has just shown the help."""
     text = error.format_message()
     context = getattr(error, "ctx", None)
     return f"{text.rstrip('.')}; see {context.command_path} --help" if text and context else text

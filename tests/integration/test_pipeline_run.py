@@ -210,8 +210,8 @@ async def test_a_followed_file_is_brought_in_until_a_signal(desk: Desk, tmp_path
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["run", "-"], "name a new file that keeps it with --spool"),
-        (["run", "there.jsonl", "--spool", "x"], "--spool is for standard input"),
+        (["run", "-"], "standard input requires --spool with a new file"),
+        (["run", "there.jsonl", "--spool", "x"], "--spool requires standard input"),
         (["run", "missing.jsonl"], "cannot be read"),
         (["run", "there.jsonl", "--region", "ap-south-1"], "not one of the regions"),
         (["replay", "there.jsonl", "--dead", "there.jsonl"], "while it is read"),

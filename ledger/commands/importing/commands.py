@@ -54,47 +54,55 @@ app = new_app()
 
 @app.command("import")
 def import_file(
-    file: Annotated[str, typer.Argument(help="A CSV or JSONL file; - for standard input.")],
+    file: Annotated[str, typer.Argument(help="CSV or JSONL file, or - for standard input.")],
     *,
     counter: Annotated[
-        str | None, typer.Option(help="Column of the counter; else counter.")
+        str | None, typer.Option(help="Column of the counter.", show_default="counter")
     ] = None,
-    change: Annotated[str | None, typer.Option(help="Column of the amount; else change.")] = None,
+    change: Annotated[
+        str | None, typer.Option(help="Column of the amount.", show_default="change")
+    ] = None,
     note: Annotated[
         str | None,
-        typer.Option(help="Column of the note, '' for none; else note, if it is there."),
+        typer.Option(help="Column of the note, '' for none.", show_default="note, if present"),
     ] = None,
     effective: Annotated[
         str | None,
         typer.Option(
-            help="Column of the ISO date that a change is for; else effective, if it is there."
+            help="Column of the ISO date on which a change takes effect.",
+            show_default="effective, if present",
         ),
     ] = None,
     counter_format: Annotated[
-        str, typer.Option(help="The counter id made of the value, such as account-{}.")
+        str, typer.Option(help="Template of the counter id, such as account-{}.")
     ] = PLACE,
     format: Annotated[  # noqa: A002 (the option's name)
-        Format | None, typer.Option(help="Needed where the file's name does not tell it.")
+        Format | None,
+        typer.Option(help="File format; required if the file's name does not show it."),
     ] = None,
-    delimiter: Annotated[str, typer.Option(help="CSV: what separates fields, or tab.")] = ",",
-    encoding: Annotated[str, typer.Option(help="Of the file.")] = DEFAULT_ENCODING,
+    delimiter: Annotated[
+        str, typer.Option(help="Field separator of a CSV file, or the word tab.")
+    ] = ",",
+    encoding: Annotated[
+        str, typer.Option(help="Character encoding of the file.")
+    ] = DEFAULT_ENCODING,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that break a rule, import the rest.")
+        bool, typer.Option("--skip-bad", help="Skip rows that break a rule and import the rest.")
     ] = False,
     rejects: Annotated[
         Path | None,
-        typer.Option(help="With --skip-bad: write the rows left out here, as they stand."),
+        typer.Option(help="With --skip-bad: write the skipped rows to this file, unchanged."),
     ] = None,
     config: Config = None,
 ) -> None:
-    """Import changes from a file, each exactly once, however often it is interrupted and repeated.
+    """Import changes from a file, each exactly once, even if interrupted and repeated.
 
-    The whole file is checked before anything is written. An import that was interrupted is
-    finished by the same command over the same bytes, also days later. A file that was changed is
+    The whole file is checked before anything is written. The same command with the same bytes
+    finishes an interrupted import, even days later. A file whose bytes have changed counts as
     another file: its rows are imported again.
     """
     if rejects is not None and not skip_bad:
-        raise typer.BadParameter("--rejects needs --skip-bad: otherwise no row is left out")
+        raise typer.BadParameter("--rejects requires --skip-bad")
     form = Form(
         format=format or _format_of(file),
         columns=ColumnChoice(counter=counter, change=change, note=note, effective=effective),
@@ -111,7 +119,7 @@ def import_file(
 
 def _format_of(file: str) -> Format:
     if file == STANDARD_INPUT:
-        raise ImportRefused("standard input has no name that tells its format: give --format")
+        raise ImportRefused("--format is required for standard input")
     return format_of(file)
 
 
@@ -150,7 +158,7 @@ async def _both_passes(
 
 
 async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSign) -> Survey | None:
-    """Do the first pass and say which rows are bad.
+    """Do the first pass and report which rows are bad.
 
     Raises:
         ImportRefused: there are bad rows, and they are not to be skipped.
@@ -183,7 +191,7 @@ def refused(source: Source, surveyed: Survey) -> ImportRefused:
     rows = counted(surveyed.rows + surveyed.bad, "row")
     return ImportRefused(
         f"{source.name}: {surveyed.bad:,} of {rows} break a rule, the first on line"
-        f" {surveyed.shown[0].line}; nothing was written; mend them, or leave them out with"
+        f" {surveyed.shown[0].line}; nothing was written; fix them, or skip them with"
         " --skip-bad"
     )
 

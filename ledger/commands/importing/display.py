@@ -31,7 +31,7 @@ class RateColumn(ProgressColumn):
 
 @contextmanager
 def checking_bar(size_bytes: int) -> Iterator["Bar"]:
-    """Show how much of the file has been read and judged."""
+    """Show how much of the file has been read and checked."""
     with _progress(DownloadColumn()) as progress:
         yield Bar(progress, "checking", size_bytes)
 
@@ -82,7 +82,7 @@ def bad_rows_text(surveyed: Survey) -> str:
 
 
 def summary(report: ImportReport) -> str:
-    """Return the one line that tells what a run did."""
+    """Return the one line that summarizes a run."""
     parts = [f"imported {counted(report.rows, 'row')} in {counted(report.batches, 'batch')}"]
     if report.batches_there:
         batches = counted(report.batches_there, "batch")

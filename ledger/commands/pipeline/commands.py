@@ -1,4 +1,4 @@
-"""`ledger pipeline`: bring records into the totals, replay dead letters, look at lanes, show it."""
+"""`ledger pipeline`: process records, replay dead letters, show lanes and totals."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ledger.commands.lazy import LABORATORY, HeadedGroup, LazyCommand, add_lazily
+from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
 from ledger.commands.pipeline.display import line, panel, summary
 from ledger.commands.pipeline.page import serve_page
@@ -34,7 +34,7 @@ from ledger.runtime.signals import ignore, stopped_by_signals
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 
-AGAIN = "the same command again goes on from here: nothing is counted twice"
+AGAIN = "run the same command again to continue: nothing is counted twice"
 STANDARD_INPUT = "-"
 
 DEMO = LazyCommand(
@@ -44,52 +44,52 @@ DEMO = LazyCommand(
     LABORATORY,
 )
 
-app = new_app(about="Bring a stream of corrected records into exact totals.", cls=HeadedGroup)
+app = new_app(about="Process a stream of corrected records into exact totals.")
 
 Region = Annotated[
     str | None,
-    typer.Option(help="Where the lane is kept; else the home region.", show_default=False),
+    typer.Option(help="Region of the lane.", show_default="the home region"),
 ]
 LaneName = Annotated[
     str | None,
     typer.Option(
-        help="The lane's name; else the file's, and a hash of its first line.", show_default=False
+        help="Name of the lane.", show_default="the file's name and a hash of its first line"
     ),
 ]
 MetricsPort = Annotated[
-    int | None, typer.Option(min=0, max=65535, help="Serve Prometheus metrics on this port.")
+    int | None, typer.Option(min=0, max=65535, help="Port to serve Prometheus metrics on.")
 ]
 
 
 @app.command("run")
 def run_file(
-    file: Annotated[str, typer.Argument(help="Records as JSON lines; - with --spool.")],
+    file: Annotated[str, typer.Argument(help="Records as JSON lines, or - with --spool.")],
     *,
     region: Region = None,
     lane: LaneName = None,
     dead: Annotated[
         Path | None,
-        typer.Option(help="Where dead letters go; else FILE.dead.", dir_okay=False),
+        typer.Option(help="File for dead letters.", show_default="FILE.dead", dir_okay=False),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Wait for more at the end, until SIGTERM.")
+        bool, typer.Option("--follow", help="At the end of the file, wait for more until SIGTERM.")
     ] = False,
     spool: Annotated[
         Path | None,
-        typer.Option(help="For -: the new file that keeps standard input.", dir_okay=False),
+        typer.Option(help="With -: new file that keeps standard input.", dir_okay=False),
     ] = None,
     metrics_port: MetricsPort = None,
     config: Config = None,
 ) -> None:
-    """Bring a file of records into the totals, each trade's newest version once.
+    """Process a file of records into the totals, the newest version of each record once.
 
-    Fields, categories and homes are those of `pipeline` in the settings. Killed at any moment and
-    run again, it goes on where the totals are, and ends the same. The file may grow between runs,
-    by whole lines. Records that cannot be taken go to the dead letters, with the reason.
+    Fields, categories and home regions come from `pipeline` in the settings. A run that was killed
+    at any moment continues when it is repeated, with the same result. The file may grow between
+    runs, by whole lines. Records that cannot be processed go to the dead letters, with the reason.
 
-    Standard input cannot be read again after a crash, and what a lane has begun must be ended by
-    the same lane: so - needs --spool, a new file that is filled and brought in meanwhile. If that
-    is killed, run the command again with the spooled file in place of -.
+    Standard input cannot be read again after a crash, so - requires --spool: a new file that keeps
+    the input while it is processed. After a crash, run the command again with the spool file in
+    place of -.
     """
     settings = Settings.load(config)
     spooling = _spool(file, spool)
@@ -106,28 +106,30 @@ def run_file(
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(help="A file of dead letters.", dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="File of dead letters.", dir_okay=False)],
     *,
     region: Region = None,
     lane: LaneName = None,
     dead: Annotated[
         Path | None,
-        typer.Option(help="Where letters go that die again; else FILE.dead.", dir_okay=False),
+        typer.Option(
+            help="File for letters that fail again.", show_default="FILE.dead", dir_okay=False
+        ),
     ] = None,
     metrics_port: MetricsPort = None,
     config: Config = None,
 ) -> None:
-    """Bring the records of dead letters in, after what kept them out was mended.
+    """Process dead letters again, after the cause was fixed.
 
-    The file is a lane of its own, with positions of its own: each letter is taken once, however
-    often this is run, killed, and run again, and letters that have come since go on from there. A
-    letter that dies again is kept in another file, with the new reason, this lane, and its
-    position in FILE, where the first lane and reason stand.
+    The file is a lane of its own, with its own positions: each letter is processed once, however
+    often the command is killed and run again, and later runs continue with the letters that were
+    added since. A letter that fails again goes to another file, with the new reason, this lane, and
+    its position in FILE, where the first lane and reason stand.
     """
     settings = Settings.load(config)
     again = dead or _beside(file)
     if again.resolve() == file.resolve():
-        raise InvalidInput(f"{file} cannot take the letters that die again while it is read")
+        raise InvalidInput(f"--dead must be a file other than {file}, which is being read")
     chosen = Lane(lane or lane_of(file), region or settings.home, file, again, is_letters=True)
     _bring_in(chosen, settings, None, metrics_port)
 
@@ -135,13 +137,13 @@ def replay(
 @app.command()
 def status(
     files: Annotated[
-        list[str], typer.Argument(help="Files of records, or names of lanes.", metavar="LANE...")
+        list[str], typer.Argument(help="Files of records, or names of lanes.", metavar="LANE")
     ],
     *,
     region: Region = None,
     config: Config = None,
 ) -> None:
-    """Show how far lanes have come, and how many of their map items wait to be reduced."""
+    """Show how far each lane has come, and how many map items wait to be reduced."""
     settings = Settings.load(config)
     place = region or settings.home
     names = {name: lane_of(Path(name)) if Path(name).is_file() else name for name in files}
@@ -152,11 +154,13 @@ def status(
 def page(
     counters: Annotated[list[str], typer.Argument(help="Ids of the counters to show.")],
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="On this machine; 0: any.")] = 8080,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")] = 2.0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for any free port.")
+    ] = 8080,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two reads.")] = 2.0,
     config: Config = None,
 ) -> None:
-    """Show totals of every region in a browser, with a chart, until Ctrl-C."""
+    """Serve a web page with the totals of every region and a chart, until Ctrl-C."""
     anyio.run(_show_page, Settings.load(config), counters, port, every)
 
 
@@ -164,19 +168,19 @@ add_lazily(app, DEMO)
 
 
 def _spool(file: str, spool: Path | None) -> Spool | None:
-    """Begin to keep standard input, if that is what is to be read.
+    """Begin to keep standard input, if it is to be read.
 
     Raises:
-        InvalidInput: standard input without a file that keeps it, or such a file for another.
+        InvalidInput: standard input without --spool, or --spool with a file.
     """
     if file != STANDARD_INPUT:
         if spool is not None:
-            raise InvalidInput("--spool is for standard input: FILE can be read again as it is")
+            raise InvalidInput("--spool requires standard input: use - as FILE")
         return None
     if spool is None:
         raise InvalidInput(
-            "standard input cannot be read again after a crash, and what a lane has begun must be"
-            " ended by the same lane: name a new file that keeps it with --spool"
+            "standard input requires --spool with a new file, since it cannot be read again after"
+            " a crash"
         )
     spooling = Spool(sys.stdin.buffer, spool)
     spooling.begin()

@@ -31,7 +31,7 @@ def line(progress: Progress) -> str:
 
 
 def summary(done: Figures) -> str:
-    """Return the line that tells what a run did."""
+    """Return the line that summarizes a run."""
     return "; ".join(f"{value:,} {name}" for name, value in _named(done))
 
 
@@ -43,5 +43,5 @@ def _named(done: Figures) -> list[tuple[str, int]]:
         ("dead", done.dead),
         ("entries written", done.entries),
     ]
-    others = [("requests repeated", done.retried), ("new beginnings", done.restarts)]
+    others = [("requests retried", done.retried), ("restarts", done.restarts)]
     return named + [(name, value) for name, value in others if value]

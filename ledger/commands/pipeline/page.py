@@ -1,7 +1,7 @@
-"""A small page of live totals, served on this machine: HTML, a script, and what it shows as JSON.
+"""A small page of live totals, served on this machine: HTML, a script, and the totals as JSON.
 
-Nothing comes from elsewhere, and nothing can be changed through it. Whoever shows something
-publishes a snapshot now and then; the page asks for the last one.
+It loads nothing from elsewhere and changes nothing. A command publishes snapshots; the page polls
+for the latest.
 """
 
 import json
@@ -31,14 +31,14 @@ _HEADERS = {
 
 
 class Page:
-    """The page while it is served; `url` is where."""
+    """The page while it is served at `url`."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._state = b"{}"
 
     def publish(self, snapshot: Mapping[str, Any]) -> None:
-        """Show this from now on."""
+        """Replace the snapshot that the page shows."""
         self._state = json.dumps(snapshot).encode()
 
     def answer(self, path: str) -> tuple[bytes, str] | None:
@@ -75,7 +75,7 @@ def serve_page(port: int) -> Iterator[Page]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: the terminal is for the display."""
+            """Log nothing: the terminal belongs to the display."""
 
     try:
         server = ThreadingHTTPServer((HOST, port), Handler)

@@ -1,4 +1,4 @@
-"""Totals of counters in every region, read again and again for the page."""
+"""Totals of counters in every region, read periodically for the page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -23,7 +23,7 @@ async def publish_totals(
     every_seconds: float,
     stop: anyio.Event,
 ) -> None:
-    """Publish the totals now and then, until told to stop; a region that fails is named.
+    """Publish the totals periodically until `stop` is set; a region that fails is named.
 
     Raises:
         LedgerError: a counter's id or the settings are wrong.

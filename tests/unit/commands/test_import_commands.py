@@ -125,7 +125,7 @@ def test_standard_input_is_the_same_file(desk: Desk) -> None:
     result = desk.run("-", "--format", "csv", input=csv_of(250).encode())
     assert "250 rows in 3 batches already there" in result.stdout
     assert sums_of(desk.table) == sums_of_csv(250)
-    assert "give --format" in str(desk.run("-", input=b"").exception)
+    assert "--format is required" in str(desk.run("-", input=b"").exception)
 
 
 def test_a_pipe_by_name_is_read_once(desk: Desk) -> None:
@@ -211,7 +211,7 @@ def test_rejects_need_rows_left_out(desk: Desk) -> None:
         (["missing.csv"], "missing.csv: the file cannot be read: No such file or directory"),
         ([".", "--format", "csv"], "the file cannot be read: Is a directory"),
         (["changes.xlsx"], "the format cannot be told (suffixes .csv, .jsonl, .ndjson)"),
-        (["-"], "standard input has no name that tells its format: give --format"),
+        (["-"], "--format is required for standard input"),
         (["good.csv", "--counter", "account"], "good.csv: the file has no column 'account'"),
         (["good.csv", "--encoding", "klingon"], "encoding 'klingon' is not known"),
         (["good.csv", "--counter-format", "x"], "exactly one {} stands for the value"),

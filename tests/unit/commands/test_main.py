@@ -1,17 +1,25 @@
 """The table of commands: lists them as they describe themselves, and imports them when used."""
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from ledger.commands.lazy import LazyCommand, first_paragraph
+import compactor.cli
+from ledger.commands.lazy import LazyCommand, PlaceholderCommand
 from ledger.commands.main import COMMANDS, app
 from ledger.commands.pipeline.commands import DEMO
+from ledger.runtime.command_line import first_paragraph
 
 OWN_MODULES_MAX = 15
+OPTIONS_MAX = 12
+COLUMNS = 80
 NEVER_FOR_HELP = {
     "aiobotocore",
     "aiohttp",
@@ -90,3 +98,40 @@ def test_a_command_is_listed_as_it_describes_itself(command: LazyCommand) -> Non
 def test_a_mistyped_command_is_corrected() -> None:
     """The names of commands that are not loaded are suggested."""
     assert "Did you mean 'record'?" in CliRunner().invoke(app, ["recrod"]).output
+
+
+def words_of(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    """Return the words that call a command and each one below it."""
+    if isinstance(command, PlaceholderCommand):
+        command = command.load()
+    yield words
+    for name, member in getattr(command, "commands", {}).items():
+        yield from words_of(member, *words, name)
+
+
+PAGES = [
+    pytest.param(one, words, id=" ".join((str(one.info.name), *words)))
+    for one in (app, compactor.cli.app)
+    for words in words_of(typer.main.get_command(one))
+]
+
+
+@pytest.mark.parametrize(("app", "words"), PAGES)
+def test_a_help_page_fits_a_terminal(app: typer.Typer, words: tuple[str, ...]) -> None:
+    """No line is wider than the terminal, no text is cut, and there are at most 12 options."""
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": str(COLUMNS)})
+    assert shown.exit_code == 0
+    assert all(len(line) <= COLUMNS for line in shown.output.splitlines())
+    assert not re.search(r"\w\.\.\.$", shown.output, flags=re.MULTILINE)
+    _, _, options = shown.output.partition("\nOptions:\n")
+    assert 0 < len(re.findall(r"^  -", options, flags=re.MULTILINE)) <= OPTIONS_MAX
+
+
+def test_advanced_options_are_shown_on_a_page_of_their_own() -> None:
+    """`--help` says that there are more options, and `--help-all` shows all of them."""
+    run, words = CliRunner(), ["pipeline", "demo"]
+    first, whole = (run.invoke(app, [*words, one]).output for one in ("--help", "--help-all"))
+    assert "--help-all shows 12 advanced options as well." in first
+    assert "--jitter" not in first
+    assert "--jitter" in whole
+    assert run.invoke(app, [*words, "--help"]).output == first

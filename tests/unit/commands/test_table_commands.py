@@ -102,7 +102,7 @@ def test_status_shows_a_region_that_cannot_be_read(
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [((), "confirm with --confirm books"), (("--confirm", "Books"), "'Books' is not the table's")],
+    [((), "confirm with --confirm books"), (("--confirm", "Books"), "got 'Books'")],
 )
 def test_delete_needs_the_name_of_the_table(
     config: str, arguments: tuple[str, ...], named: str, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from ledger.commands.live import with_display
+from ledger.commands.paging import ADVANCED, PagedCommand
 from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.runtime.clock import SystemClock, blocking_sleep
 from ledger.runtime.command_line import FAILED, new_app
@@ -24,13 +25,18 @@ _BATCH, _TWIN_BATCH = 500, 100
 app = new_app()
 
 
-@app.command()
+@app.command(cls=PagedCommand)
 def demo(
     *,
     messages: Annotated[int, typer.Option(min=1, help="How many, the doubled ones included.")] = (
         20_000
     ),
-    trades: Annotated[int, typer.Option(min=0, help="How many; 0: one for every 10 messages.")] = 0,
+    trades: Annotated[
+        int,
+        typer.Option(
+            min=0, rich_help_panel=ADVANCED, help="How many; 0: one for every 10 messages."
+        ),
+    ] = 0,
     regions: Annotated[int, typer.Option(min=1, max=3, help="How many.")] = 2,
     lanes: Annotated[
         int, typer.Option(min=1, max=16, help="In each region, a process for each.")
@@ -44,35 +50,59 @@ def demo(
         float, typer.Option(min=0, help="Messages a second; 0: as many as are taken.")
     ] = 0.0,
     lead: Annotated[
-        int, typer.Option(min=1, help="Messages of a lane that may wait to be counted.")
+        int,
+        typer.Option(
+            min=1, rich_help_panel=ADVANCED, help="Messages of a lane that may wait to be counted."
+        ),
     ] = 2_000,
     batch: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Records of a batch, at most. [500]")
+        int | None,
+        typer.Option(
+            min=1, max=10_000, rich_help_panel=ADVANCED, help="Records of a batch, at most. [500]"
+        ),
     ] = None,
     doubled: Annotated[
-        float, typer.Option(min=0, max=SHARE_MAX, help="Share that comes twice.")
+        float,
+        typer.Option(
+            min=0, max=SHARE_MAX, rich_help_panel=ADVANCED, help="Share that comes twice."
+        ),
     ] = 0.05,
     disordered: Annotated[
-        float, typer.Option(min=0, max=SHARE_MAX, help="Share that comes late.")
+        float,
+        typer.Option(min=0, max=SHARE_MAX, rich_help_panel=ADVANCED, help="Share that comes late."),
     ] = 0.05,
     crossing: Annotated[
-        float, typer.Option(min=0, max=SHARE_MAX, help="Share through another region.")
+        float,
+        typer.Option(
+            min=0, max=SHARE_MAX, rich_help_panel=ADVANCED, help="Share through another region."
+        ),
     ] = 0.1,
     poison: Annotated[
-        float, typer.Option(min=0, max=SHARE_MAX, help="Share that cannot be taken.")
+        float,
+        typer.Option(
+            min=0, max=SHARE_MAX, rich_help_panel=ADVANCED, help="Share that cannot be taken."
+        ),
     ] = 0.001,
     fail_state: Annotated[
         float | None,
-        typer.Option(min=0, max=SHARE_MAX, help="Share of state's requests. [0.01]"),
+        typer.Option(
+            min=0, max=SHARE_MAX, rich_help_panel=ADVANCED, help="Share of state's requests. [0.01]"
+        ),
     ] = None,
     fail_map: Annotated[
-        float | None, typer.Option(min=0, max=SHARE_MAX, help="Of map's. [0.02]")
+        float | None,
+        typer.Option(min=0, max=SHARE_MAX, rich_help_panel=ADVANCED, help="Of map's. [0.02]"),
     ] = None,
     fail_reduce: Annotated[
-        float | None, typer.Option(min=0, max=SHARE_MAX, help="Of reduce's. [0.02]")
+        float | None,
+        typer.Option(min=0, max=SHARE_MAX, rich_help_panel=ADVANCED, help="Of reduce's. [0.02]"),
     ] = None,
-    lag: Annotated[float, typer.Option(min=0, help="Least replication lag, seconds.")] = 0.05,
-    jitter: Annotated[float, typer.Option(min=0, help="Up to this much more, seconds.")] = 0.2,
+    lag: Annotated[
+        float, typer.Option(min=0, rich_help_panel=ADVANCED, help="Least replication lag, seconds.")
+    ] = 0.05,
+    jitter: Annotated[
+        float, typer.Option(min=0, rich_help_panel=ADVANCED, help="Up to this much more, seconds.")
+    ] = 0.2,
     twin: Annotated[
         str, typer.Option(help=f"Break a rule, to see it end wrong: {', '.join(TWINS)}.")
     ] = "",
