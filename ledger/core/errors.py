@@ -135,7 +135,9 @@ class LocalTableError(LedgerError):
 
 
 class StoreError(LedgerError):
-    """DynamoDB did not do what was asked."""
+    """DynamoDB did not do what was asked; `requests` were sent before it was given up."""
+
+    requests = 1
 
 
 class Unreachable(StoreError):

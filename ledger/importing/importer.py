@@ -22,7 +22,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.retry import Backoff
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 
 BATCHES_PARALLEL = 4
 MARKER_PAGES_MAX = 100_000
@@ -69,7 +69,6 @@ class Importer:
         *,
         clock: Clock,
         randomness: Random,
-        backoff: Backoff | None = None,
         stop: StopSign | None = None,
         on_batch: Callable[[BatchDone], None] = lambda _done: None,
     ) -> None:
@@ -81,7 +80,9 @@ class Importer:
         self._settings = settings
         self._clock = clock
         self._random = randomness
-        self._backoff = backoff or Backoff()
+        self._retrier = Retrier.of(
+            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
+        )
         self._stop = stop or StopSign()
         self._on_batch = on_batch
 
@@ -103,7 +104,7 @@ class Importer:
             surveyed.marking,
             clock=self._clock,
             randomness=self._random,
-            backoff=self._backoff,
+            retrier=self._retrier,
             stop=self._stop,
         )
         run = _Run(writer, known, second_pass(source, surveyed), self._stop, self._on_batch)
@@ -158,13 +159,13 @@ class _Run:
                 batch = next(self._batches, None)
                 if batch is None:
                     return
-                done = await self._settle(batch)
+                done = await self._write_or_skip(batch)
                 if done is not None:
                     self._add(done)
         except LedgerError as error:
             self.failure = self.failure or error
 
-    async def _settle(self, batch: Batch) -> BatchDone | None:
+    async def _write_or_skip(self, batch: Batch) -> BatchDone | None:
         if batch.number not in self._known:
             return await self._writer.write(batch)
         await anyio.lowlevel.checkpoint()

@@ -33,10 +33,10 @@ from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.retry import Backoff
+from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
 
-PATIENCES = 4
+WRITE_DEADLINES = 4
 """A batch is tried for this many times the setting `write_deadline`: an import can wait longer."""
 TRIES_MAX = 1_000
 
@@ -73,7 +73,7 @@ class BatchWriter:
         *,
         clock: Clock,
         randomness: Random,
-        backoff: Backoff,
+        retrier: Retrier,
         stop: StopSign,
     ) -> None:
         self._store = store
@@ -81,7 +81,7 @@ class BatchWriter:
         self._marking = marking
         self._clock = clock
         self._random = randomness
-        self._backoff = backoff
+        self._retrier = retrier
         self._stop = stop
 
     async def write(self, batch: Batch) -> BatchDone | None:
@@ -92,23 +92,23 @@ class BatchWriter:
             OutcomeUnknown: no answer within the bound.
             StoreError: the table did not do what was asked.
         """
-        begun = self._clock.monotonic()
-        deadline_seconds = self._settings.write_deadline * PATIENCES
+        seconds = self._settings.write_deadline * WRITE_DEADLINES
+        tries = self._retrier.begin("transact", deadline=self._clock.monotonic() + seconds)
         unknown = False
         units = 0
-        for tries in range(1, TRIES_MAX + 1):
+        for number in range(1, TRIES_MAX + 1):
             verdict = await self._attempt(batch)
             if isinstance(verdict, BatchDone):
+                tries.succeeded()
                 there = verdict.there and not unknown
                 return BatchDone(batch.number, verdict.rows, there, units + verdict.write_units)
             unknown = unknown or verdict.unknown
             units += verdict.units
             if self._stop.asked:
                 return None
-            if tries == TRIES_MAX or self._clock.monotonic() - begun >= deadline_seconds:
+            may_repeat = verdict.collision or await tries.again(verdict.cause)
+            if not may_repeat or number == TRIES_MAX:
                 raise _given_up(batch, verdict, unknown=unknown)
-            if not verdict.collision:
-                await self._clock.sleep(self._backoff.wait_seconds(tries, self._random))
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def _attempt(self, batch: Batch) -> BatchDone | _Again:

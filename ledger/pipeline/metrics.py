@@ -66,6 +66,6 @@ class StageMetrics:
         if count:
             self._metrics.left_out.labels(*self._labels, reason).inc(count)
 
-    def retry(self) -> None:
-        """Note a request made again."""
+    def retry(self, _operation: str = "", _cause: str = "") -> None:
+        """Note a request made again, as a `Retrier` does."""
         self._retried.inc()

@@ -18,6 +18,7 @@ from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, Toke
 from ledger.runtime.clock import Clock
 from ledger.store.conditions import holds
 from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.retry import RetryBudget
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
     TOKEN_SECONDS,
@@ -79,6 +80,7 @@ class MemoryStore:
         clock: Clock | None = None,
     ) -> None:
         self.region = region
+        self.retry_budget = RetryBudget()
         self.table = Table() if table is None else table
         self.page_items_max = page_items_max
         self._clock = clock

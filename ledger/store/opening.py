@@ -9,13 +9,14 @@ from botocore.exceptions import BotoCoreError
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.connect import client_options
 from ledger.store.dynamodb.errors import from_botocore
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.dynamodb.transport import Transport
 from ledger.store.port import Store
-from ledger.store.retry import Backoff
+from ledger.store.retrier import Retrier
+from ledger.store.retry import RetryBudget
 from ledger.store.wrappers.metered import MeteredStore
 
 CONNECTIONS_MAX = 64
@@ -45,18 +46,21 @@ async def open_store(
             )
         except BotoCoreError as error:
             raise from_botocore(error, region=region, table=settings.table) from error
-        attempts = Attempts(
+        retrier = Retrier(
+            clock=clock,
+            randomness=randomness or system_random(),
+            budget=RetryBudget(),
+            on_retry=lambda operation, cause: metrics.retry(region, operation, cause),
+        )
+        client = TableClient(
             transport=transport,
             region=region,
             table=settings.table,
-            backoff=Backoff(),
-            clock=clock,
-            randomness=randomness or system_random(),
+            retrier=retrier,
             # To connect, or wait for a free connection, and to be answered.
-            attempt_seconds=2 * settings.request_timeout,
-            on_retry=lambda operation, cause: metrics.retry(region, operation, cause),
+            request_seconds_max=2 * settings.request_timeout,
         )
-        yield MeteredStore(DynamoStore(attempts), metrics=metrics, clock=clock)
+        yield MeteredStore(DynamoStore(client), metrics=metrics, clock=clock)
 
 
 @asynccontextmanager

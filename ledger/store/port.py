@@ -6,7 +6,8 @@ else. A write ends in one of three ways:
 - `Applied`: it is durable in this region;
 - `Rejected`: its condition was false; nothing was written;
 - `Unknown`: no answer, or a 5xx. It may have been applied, may not have been, and may yet be: a
-  request that is still in flight can land later. Repeating it is the caller's choice.
+  request that is still in flight can land later. Repeating it is the caller's choice
+  (`ledger.store.retrier`).
 
 What is known not to have been applied is repeated by the store itself, within a bound (throttling,
 transaction conflicts, connections never made, unprocessed items of a batch), and after that raised
@@ -18,6 +19,7 @@ from typing import Protocol
 
 from ledger.core.entry import Item
 from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
 
 
@@ -31,6 +33,10 @@ class Store(Protocol):
     @property
     def region(self) -> str:
         """The region that this store reads and writes."""
+
+    @property
+    def retry_budget(self) -> RetryBudget:
+        """What repeats are paid from: those of the store, and those of its callers."""
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""

@@ -103,9 +103,13 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No answer: the write may have been applied, or may yet be. `cause` is one line."""
+    """No answer: the write may have been applied, or may yet be. `cause` is one line.
+
+    `requests` were sent: what was throttled first has taken more than one.
+    """
 
     cause: str
+    requests: int = field(default=1, compare=False, repr=False)
 
 
 Outcome = Applied | Rejected | Unknown
@@ -116,13 +120,14 @@ class BatchOutcome:
     """What became of a batch, by position; what is in neither list was applied.
 
     `unprocessed` were not written, after every try allowed; `unknown` may have been. `write_units`
-    is DynamoDB's own count, None where it gave none.
+    is DynamoDB's own count, None where it gave none; `requests` were sent.
     """
 
     unprocessed: tuple[int, ...] = ()
     unknown: tuple[int, ...] = ()
     cause: str = ""
     write_units: float | None = field(default=None, compare=False)
+    requests: int = field(default=1, compare=False, repr=False)
 
 
 _SIGNED_BY = (Put, Update)

@@ -38,7 +38,7 @@ from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.retry import Backoff
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
     TRANSACTION_ACTIONS_MAX,
@@ -79,7 +79,9 @@ class Writer:
         self._settings = settings
         self._clock = clock
         self._random = randomness
-        self._backoff = Backoff()
+        self._retrier = Retrier.of(
+            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
+        )
         self._combines = lru_cache(COMBINES_MAX)(settings.combines)
         self._group: GroupCommit | None = None
 
@@ -190,20 +192,19 @@ class Writer:
         # A change with a key may repeat another process's try, and of a large write the last parts
         # have waited since their ids were checked; an id that nobody else can have never is late.
         fresh = not any(one.keyed for one in planned)
-        tries, cause = 0, "the retry horizon passed before its turn came"
+        tries = self._retrier.begin("write", deadline=deadline)
+        cause = "the retry horizon passed before its turn came"
         while fresh or self._clock.now() <= horizon:
             left = math.inf if fresh else (horizon - self._clock.now()).total_seconds()
             fresh = False
-            tries += 1
-            outcome = await self._attempt(attempt, left, known_unsent=tries == 1)
+            outcome = await self._attempt(attempt, left, known_unsent=tries.requests == 0)
             if not isinstance(outcome, Unknown):
+                tries.succeeded()
                 return outcome
             cause = outcome.cause
-            wait = self._backoff.wait_seconds(tries, self._random)
-            if self._clock.monotonic() + wait >= deadline:
+            if not await tries.again("unanswered", requests=outcome.requests):
                 break
-            await self._clock.sleep(wait)
-        raise _unknown(planned, cause, tries, together=together)
+        raise _unknown(planned, cause, tries.requests, together=together)
 
     @staticmethod
     async def _attempt(
@@ -222,7 +223,7 @@ class Writer:
         except StoreError as error:
             if known_unsent:
                 raise
-            return Unknown(str(error))
+            return Unknown(str(error), error.requests)
         return Unknown("cut off at the retry horizon")
 
     async def _write_all(self, planned: Sequence[Planned]) -> None:
@@ -286,7 +287,7 @@ class Writer:
             places = {*outcome.unknown, *outcome.unprocessed}
             settle([one for place, one in enumerate(left) if place not in places])
             left = [left[place] for place in sorted(places)]
-            return Unknown(outcome.cause)
+            return Unknown(outcome.cause, outcome.requests)
 
         try:
             await self._until_known(attempt, planned)
@@ -349,14 +350,14 @@ class _Progress:
 
 
 def _unknown(
-    planned: Sequence[Planned], cause: str, tries: int, *, together: bool
+    planned: Sequence[Planned], cause: str, requests: int, *, together: bool
 ) -> OutcomeUnknown:
     first = planned[0].entry
     more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
     # Without a key the same call would make a new id, and count a second time.
     safe = "the same call or Ledger.retry" if all(one.keyed for one in planned) else "Ledger.retry"
     return OutcomeUnknown(
-        f"no answer after {tries} {'try' if tries == 1 else 'tries'} for counter"
+        f"no answer after {requests} request{'s' if requests != 1 else ''} for counter"
         f" {first.counter!r} id {first.id}{more}: the change may or may not be there ({cause});"
         f" until the retry horizon {safe} is safe",
         entries=[one.entry for one in planned],

@@ -111,7 +111,7 @@ def metered(store: Store, metrics: Metrics) -> Meters:
 
     Only of a projection, whose size no model can tell, the store sees the answer.
     """
-    client = store._inner._attempts.transport._client  # type: ignore[attr-defined]
+    client = store._inner._client.transport._client  # type: ignore[attr-defined]
     both, events = Meters(store, metrics), client.meta.events
 
     def ask(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:

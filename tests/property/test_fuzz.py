@@ -37,11 +37,12 @@ from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.importing.batches import NUMBER_DIGITS, batch_number
 from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
-from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Query
-from ledger.store.retry import Backoff
+from ledger.store.retrier import Retrier
+from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.transports.sdk import SdkTransport
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
 
@@ -275,13 +276,16 @@ class AnsweringClient:
 def store_of(client: AnsweringClient) -> DynamoStore:
     """Return the store over such a client; it tries twice."""
     return DynamoStore(
-        Attempts(
+        TableClient(
             transport=SdkTransport(client),
             region="us-east-1",
             table="ledger",
-            backoff=Backoff(tries_max=2),
-            clock=InstantClock(),
-            randomness=seeded(),
+            retrier=Retrier(
+                clock=InstantClock(),
+                randomness=seeded(),
+                budget=RetryBudget(),
+                backoff=Backoff(tries_max=2),
+            ),
         )
     )
 

@@ -18,7 +18,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings.groups import Region
-from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -81,7 +81,7 @@ async def empty_table(store: Store, name: str, metrics: Metrics | None = None) -
 
     A client takes longer to open than most tests to run, so that tests share one.
     """
-    attempts: Attempts = store._inner._attempts  # type: ignore[attr-defined]
+    client: TableClient = store._inner._client  # type: ignore[attr-defined]
     request = {
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
@@ -94,6 +94,6 @@ async def empty_table(store: Store, name: str, metrics: Metrics | None = None) -
             {"AttributeName": "sk", "AttributeType": "S"},
         ],
     }
-    await attempts.transport.send("create_table", request)
-    dynamo = DynamoStore(replace(attempts, table=name))
+    await client.transport.send("create_table", request)
+    dynamo = DynamoStore(replace(client, table=name))
     return MeteredStore(dynamo, metrics=metrics or Metrics(None), clock=SystemClock())

@@ -95,6 +95,17 @@ def fault(code: str, *, status: int = 400, **more: Any) -> Step:
     return ok({"__type": kind, "message": f"{code} it is", **more}, status)
 
 
+def ask_to_wait(milliseconds: str) -> Step:
+    """Throttle a request, and say when the next one may come."""
+
+    async def step(_request: web.Request, _body: Body) -> web.StreamResponse:
+        body = {"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException", "message": "slow"}
+        headers = {"x-amz-retry-after": milliseconds}
+        return web.json_response(body, status=400, headers=headers)
+
+    return step
+
+
 def with_checksum(body: Body, *, status: int = 200, off_by: int = 0) -> Step:
     """Answer with this body and DynamoDB's checksum, off by so much."""
 

@@ -42,6 +42,7 @@ from ledger.store.writes import Delete, Put, Update
 
 TRANSPORTS = ("aiobotocore", "lean")
 TRIES_MAX = Backoff().tries_max
+THROTTLED_TRIES_MAX = Backoff().throttled_tries_max
 ITEM: Item = {"pk": {"S": "c"}, "sk": {"S": "s"}, "change": {"N": "1"}}
 PUTS = [Put({**ITEM, "sk": {"S": f"s{n}"}}) for n in range(6)]
 EMPTY_PAGE = ok({"Items": [], "Count": 0})
@@ -100,6 +101,7 @@ class Wire:
     server: Scripted
     store: Store
     metrics: Metrics
+    clock: InstantClock
     before: float = 0.0
 
     def retries(self) -> float:
@@ -112,7 +114,7 @@ async def open_wire(
     transport: str = "aiobotocore", *, request_timeout: float = 30
 ) -> AsyncIterator[Wire]:
     """Open a store as entry points do, in an environment that asks the SDK for retries."""
-    metrics = Metrics()
+    metrics, clock = Metrics(), InstantClock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_MAX_ATTEMPTS", "5")
         patch.setenv("AWS_RETRY_MODE", "standard")
@@ -122,11 +124,9 @@ async def open_wire(
                 request_timeout=request_timeout,
                 transport=transport,
             )
-            opening = open_store(
-                settings, HOME, metrics=metrics, clock=InstantClock(), randomness=seeded()
-            )
+            opening = open_store(settings, HOME, metrics=metrics, clock=clock, randomness=seeded())
             async with opening as store:
-                yield Wire(server, store, metrics)
+                yield Wire(server, store, metrics, clock)
 
 
 def calls(cases: Mapping[str, Call]) -> pytest.MarkDecorator:

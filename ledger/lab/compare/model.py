@@ -31,7 +31,7 @@ from ledger.lab.simulator.replicas import Replica
 from ledger.lab.simulator.world import Lag, World
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
-from ledger.store.retry import Backoff
+from ledger.store.retrier import Retrier
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, Outcome, Put, Unknown, Write, signed_by
@@ -108,7 +108,12 @@ class ModelStore(ForwardingStore):
         self._metrics = metrics
         self._random = randomness
         self._clock = VirtualClock()
-        self._backoff = Backoff()
+        self._retrier = Retrier(
+            clock=self._clock,
+            randomness=randomness,
+            budget=replica.retry_budget,
+            on_retry=lambda operation, cause: metrics.retry(self.region, operation, cause),
+        )
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
@@ -128,7 +133,8 @@ class ModelStore(ForwardingStore):
     ) -> Outcome:
         """Send a write, again as long as it is throttled or in conflict, within the bound."""
         latest, operation = signed_by(actions), "transaction" if held_seconds else "write"
-        for tries in range(1, self._backoff.tries_max + 1):
+        tries = self._retrier.begin(operation)
+        while True:
             if latest is not None and self._clock.now() > latest:
                 return Unknown(TOO_LATE)
             await self._trip()
@@ -136,12 +142,12 @@ class ModelStore(ForwardingStore):
             cause = self._service.admit(costs, self._clock.monotonic(), held_seconds)
             if not cause:
                 await self._clock.sleep(held_seconds)
-                return await self._answer(serve())
+                answer = await self._answer(serve())
+                tries.succeeded()
+                return answer
             await self._trip()
-            if tries < self._backoff.tries_max:
-                self._metrics.retry(self.region, operation, cause)
-                await self._clock.sleep(self._backoff.wait_seconds(tries, self._random))
-        raise Throttled(f"{self.region}: still {cause} after {self._backoff.tries_max} tries")
+            if not await tries.again(cause, throttled=cause == "throttled"):
+                raise Throttled(f"{self.region}: still {cause} after {tries.requests} tries")
 
     def _units(self, action: Action, is_transaction: bool) -> int:  # noqa: FBT001 (a fact)
         there = self._replica.table.get(action.key) or {}

@@ -18,6 +18,7 @@ from ledger.core.errors import LedgerError, Throttled, Unreachable
 from ledger.lab.simulator.process import Process
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Unknown, Write, signed_by
 
 Answer = TypeVar("Answer")
@@ -63,6 +64,7 @@ class SimStore:
 
     def __init__(self, process: Process, region: str, faults: FaultProfile) -> None:
         self.region = region
+        self.retry_budget = RetryBudget()
         self._process = process
         self._world = process.world
         self._loop = process.world.loop

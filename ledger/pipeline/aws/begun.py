@@ -19,9 +19,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ledger.core.entry import Item, damaged
-from ledger.core.errors import LeftOut
+from ledger.core.errors import LeftOut, Unreachable
 from ledger.pipeline.core.items import position_key, position_of
-from ledger.pipeline.stages.trying import given_up
 from ledger.store.conditions import Absent, AllOf, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -76,7 +75,7 @@ async def begin(store: Store, lane: str, positions: Sequence[str]) -> None:
             return
         if isinstance(await store.write(Put(begun_item(lane, mark), _still(known))), Applied):
             return
-    raise given_up(f"the mark of lane {lane}", TRIES_MAX)
+    raise Unreachable(f"the mark of lane {lane} could not be written in {TRIES_MAX} tries")
 
 
 def begun_item(lane: str, begun: Begun) -> Item:

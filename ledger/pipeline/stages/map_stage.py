@@ -10,26 +10,31 @@ at the position that is there.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ledger.core.errors import LaneFenced, LedgerError
 from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.plans import MapPlan, plan_map
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.core.sums import total
+from ledger.pipeline.metrics import StageMetrics
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.state_stage import Prepared
-from ledger.pipeline.stages.trying import Trying
 from ledger.store.port import Store
+from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Outcome
 
 
 class MapStage:
     """Commits the batches of one lane in its own region, one after the other."""
 
-    def __init__(self, lanes: Lanes, store: Store, *, trying: Trying) -> None:
+    def __init__(
+        self, lanes: Lanes, store: Store, *, retrier: Retrier, metrics: StageMetrics
+    ) -> None:
         self._lanes = lanes
         self._store = store
-        self._trying = trying
+        self._retrier = replace(retrier, on_retry=metrics.retry)
+        self._metrics = metrics
 
     async def commit(self, batch: Prepared) -> list[MapItem]:
         """Commit a batch, in parts if it changes more than fits; returns the map items made.
@@ -46,7 +51,7 @@ class MapStage:
             self._lanes.position = after = plan.upto
             made += plan.items
             left = left[count:]
-        self._trying.metrics.batch(taken=len(batch.transitions), given=len(made))
+        self._metrics.batch(taken=len(batch.transitions), given=len(made))
         return made
 
     def _fitting(
@@ -69,7 +74,7 @@ class MapStage:
                 return await self._store.write(plan.actions[0])
             return await self._store.transact(plan.actions, token=plan.token)
 
-        outcome = await self._trying.until_answered(send)
+        outcome = (await self._retrier.until_answered(send)).outcome
         if not isinstance(outcome, Applied):
             raise LaneFenced(
                 f"lane {self._lanes.lane}: {type(outcome).__name__.lower()} when it was to go on"

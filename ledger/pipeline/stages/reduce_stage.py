@@ -5,32 +5,44 @@ Entries and deletes stand in one transaction, on condition that the map items ar
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
+from ledger.core.errors import Unreachable
 from ledger.core.values import Entry
 from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.plans import ReducePlan, grouped, plan_reduce
-from ledger.pipeline.stages.trying import Trying, given_up
+from ledger.pipeline.metrics import StageMetrics
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.port import Store
+from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Outcome, Rejected
 
 AT_ONCE = 4
 """Transactions of one reducer in flight."""
 TRIES_MAX = 20
-"""Plans for one group of map items, each tried until it is answered."""
+"""Plans for one group of map items: each rejection means that others reduced some of them."""
 
 
 class ReduceStage:
     """Adds map items to the totals, in the region where they lie."""
 
-    def __init__(self, store: Store, *, settings: Settings, clock: Clock, trying: Trying) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings,
+        clock: Clock,
+        retrier: Retrier,
+        metrics: StageMetrics,
+    ) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._trying = trying
+        self._retrier = replace(retrier, on_retry=metrics.retry)
+        self._metrics = metrics
 
     async def reduce(self, items: Sequence[MapItem]) -> list[Entry]:
         """Add map items to the totals, each once; returns the entries made.
@@ -43,7 +55,7 @@ class ReduceStage:
         jobs = [partial(self._reduce, group) for group in grouped(items)]
         made = [one for entries in await run_all(jobs, at_once=AT_ONCE) for one in entries]
         if items:
-            self._trying.metrics.batch(taken=len(items), given=len(made))
+            self._metrics.batch(taken=len(items), given=len(made))
         return made
 
     async def _reduce(self, items: Sequence[MapItem]) -> Sequence[Entry]:
@@ -55,17 +67,18 @@ class ReduceStage:
                 settings=self._settings,
                 now=self._clock.now(),
             )
-            outcome = await self._trying.until_answered(partial(self._send, plan))
+            outcome = (await self._retrier.until_answered(partial(self._send, plan))).outcome
             if isinstance(outcome, Applied):
                 return plan.entries
-            if isinstance(outcome, Rejected):
-                left = plan.left(outcome.found)
-                self._trying.metrics.leave_out("doubled", len(items) - len(left))
-                items = left
+            if not isinstance(outcome, Rejected):
+                raise Unreachable(f"{len(items)} map items got no answer: {outcome.cause}")
+            left = plan.left(outcome.found)
+            self._metrics.leave_out("doubled", len(items) - len(left))
+            items = left
             if not items:
                 return ()
-            await self._trying.wait(tries)
-        raise given_up(f"{len(items)} map items", TRIES_MAX)
+            await self._retrier.pause(tries)
+        raise Unreachable(f"{len(items)} map items could not be reduced in {TRIES_MAX} tries")
 
     async def _send(self, plan: ReducePlan) -> Outcome:
         return await self._store.transact(plan.actions, token=plan.token)

@@ -12,22 +12,23 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, Unreachable
 from ledger.pipeline.core.items import state_item, state_key, state_of
 from ledger.pipeline.core.records import Delivery, Form, Poison, Record
 from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
+from ledger.pipeline.metrics import StageMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetters
 from ledger.pipeline.stages.lanes import Lanes
-from ledger.pipeline.stages.trying import PASSING, Trying, given_up
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
+from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Rejected
 
 TRIES_MAX = 50
@@ -56,14 +57,16 @@ class StateStage:
         *,
         settings: Settings,
         dead_letters: DeadLetters,
-        trying: Trying,
+        retrier: Retrier,
+        metrics: StageMetrics,
     ) -> None:
         self._lanes = lanes
         self._form = form
         self._stores = stores
         self._in_flight = settings.pipeline.in_flight
         self._dead_letters = dead_letters
-        self._trying = trying
+        self._retrier = replace(retrier, on_retry=metrics.retry)
+        self._metrics = metrics
         self._states = _States(settings.pipeline.cache_max)
 
     async def apply(self, after: str, deliveries: Sequence[Delivery]) -> Prepared:
@@ -78,7 +81,7 @@ class StateStage:
         batch = _Batch(self._lanes.lane)
         for delivery in deliveries:
             batch.add(delivery, self._form.take(delivery))
-        await self._settle(batch)
+        await self._write_states(batch)
         if batch.letters:
             await self._dead_letters.add(batch.letters)
         upto = deliveries[-1].position
@@ -88,7 +91,7 @@ class StateStage:
         self._count(batch, taken=len(deliveries), given=len(transitions))
         return Prepared(after, deliveries, transitions)
 
-    async def _settle(self, batch: "_Batch") -> None:
+    async def _write_states(self, batch: "_Batch") -> None:
         """Bring every trade of a batch to the version that it has there, or find a newer one."""
         jobs = []
         for record, delivery in batch.newest.values():
@@ -108,19 +111,15 @@ class StateStage:
         for tries in range(1, TRIES_MAX + 1):
             if state is not None and (state.home != record.home or not is_newer(record, state)):
                 break
-            try:
-                state, is_done = await self._put(store, record, delivery.position, state)
-            except PASSING:
-                if tries == TRIES_MAX:
-                    raise
-                await self._trying.wait(tries)
-                continue
+            state, is_done = await self._put(store, record, delivery.position, state)
             if is_done:
                 break
             if tries > QUICK_TRIES_MAX:
-                await self._trying.wait(tries)
+                await self._retrier.pause(tries)
         else:
-            raise given_up(f"trade {record.trade[:40]!r}", TRIES_MAX)
+            raise Unreachable(
+                f"trade {record.trade[:40]!r} could not be written in {TRIES_MAX} tries"
+            )
         if state is None:
             raise AssertionError("unreachable: what was written, or was newer, is a state")
         self._states.keep(record.trade, state)
@@ -147,12 +146,12 @@ class StateStage:
         # Not every engine hands back the item that was in the way.
         found = outcome.found[0] if isinstance(outcome, Rejected) else None
         if state is not None or not isinstance(outcome, Rejected):
-            self._trying.metrics.retry()
+            self._metrics.retry()
         found = found or await store.get(Get(state_key(record.trade)))
         return (state_of(found) if found else None), False
 
     def _count(self, batch: "_Batch", *, taken: int, given: int) -> None:
-        metrics = self._trying.metrics
+        metrics = self._metrics
         metrics.batch(taken=taken, given=given)
         metrics.leave_out("doubled", batch.doubled)
         metrics.leave_out("outdated", batch.outdated)

@@ -18,7 +18,7 @@ from random import Random
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ledger.core.errors import LaneFenced, SettingsError
+from ledger.core.errors import LaneFenced, SettingsError, Throttled, Unreachable
 from ledger.pipeline.core.items import MapItem, lane_id
 from ledger.pipeline.core.records import Delivery, Form
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
@@ -28,12 +28,12 @@ from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.map_stage import MapStage
 from ledger.pipeline.stages.reduce_stage import ReduceStage
 from ledger.pipeline.stages.state_stage import Prepared, StateStage
-from ledger.pipeline.stages.trying import PASSING, Trying
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.store.port import Store
+from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff
 from ledger.writing.hints import Hints
 
@@ -41,8 +41,11 @@ AHEAD_MAX = 1
 """Batches whose states are written while the batch before is committed."""
 MAPPED_MAX = 64
 """Batches committed that wait to be reduced."""
-RESTARTS = Backoff(first_seconds=0.2, longest_seconds=10.0, tries_max=20)
+RESTARTS = Backoff(base_seconds=0.2, longest_seconds=10.0, tries_max=20)
 """Between two beginnings of a lane that did not get on, and how often."""
+
+PASSING = (Throttled, Unreachable)
+"""Errors after which nothing was written, and that may be over soon."""
 
 OnCounted = Callable[[str], None]
 Mapped = tuple[Sequence[Delivery], list[MapItem]]
@@ -92,24 +95,31 @@ class Pipeline:
         self._ledger_metrics = ledger_metrics or Metrics()
         self._on_counted = on_counted or _ignore
         self._lanes = Lanes(lane_id(region, lane), store, clock)
+        retrier = Retrier.of(store, clock=clock, randomness=randomness)
         self._state = StateStage(
             self._lanes,
             form,
             stores,
             settings=settings,
             dead_letters=dead_letters,
-            trying=self._trying("state"),
+            retrier=retrier,
+            metrics=self._stage_metrics("state"),
         )
-        self._map = MapStage(self._lanes, store, trying=self._trying("map"))
+        self._map = MapStage(
+            self._lanes, store, retrier=retrier, metrics=self._stage_metrics("map")
+        )
         self._reduce = ReduceStage(
-            store, settings=settings, clock=clock, trying=self._trying("reduce")
+            store,
+            settings=settings,
+            clock=clock,
+            retrier=retrier,
+            metrics=self._stage_metrics("reduce"),
         )
         self._waiting: anyio.CancelScope | None = None
         self._is_stopping = False
 
-    def _trying(self, stage: str) -> Trying:
-        metrics = StageMetrics(self._metrics, self._store.region, stage)
-        return Trying(clock=self._clock, randomness=self._random, metrics=metrics)
+    def _stage_metrics(self, stage: str) -> StageMetrics:
+        return StageMetrics(self._metrics, self._store.region, stage)
 
     @property
     def position(self) -> str:

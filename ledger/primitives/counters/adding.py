@@ -10,7 +10,7 @@ from ledger.primitives.counters.counter import AddOutcome, Applied, Rejected, Un
 from ledger.primitives.counters.items import Part
 from ledger.primitives.counters.limits import VALUE
 from ledger.store import writes
-from ledger.store.repeating import Settled
+from ledger.store.retrier import FinalOutcome
 
 
 def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> writes.Update:
@@ -23,20 +23,22 @@ def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> writ
     )
 
 
-def outcome_of(settled: Settled, parts: Sequence[Part], *, token: str | None = None) -> AddOutcome:
+def outcome_of(
+    final: FinalOutcome, parts: Sequence[Part], *, token: str | None = None
+) -> AddOutcome:
     """Read how a change by `ADD` ended; `token` repeats it without harm.
 
     A threshold that rejects a repeat says nothing about the try before it, which may have been
     applied, and may still land: that is no rejection.
     """
-    match settled.outcome:
+    match final.outcome:
         case writes.Applied(item):
             return Applied(_value(item))
-        case writes.Rejected() if settled.doubt is None:
+        case writes.Rejected() if final.doubt is None:
             return Rejected("threshold", ", ".join(str(part.limits) for part in parts))
         case writes.Rejected():
             return Unknown(
-                f"{settled.doubt}; its repeat was stopped by the threshold, but it may have been"
+                f"{final.doubt}; its repeat was stopped by the threshold, but it may have been"
                 " applied, or land later",
                 token,
             )

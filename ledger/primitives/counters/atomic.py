@@ -46,8 +46,8 @@ class AtomicCounter(ItemCounter):
                 return await self.store.write(actions[0])
             return await self.store.transact(actions)
 
-        settled = await self.repeating.until_answered(attempt)
-        return outcome_of(settled, parts)
+        final = await self.retrier.until_answered(attempt)
+        return outcome_of(final, parts)
 
 
 class AtomicOnceCounter(AtomicCounter):

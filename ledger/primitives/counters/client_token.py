@@ -57,7 +57,7 @@ class ClientTokenCounter(ItemCounter):
             return await self.store.transact(actions, token=request)
 
         try:
-            settled = await self.repeating.until_answered(attempt)
+            final = await self.retrier.until_answered(attempt)
         except TokenReused as error:
             return Rejected("token conflict", str(error))
-        return outcome_of(settled, parts, token=token)
+        return outcome_of(final, parts, token=token)

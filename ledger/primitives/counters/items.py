@@ -16,7 +16,7 @@ from ledger.primitives.counters.tokens import checked_token
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.repeating import Repeating
+from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff
 
 TRIES_MAX = 5
@@ -61,7 +61,7 @@ class ItemCounter(ABC):
         self.store = store
         self.randomness = randomness
         self.clock = clock
-        self.repeating = Repeating(clock, randomness, self.backoff)
+        self.retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=self.backoff)
 
     async def add(self, change: int | Decimal, *, token: str | None = None) -> AddOutcome:
         """Change the value; see `Counter.add`."""

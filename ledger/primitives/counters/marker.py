@@ -30,7 +30,7 @@ from ledger.primitives.counters.tokens import nonce
 from ledger.store import writes
 from ledger.store.conditions import Absent
 from ledger.store.reads import Get
-from ledger.store.repeating import Settled
+from ledger.store.retrier import FinalOutcome
 
 MARKER_PREFIX = f"{COUNT_PREFIX}-marker~"
 KEPT_SECONDS = 7 * 24 * 3600.0
@@ -69,12 +69,12 @@ class MarkerCounter(ItemCounter):
         async def attempt() -> writes.Outcome:
             return await self.store.transact(actions)
 
-        settled = await self.repeating.until_answered(attempt)
-        if isinstance(settled.outcome, writes.Rejected) and 0 in settled.outcome.found:
+        final = await self.retrier.until_answered(attempt)
+        if isinstance(final.outcome, writes.Rejected) and 0 in final.outcome.found:
             # Not every engine hands back the item that was in the way.
-            found = settled.outcome.found[0] or await self.store.get(Get(self.marker_key(token)))
-            return _met(found or marker, marker, settled)
-        return outcome_of(settled, parts, token=token)
+            found = final.outcome.found[0] or await self.store.get(Get(self.marker_key(token)))
+            return _met(found or marker, marker, final)
+        return outcome_of(final, parts, token=token)
 
     def marker_key(self, token: str) -> Key:
         """Return the key of a token's marker."""
@@ -96,14 +96,14 @@ class MarkerCounter(ItemCounter):
         }
 
 
-def _met(found: Item, ours: Item, settled: Settled) -> AddOutcome:
+def _met(found: Item, ours: Item, final: FinalOutcome) -> AddOutcome:
     """Read what a marker in the way says: our own try, an earlier call, or another change."""
     theirs, wanted = number_of(found, "change"), number_of(ours, "change")
     if theirs != wanted:
         return Rejected(
             "token conflict", f"the token stands for {_text(theirs)}, not {_text(wanted)}"
         )
-    return Rejected("applied before") if settled.doubt is None else Applied()
+    return Rejected("applied before") if final.doubt is None else Applied()
 
 
 def _text(amount: Decimal) -> str:

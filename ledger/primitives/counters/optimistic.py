@@ -111,15 +111,16 @@ class OptimisticCounter(ItemCounter):
         seen = await self._read(part.shard)
         if token is not None and seen.knows(token):
             return Rejected("applied before")
-        return await self._settle(part, seen, token)
+        return await self._add_until_known(part, seen, token)
 
-    async def _settle(self, part: Part, seen: Tagged, token: str | None) -> AddOutcome:
-        """Try until one write is known to be applied, or none can be.
+    async def _add_until_known(self, part: Part, seen: Tagged, token: str | None) -> AddOutcome:
+        """Write until one write is known to be applied, or none can be.
 
-        `doubt` is the cause of a try without an answer on the state seen; while there is one, no
-        other state is built upon.
+        `doubt` is the cause of an unanswered write on the state seen; while there is one, no other
+        state is built upon.
         """
         tag, doubt = new_tag(tag_nonce(self.randomness), token), None
+        unanswered = self.retrier.begin("write")
         for tries in range(1, self.backoff.tries_max + 1):
             if not part.limits.allows(seen.value, part.change):
                 return Rejected("threshold", str(part.limits))
@@ -131,8 +132,10 @@ class OptimisticCounter(ItemCounter):
                     return Unknown(f"{doubt}; others have written since, so nobody can tell")
                 case "overtaken" | "ambiguous":
                     seen, doubt = now, None
-            if tries < self.backoff.tries_max:
-                await self.clock.sleep(self.backoff.wait_seconds(tries, self.randomness))
+            if doubt is None:
+                await self.retrier.pause(tries)
+            elif not await unanswered.again("unanswered"):
+                break
         if doubt is not None:
             return Unknown(doubt, token)
         return Rejected("contention", f"others were first {self.backoff.tries_max} times")

@@ -165,15 +165,15 @@ class ShardedCounter:
 
     async def _write(self, write: writes.Put | writes.Update, *, at_least: int) -> Shards:
         """Write until the table shows it: any number of writers, and repeats, do no harm."""
-        for tries in range(1, self._items.backoff.tries_max + 1):
+        tries = self._items.retrier.begin("write")
+        while True:
             await self._items.store.write(write)
             found = await self._read(consistent=True)
             if found is not None and found.count >= at_least:
+                tries.succeeded()
                 return found
-            await self._items.clock.sleep(
-                self._items.backoff.wait_seconds(tries, self._items.randomness)
-            )
-        raise Unreachable(f"counter {self.name!r}: no answer when its shards were to be written")
+            if not await tries.again("unanswered"):
+                raise Unreachable(f"counter {self.name!r}: no answer when its shards were written")
 
     async def _read(self, *, consistent: bool) -> Shards | None:
         item = await self._items.store.get(Get(self._key, consistent=consistent))

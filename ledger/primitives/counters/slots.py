@@ -26,7 +26,7 @@ from ledger.store import writes
 from ledger.store.conditions import AllOf, AnyOf, Condition, Contains, Has, Not, Shorter
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.repeating import Settled
+from ledger.store.retrier import FinalOutcome
 
 SLOTS = "slots"
 
@@ -88,19 +88,19 @@ class SlotsCounter(ItemCounter):
         if maximum is not None and maximum < 1:
             return Rejected("threshold", str(part.limits))
         try:
-            settled = await self._settled(_taking(self.key(part.shard), token, maximum))
+            final = await self._written(_taking(self.key(part.shard), token, maximum))
         except RequestRefused:
             outcome = await self._without_room(part, token)
             if outcome is None:
                 raise
             return outcome
-        match settled.outcome:
+        match final.outcome:
             case writes.Applied(item):
                 return Applied(self.value_in(item))
             case writes.Unknown(cause):
                 return Unknown(cause, token)
-        held = token in _tokens(await self._found(part, settled.outcome))
-        return self._refused(part, token, held=held, doubt=settled.doubt)
+        held = token in _tokens(await self._found(part, final.outcome))
+        return self._refused(part, token, held=held, doubt=final.doubt)
 
     @staticmethod
     def _refused(part: Part, token: str, *, held: bool, doubt: str | None) -> AddOutcome:
@@ -121,16 +121,16 @@ class SlotsCounter(ItemCounter):
             discard={SLOTS: {"SS": [token]}},
             condition=Contains(SLOTS, slot),
         )
-        settled = await self._settled(update)
-        match settled.outcome:
+        final = await self._written(update)
+        match final.outcome:
             case writes.Applied(item):
                 return Applied(self.value_in(item))
             case writes.Unknown(cause):
                 return Unknown(cause, token)
-        return Rejected("no such slot") if settled.doubt is None else Applied()
+        return Rejected("no such slot") if final.doubt is None else Applied()
 
-    async def _settled(self, update: writes.Update) -> Settled:
-        return await self.repeating.until_answered(lambda: self.store.write(update))
+    async def _written(self, update: writes.Update) -> FinalOutcome:
+        return await self.retrier.until_answered(lambda: self.store.write(update))
 
     async def _found(self, part: Part, rejected: writes.Rejected) -> Item | None:
         # Not every engine hands back the item that was in the way.

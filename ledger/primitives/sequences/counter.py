@@ -26,7 +26,7 @@ from ledger.primitives.sequences.numbers import (
 from ledger.runtime.clock import Clock
 from ledger.store.conditions import Absent, AnyOf, Compares
 from ledger.store.port import Store
-from ledger.store.repeating import BACKOFF, Repeating
+from ledger.store.retrier import BACKOFF, Retrier
 from ledger.store.retry import Backoff
 from ledger.store.writes import Applied, Rejected, Unknown, Update
 
@@ -59,7 +59,7 @@ class CounterSequence:
             raise InvalidInput(f"block {block} must lie from 1 to {BLOCK_MAX:,}")
         self._store = store
         self._block = block
-        self._repeating = Repeating(clock, randomness, backoff)
+        self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
         self._update = _taking((partition_of(name), COUNTER_SORT_KEY), block)
         self._leased = range(0)
         self._refill = anyio.Lock()
@@ -89,7 +89,7 @@ class CounterSequence:
     async def _take(self) -> range | NotNumbered | Unknown:
         """Take a block of numbers; an unanswered try is repeated, at the cost of a gap."""
         outcome = (
-            await self._repeating.until_answered(lambda: self._store.write(self._update))
+            await self._retrier.until_answered(lambda: self._store.write(self._update))
         ).outcome
         match outcome:
             case Applied():

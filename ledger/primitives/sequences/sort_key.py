@@ -37,12 +37,12 @@ from ledger.runtime.clock import Clock
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
-from ledger.store.repeating import Repeating
+from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff
 from ledger.store.writes import Applied, Put, Rejected
 
 AfterRace = Literal["query", "add_one"]
-BACKOFF = Backoff(first_seconds=0.02, longest_seconds=1.0, tries_max=64)
+BACKOFF = Backoff(longest_seconds=1.0, tries_max=64)
 ADDED_MAX = 4
 """So often in a row one is added unseen. Then the highest is read: who is behind stays behind."""
 _TOKEN_BITS = 128
@@ -89,7 +89,7 @@ class SortKeySequence:
         self._store = store
         self._partition = partition_of(project)
         self._random = randomness
-        self._repeating = Repeating(clock, randomness, backoff)
+        self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
         self._after_race = after_race
         self._consistent = consistent
 
@@ -108,8 +108,8 @@ class SortKeySequence:
         offer = _Offer(checked_content(content), self._new_token())
         if resume is not None:
             offer = _Offer(offer.content, resume.token, resume.number, resume)
-        tries_max = self._repeating.backoff.tries_max
-        for tries in range(1, tries_max + 1):
+        unanswered = self._retrier.begin("append")
+        for tries in range(1, self._retrier.backoff.tries_max + 1):
             number = offer.number if offer.number is not None else await self.highest() + 1
             if number > NUMBER_MAX:
                 return NotNumbered("exhausted")
@@ -117,9 +117,11 @@ class SortKeySequence:
             if isinstance(answer, Numbered):
                 return answer
             offer = answer
-            # Whoever adds one must keep up with the others: a wait would leave it behind for good.
-            if tries < tries_max and not offer.added:
-                await self._repeating.wait(tries)
+            if offer.open is not None:
+                if not await unanswered.again("unanswered"):
+                    break
+            elif not offer.added:  # a client that adds one would fall behind for good by waiting
+                await self._retrier.pause(tries)
         return offer.open or NotNumbered("contention")
 
     async def highest(self) -> int:
@@ -160,7 +162,7 @@ class SortKeySequence:
         except StoreError as error:
             if offer.open is None:
                 raise
-            return self._unsettled(offer, number, str(error))
+            return self._still_open(offer, number, str(error))
         match outcome:
             case Applied():
                 return Numbered(number)
@@ -174,7 +176,7 @@ class SortKeySequence:
         try:
             shown = await self._store.get(Get((self._partition, sort_key_of(number))))
         except StoreError as error:
-            return self._unsettled(offer, number, f"{cause}; then {error}")
+            return self._still_open(offer, number, f"{cause}; then {error}")
         return self._judged(offer, number, shown, cause)
 
     def _judged(
@@ -184,13 +186,13 @@ class SortKeySequence:
             case "ours":
                 return Numbered(number)
             case "open":
-                return self._unsettled(offer, number, cause)
+                return self._still_open(offer, number, cause)
             case "taken":  # nothing of ours can land there any more
                 if self._after_race == "query" or offer.added == ADDED_MAX:
                     return _Offer(offer.content, offer.token)
                 return _Offer(offer.content, offer.token, number + 1, added=offer.added + 1)
 
-    def _unsettled(self, offer: _Offer, number: int, cause: str) -> _Offer:
+    def _still_open(self, offer: _Offer, number: int, cause: str) -> _Offer:
         """Stay with this number: what was sent for it may yet land."""
         open_one = MaybeNumbered(number, offer.token, cause)
         return _Offer(offer.content, offer.token, number, open_one)  # it waits before it goes on

@@ -20,7 +20,7 @@ from ledger.primitives.versions.state import (
     version_put,
 )
 from ledger.store.port import Store
-from ledger.store.repeating import Repeating, Settled
+from ledger.store.retrier import FinalOutcome, Retrier
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Applied, Check, Rejected, Unknown
 
 _TOKEN_BITS = 128
@@ -33,7 +33,7 @@ class Committing:
     """What it takes to write an event's effects."""
 
     store: Store
-    repeating: Repeating
+    retrier: Retrier
     randomness: random.Random
 
     async def commit(
@@ -51,24 +51,22 @@ class Committing:
         own: list[Action] = [version_put(event), *([fence] if fence else [])]
         if len(own) + len(actions) > TRANSACTION_ACTIONS_MAX:
             raise InvalidInput(f"{len(actions)} actions and {len(own)} of the guard are over 100")
-        settled = await self._send((*own, *actions))
-        match settled.outcome:
+        final = await self._send((*own, *actions))
+        match final.outcome:
             case Applied():
                 return Handled(event.version)
             case Rejected() as rejected:
                 judged = _judged(event, rejected, fence)
                 # A try in flight can land once the caller's own condition is true again.
-                late = isinstance(judged, Refused) and settled.doubt is not None
+                late = isinstance(judged, Refused) and final.doubt is not None
                 return Unknown(f"one try unanswered, another refused: {judged}") if late else judged
             case unknown:
                 return unknown
 
-    async def _send(self, actions: Sequence[Action]) -> Settled:
+    async def _send(self, actions: Sequence[Action]) -> FinalOutcome:
         """Do a transaction until it is answered."""
         token = f"{self.randomness.getrandbits(_TOKEN_BITS):0{_TOKEN_BITS // 4}x}"
-        return await self.repeating.until_answered(
-            lambda: self.store.transact(actions, token=token)
-        )
+        return await self.retrier.until_answered(lambda: self.store.transact(actions, token=token))
 
 
 def _judged(event: Event, rejected: Rejected, fence: Check | None) -> Skipped | LockLost | Refused:

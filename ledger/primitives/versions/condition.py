@@ -26,7 +26,7 @@ from ledger.primitives.versions.state import (
 )
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
-from ledger.store.repeating import BACKOFF, Repeating
+from ledger.store.retrier import BACKOFF, Retrier
 from ledger.store.retry import Backoff
 from ledger.store.writes import Action, Applied, Put, Rejected, Unknown
 
@@ -41,8 +41,8 @@ class ConditionGuard:
         self, store: Store, *, clock: Clock, randomness: random.Random, backoff: Backoff = BACKOFF
     ) -> None:
         self._store = store
-        self._repeating = Repeating(clock, randomness, backoff)
-        self._committing = Committing(store, self._repeating, randomness)
+        self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
+        self._committing = Committing(store, self._retrier, randomness)
 
     async def put(self, item: Item, *, version: int) -> Handled | Skipped | Unknown:
         """Put a whole item and its version, as attribute `version`, over an older one.
@@ -57,14 +57,14 @@ class ConditionGuard:
         """
         checked_version(version)
         write = Put({**item, "version": {"N": str(version)}}, newer(version))
-        settled = await self._repeating.until_answered(lambda: self._store.write(write))
-        match settled.outcome:
+        final = await self._retrier.until_answered(lambda: self._store.write(write))
+        match final.outcome:
             case Applied():
                 return Handled(version)
             case Rejected(found):
-                return _refused(version, version_of(found[0]), unsure=settled.doubt is not None)
+                return _refused(version, version_of(found[0]), unsure=final.doubt is not None)
             case Unknown():
-                return settled.outcome
+                return final.outcome
 
     async def handle(
         self, event: Event, actions: Sequence[Action]

@@ -22,7 +22,7 @@ from ledger.primitives.versions.state import Busy, Event, LockLost, Skipped, is_
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.repeating import BACKOFF, Repeating
+from ledger.store.retrier import BACKOFF, Retrier
 from ledger.store.retry import Backoff
 from ledger.store.writes import Action
 
@@ -63,7 +63,11 @@ class LockGuard:
         self._random = randomness
         self._terms = terms
         self._check_first = check_first
-        self._committing = Committing(store, Repeating(clock, randomness, backoff), randomness)
+        self._committing = Committing(
+            store,
+            Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff),
+            randomness,
+        )
 
     async def handle(
         self, event: Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS

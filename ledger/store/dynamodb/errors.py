@@ -99,6 +99,13 @@ def status_code(error: Exception) -> int:
     return 0
 
 
+def answer_header(error: exceptions.ClientError, name: str) -> str | None:
+    """Return a header of an answered error, by its name in small letters, None for none."""
+    headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    found: str | None = headers.get(name)
+    return found
+
+
 def from_botocore(error: Exception, *, region: str, table: str) -> StoreError:
     """Give our error for one that boto3 or aiobotocore raised; raise it `from` the original."""
     where, cause = f"{region}, table {table}", _one_line(error)

@@ -1,4 +1,4 @@
-"""What a failed attempt means: pure, and the same for every transport."""
+"""What a failed request means: pure, and the same for every transport."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,43 +12,66 @@ from botocore.exceptions import (
 
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError, Throttled, Unreachable
-from ledger.store.dynamodb.errors import SERVER_STATUS_MIN, error_code, from_botocore, status_code
+from ledger.store.dynamodb.errors import (
+    SERVER_STATUS_MIN,
+    answer_header,
+    error_code,
+    from_botocore,
+    status_code,
+)
 from ledger.store.dynamodb.transport import NeverSent
+from ledger.store.retry import RETRY_AFTER_HEADER, retry_after_seconds
 from ledger.store.writes import Rejected
 
-_CONFLICTS = {"TransactionConflictException", "TransactionInProgressException"}
-_PASSING_REASONS = {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
-_PASSING_REASONS |= {"RequestLimitExceeded"}
+_CONFLICTS = {
+    "ReplicatedWriteConflictException",
+    "TransactionConflictException",
+    "TransactionInProgressException",
+}
+_THROTTLING_REASONS = {
+    "ProvisionedThroughputExceeded",
+    "RequestLimitExceeded",
+    "ThrottlingError",
+}
+_PASSING_REASONS = _THROTTLING_REASONS | {"TransactionConflict"}
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of a failed attempt.
+    """What is known of a failed request.
 
-    `passing`: nothing was written, and the next try may go through. `applied_maybe`: its fate is
-    unknown. Neither: refused, and so would be a repeat.
+    `passing`: nothing was written, and the next one may go through. `applied_maybe`: its outcome is
+    unknown. Neither: refused, and so would be a repeat. `throttled`: DynamoDB asks for a slower
+    rate. `retry_after_seconds`: the wait that its answer asks for, 0 for none.
     """
 
     error: StoreError
     applied_maybe: bool = False
     passing: bool = False
+    throttled: bool = False
+    retry_after_seconds: float = 0.0
 
 
 def judge(error: BotoCoreError | ClientError, *, region: str, table: str) -> Failure:
-    """Tell what an error of a transport means for the request."""
+    """Return what an error of a transport means for the request."""
     mapped = from_botocore(error, region=region, table=table)
     if isinstance(error, ClientError):
-        if isinstance(mapped, Throttled) or _is_passing(error):
-            return Failure(mapped, passing=True)
-        server = status_code(error) >= SERVER_STATUS_MIN
-        return Failure(mapped, applied_maybe=server or isinstance(mapped, Unreachable))
+        passing = isinstance(mapped, Throttled) or _is_passing(error)
+        server = status_code(error) >= SERVER_STATUS_MIN or isinstance(mapped, Unreachable)
+        return Failure(
+            mapped,
+            applied_maybe=server and not passing,
+            passing=passing,
+            throttled=_is_throttled(error, mapped),
+            retry_after_seconds=retry_after_seconds(answer_header(error, RETRY_AFTER_HEADER)),
+        )
     if isinstance(error, NeverSent | ConnectTimeoutError | ProxyConnectionError):
         return Failure(mapped, passing=True)
     return Failure(mapped, applied_maybe=isinstance(mapped, Unreachable))
 
 
 def rejection(error: ClientError) -> Rejected | None:
-    """Read which conditions failed, None if the error is another one."""
+    """Return which conditions failed, None if the error is another one."""
     response: Any = error.response
     if error_code(error) == "ConditionalCheckFailedException":
         return Rejected({0: response.get("Item") or None})
@@ -61,8 +84,17 @@ def rejection(error: ClientError) -> Rejected | None:
 
 
 def _is_passing(error: ClientError) -> bool:
-    """Tell whether nothing was written and the next try may go through."""
-    if error_code(error) in _CONFLICTS:
-        return True
-    reasons = {reason.get("Code") for reason in error.response.get("CancellationReasons", [])}
+    """Return whether nothing was written and the next request may go through."""
+    reasons = _reasons(error)
     return bool(reasons & _PASSING_REASONS) and not reasons - _PASSING_REASONS - {"None", None}
+
+
+def _is_throttled(error: ClientError, mapped: StoreError) -> bool:
+    """Return whether it was the rate, and not another write at the same item."""
+    if _reasons(error) & _THROTTLING_REASONS:
+        return True
+    return isinstance(mapped, Throttled) and error_code(error) not in _CONFLICTS
+
+
+def _reasons(error: ClientError) -> set[str | None]:
+    return {reason.get("Code") for reason in error.response.get("CancellationReasons", [])}

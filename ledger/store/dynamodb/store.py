@@ -1,6 +1,6 @@
 """The store over DynamoDB: operations of the port as requests, answers as outcomes and pages.
 
-How a request is carried is a `Transport`'s business, how often it is tried that of `Attempts`.
+How a request is carried is a `Transport`'s business, how often it is sent that of `TableClient`.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError, Unreachable
 from ledger.store.dynamodb import requests
-from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.transport import Response
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.writes import (
@@ -25,26 +25,29 @@ from ledger.store.writes import (
     signed_by,
 )
 
+_BATCH = "batch_write_item"
+
 
 class DynamoStore:
     """One region's table; see `ledger.store.port.Store`."""
 
-    def __init__(self, attempts: Attempts) -> None:
-        self.region = attempts.region
-        self._table = attempts.table
-        self._attempts = attempts
+    def __init__(self, client: TableClient) -> None:
+        self.region = client.region
+        self.retry_budget = client.retrier.budget
+        self._table = client.table
+        self._client = client
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
         operation, request = requests.write_request(write, self._table)
-        answer = await self._attempts.write(operation, request, signed_by([write]))
+        answer = await self._client.write(operation, request, signed_by([write]))
         return answer if isinstance(answer, Outcome) else Applied(answer.get("Attributes") or None)
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
         checked_actions(actions, TRANSACTION_ACTIONS_MAX)
         request = requests.transaction_request(actions, self._table, token)
-        answer = await self._attempts.write("transact_write_items", request, signed_by(actions))
+        answer = await self._client.write("transact_write_items", request, signed_by(actions))
         return answer if isinstance(answer, Outcome) else Applied()
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
@@ -52,46 +55,48 @@ class DynamoStore:
         checked_actions(writes, BATCH_WRITES_MAX)
         left, latest = dict(enumerate(writes)), signed_by(writes)
         units: float | None = 0.0
-        for tries in range(1, self._attempts.backoff.tries_max + 1):
+        tries = self._client.retrier.begin(_BATCH)
+        while True:
             request = requests.batch_request(list(left.values()), self._table)
             try:
-                answer = await self._attempts.write("batch_write_item", request, latest)
+                answer = await self._client.write_part(_BATCH, request, latest, tries)
             except StoreError as error:
                 if len(left) == len(writes):
                     raise
-                return BatchOutcome(unprocessed=tuple(left), cause=str(error), write_units=units)
+                return BatchOutcome(tuple(left), (), str(error), units, error.requests)
             if isinstance(answer, Unknown):
-                return BatchOutcome(unknown=tuple(left), cause=answer.cause, write_units=units)
+                return BatchOutcome((), tuple(left), answer.cause, units, answer.requests)
             if isinstance(answer, Outcome):
                 raise TypeError("a batch has no conditions to fail")
             units = _plus(units, requests.written_units(answer))
             keys = requests.unprocessed_keys(answer, self._table)
             left = {place: write for place, write in left.items() if keys and write.key in keys}
             if not left:
+                tries.succeeded()
                 return BatchOutcome(write_units=units)
-            await self._attempts.wait("batch_write_item", "unprocessed", tries)
-        cause = f"still throttled in {self.region}"
-        return BatchOutcome(unprocessed=tuple(left), cause=cause, write_units=units)
+            if not await tries.again("unprocessed", throttled=True):
+                cause = f"still throttled in {self.region}"
+                return BatchOutcome(tuple(left), (), cause, units, tries.requests)
 
     async def get(self, get: Get) -> Item | None:
         """Read one item."""
         request = requests.get_request(get, self._table)
-        found: Item | None = (await self._attempts.read("get_item", request)).get("Item")
+        found: Item | None = (await self._client.read("get_item", request)).get("Item")
         return found
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition."""
         request = requests.query_request(query, self._table)
-        return _page(await self._attempts.read("query", request), self.region)
+        return _page(await self._client.read("query", request), self.region)
 
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
         request = requests.scan_request(scan, self._table)
-        return _page(await self._attempts.read("scan", request), self.region)
+        return _page(await self._client.read("scan", request), self.region)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._attempts.transport.close()
+        await self._client.transport.close()
 
 
 def _plus(units: float | None, more: float | None) -> float | None:

@@ -1,8 +1,8 @@
 """The transport over aiobotocore: every operation, the default.
 
 The SDK's own retries are off: it repeats a write whose answer was lost (an `ADD 1` stores 2), so
-what may be repeated is decided by `ledger.store.dynamodb.attempts`, by what is known of the failed
-attempt.
+what may be repeated is decided by `ledger.store.dynamodb.client`, by what is known of the failed
+request.
 """
 
 from collections.abc import Awaitable, Callable

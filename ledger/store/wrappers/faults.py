@@ -28,6 +28,7 @@ from ledger.core.errors import Throttled, Unreachable
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Unknown, Write
 
 Answer = TypeVar("Answer")
@@ -152,6 +153,11 @@ class FaultyStore:
     def region(self) -> str:
         """The region of the store behind."""
         return self._inner.region
+
+    @property
+    def retry_budget(self) -> RetryBudget:
+        """The budget of the store behind."""
+        return self._inner.retry_budget
 
     async def land(self) -> object:
         """Apply the write that has been in flight longest; returns the answer nobody gets."""

@@ -6,6 +6,7 @@ from typing import TypeVar
 from ledger.core.entry import Item
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
 
 Answer = TypeVar("Answer")
@@ -21,6 +22,11 @@ class ForwardingStore:
     def region(self) -> str:
         """The region of the store behind."""
         return self._inner.region
+
+    @property
+    def retry_budget(self) -> RetryBudget:
+        """The budget of the store behind."""
+        return self._inner.retry_budget
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""

@@ -14,6 +14,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.retry import RetryBudget
 from ledger.store.writes import (
     Action,
     Applied,
@@ -40,6 +41,11 @@ class MeteredStore:
     def region(self) -> str:
         """The region of the store behind."""
         return self._inner.region
+
+    @property
+    def retry_budget(self) -> RetryBudget:
+        """The budget of the store behind."""
+        return self._inner.retry_budget
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write; a rejected one is charged as well."""

@@ -31,13 +31,14 @@ from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
-from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.memory import MemoryStore
 from ledger.store.memory import Table as MemoryTable
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
-from ledger.store.retry import Backoff
+from ledger.store.retrier import Retrier
+from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.transports.sdk import SdkTransport
 from ledger.store.writes import (
     Action,
@@ -157,6 +158,7 @@ class _RecordingStore:
 
     def __init__(self, inner: MemoryStore, calls: list[Call]) -> None:
         self.region = inner.region
+        self.retry_budget = inner.retry_budget
         self._inner = inner
         self._calls = calls
 
@@ -515,13 +517,16 @@ async def test_the_port_calls_what_the_recorder_notes(
     """The DynamoDB store sends the one request that the recorder above takes it for."""
     client = Client()
     store = DynamoStore(
-        Attempts(
+        TableClient(
             transport=SdkTransport(client),
             region=HOME,
             table="money",
-            backoff=Backoff(),
-            clock=SystemClock(),
-            randomness=system_random(),
+            retrier=Retrier(
+                clock=SystemClock(),
+                randomness=system_random(),
+                budget=RetryBudget(),
+                backoff=Backoff(),
+            ),
         )
     )
     await use(store)

@@ -31,7 +31,7 @@ from ledger.importing.form import BATCH_ROWS, ColumnChoice, Form, Format
 from ledger.importing.importer import BATCHES_PARALLEL, Importer
 from ledger.importing.source import Source
 from ledger.importing.survey import StopSign, survey
-from ledger.importing.writing import PATIENCES
+from ledger.importing.writing import WRITE_DEADLINES
 from ledger.runtime.clock import system_random
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Page
@@ -111,7 +111,7 @@ async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
         await importer.run(source_of(csv_of(99)), await surveyed(csv_of(99)))
     assert "lines 2 to 100" in str(unknown.value)
     assert unknown.value.entries == ()
-    assert clock.elapsed >= SETTINGS.write_deadline * PATIENCES
+    assert clock.elapsed >= SETTINGS.write_deadline * WRITE_DEADLINES
     await store.land()
     await imported(csv_of(99), FateStore(table))
     assert sums_of(table) == sums_of_csv(99)

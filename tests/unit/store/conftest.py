@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from support.wire import TRANSPORTS, Wire, open_wire
 
+from ledger.store.retry import BUDGET_TOKENS
+
 
 @pytest.fixture(scope="module", params=TRANSPORTS)
 def transport(request: pytest.FixtureRequest) -> str:
@@ -21,7 +23,8 @@ async def module_wire(transport: str) -> AsyncIterator[Wire]:
 
 @pytest.fixture
 def wire(module_wire: Wire) -> Wire:
-    """Return the store with a server that was asked nothing yet."""
+    """Return the store with its whole budget, and a server that was asked nothing yet."""
+    module_wire.store.retry_budget.give(BUDGET_TOKENS)
     module_wire.server.play()
     module_wire.before = 0.0
     module_wire.before = module_wire.retries()

@@ -35,7 +35,7 @@ from ledger.pipeline.stages.worker import RESTARTS
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
-from ledger.store.repeating import BACKOFF
+from ledger.store.retrier import BACKOFF
 from ledger.store.wrappers.faults import (
     Call,
     Fault,

@@ -17,7 +17,7 @@ from support.scripted import (
     ok,
     scripted,
 )
-from support.wire import EMPTY_PAGE, ITEM, PUTS, SINGLE, TRIES_MAX, Wire
+from support.wire import EMPTY_PAGE, ITEM, PUTS, SINGLE, THROTTLED_TRIES_MAX, Wire
 
 from ledger.core.entry import Item
 from ledger.core.errors import KeyConflict, RequestRefused
@@ -88,7 +88,7 @@ async def test_batch_left_for_good_is_bounded(wire: Wire) -> None:
     answer = await wire.store.write_batch(PUTS)
 
     assert (answer.unprocessed, answer.unknown) == ((0,), ())
-    assert len(wire.server.requests) == TRIES_MAX
+    assert len(wire.server.requests) == THROTTLED_TRIES_MAX
 
 
 @pytest.mark.parametrize("count", [0, 26])

@@ -1,7 +1,6 @@
 """Errors that no server can cause: a client that raises what the SDK would."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from random import Random
 from typing import Any
 
 import aiohttp
@@ -20,15 +19,16 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
-from support.ledgers import HOME, InstantClock, make_settings
+from support.ledgers import HOME, InstantClock, make_settings, seeded
 from support.wire import ITEM, TRIES_MAX
 
 from ledger.core.errors import AccessDenied, RequestRefused, SettingsError, Unreachable
-from ledger.store.dynamodb.attempts import Attempts
+from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.opening import open_store
 from ledger.store.reads import Get
-from ledger.store.retry import Backoff
+from ledger.store.retrier import Retrier
+from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.transports.sdk import SdkTransport
 from ledger.store.writes import Applied, Put, Unknown
 
@@ -64,17 +64,17 @@ class FakeClient:
         self.closed = True
 
 
-def store_of(client: FakeClient, *, attempt_seconds: float = 60.0) -> DynamoStore:
+def store_of(client: FakeClient, *, request_seconds_max: float = 60.0) -> DynamoStore:
     """Return a store over a fake client."""
     return DynamoStore(
-        Attempts(
+        TableClient(
             transport=SdkTransport(client),
             region=HOME,
             table="ledger",
-            backoff=Backoff(),
-            clock=InstantClock(),
-            randomness=Random(7),  # noqa: S311
-            attempt_seconds=attempt_seconds,
+            retrier=Retrier(
+                clock=InstantClock(), randomness=seeded(), budget=RetryBudget(), backoff=Backoff()
+            ),
+            request_seconds_max=request_seconds_max,
         )
     )
 
@@ -166,7 +166,7 @@ async def test_an_answer_that_never_ends_is_unknown() -> None:
             raise AssertionError("nobody wakes it")
 
     client = Dripping()
-    store = store_of(client, attempt_seconds=0.01)
+    store = store_of(client, request_seconds_max=0.01)
 
     assert isinstance(await store.write(Put(ITEM)), Unknown)
     assert client.calls == 1

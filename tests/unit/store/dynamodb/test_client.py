@@ -8,6 +8,7 @@ import pytest
 from support.ledgers import HOME, InstantClock, make_settings, sample
 from support.scripted import (
     Step,
+    ask_to_wait,
     close_connection,
     fault,
     hang,
@@ -25,6 +26,7 @@ from support.wire import (
     REFUSED,
     SINGLE,
     SLOW_DOWN,
+    THROTTLED_TRIES_MAX,
     TRIES_MAX,
     WRITES,
     Call,
@@ -41,6 +43,7 @@ from ledger.store.conditions import Absent, Equals
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Query
+from ledger.store.retry import BUDGET_TOKENS
 from ledger.store.writes import Applied, BatchOutcome, Check, Put, Rejected, Unknown
 
 
@@ -160,6 +163,7 @@ async def test_connection_never_made_is_retried_then_unreachable(
     unheard: Unheard, call: Call
 ) -> None:
     """Where nobody listens nothing can have been written: tried again, then an error, no doubt."""
+    unheard.store.retry_budget.give(BUDGET_TOKENS)
     before, started = unheard.retries(), unheard.clock.elapsed
     with pytest.raises(Unreachable, match="check network and endpoint"):
         await call(unheard.store)
@@ -193,7 +197,24 @@ async def test_throttling_without_end_is_an_error(wire: Wire, call: Call) -> Non
     with pytest.raises(Throttled, match="slower rate"):
         await call(wire.store)
 
-    assert len(wire.server.requests) == TRIES_MAX
+    assert len(wire.server.requests) == THROTTLED_TRIES_MAX
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"), [("4900", 4.8, 6), ("60000", 4.99, 6), ("soon", 0, 1)]
+)
+@calls({"put": WRITES["put"], "query": READS["query"], "transaction": WRITES["transaction"]})
+async def test_the_wait_that_the_answer_asks_for_is_granted(
+    wire: Wire, call: Call, header: str, least: float, most: float
+) -> None:
+    """The header is in milliseconds, and adds up to 5 s to the wait of up to 1 s."""
+    wire.server.play(ask_to_wait(header), otherwise=EMPTY_PAGE)
+    began = wire.clock.elapsed
+
+    await call(wire.store)
+
+    assert least <= wire.clock.elapsed - began <= most
+    assert len(wire.server.requests) == 2
 
 
 @calls(WRITES)

@@ -1,0 +1,116 @@
+"""Sends requests to one region's table until their outcome is known, over any transport.
+
+- known not to have been applied (throttled, conflict, connection never made): sent again, within
+  the bounds and the budget of the `Retrier`;
+- outcome unknown (connection lost, time-out, 5xx): a read is sent again, a write is `Unknown`;
+- refused (credentials, table, request): raised at once.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+
+import anyio
+from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
+
+from ledger.store.dynamodb import signing
+from ledger.store.dynamodb.judging import Failure, judge, rejection
+from ledger.store.dynamodb.requests import Request
+from ledger.store.dynamodb.transport import Response, Transport
+from ledger.store.retrier import Retrier, Tries
+from ledger.store.writes import Outcome, Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableClient:
+    """Sends requests to one region's table; `request_seconds_max` bounds each as a whole."""
+
+    transport: Transport
+    region: str
+    table: str
+    retrier: Retrier
+    request_seconds_max: float = math.inf
+
+    async def write(
+        self, operation: str, request: Request, latest: datetime | None
+    ) -> Response | Outcome:
+        """Send a write until its outcome is known or unknowable; sign none later than `latest`.
+
+        Raises:
+            StoreError: nothing was written.
+        """
+        tries = self.retrier.begin(operation)
+        answer = await self.write_part(operation, request, latest, tries)
+        if not isinstance(answer, Unknown):
+            tries.succeeded()
+        return answer
+
+    async def write_part(
+        self, operation: str, request: Request, latest: datetime | None, tries: Tries
+    ) -> Response | Outcome:
+        """Send a write as `write` does, as a part of a call whose tries it shares.
+
+        Raises:
+            StoreError: nothing of this part was written.
+        """
+        while True:
+            try:
+                with signing.not_after(latest):
+                    return await self._send(operation, request)
+            except ClientError as error:
+                rejected = rejection(error)
+                if rejected is not None:
+                    return rejected
+                failure = self._judge(error)
+            except BotoCoreError as error:
+                failure = self._judge(error)
+            if failure.applied_maybe:
+                return Unknown(str(failure.error), tries.requests + 1)
+            await self._wait_or_raise(failure, tries)
+
+    async def read(self, operation: str, request: Request) -> Response:
+        """Send a read until it is answered, within the bounds.
+
+        Raises:
+            StoreError: it was refused, or not answered.
+        """
+        tries = self.retrier.begin(operation)
+        while True:
+            try:
+                response = await self._send(operation, request)
+            except (BotoCoreError, ClientError) as error:
+                failure = self._judge(error)
+            else:
+                tries.succeeded()
+                return response
+            await self._wait_or_raise(failure, tries)
+
+    async def _send(self, operation: str, request: Request) -> Response:
+        response: Response | None = None
+        # Time-outs of a transport are per connection and per read: an answer that drips has no end.
+        with anyio.move_on_after(self.request_seconds_max):
+            response = await self.transport.send(operation, request)
+        if response is None:
+            raise ReadTimeoutError(endpoint_url=f"{self.region}, {operation}")
+        return response
+
+    def _judge(self, error: BotoCoreError | ClientError) -> Failure:
+        return judge(error, region=self.region, table=self.table)
+
+    @staticmethod
+    async def _wait_or_raise(failure: Failure, tries: Tries) -> None:
+        """Wait until the request may be sent again.
+
+        Raises:
+            StoreError: it may not.
+        """
+        error = failure.error
+        if not (failure.passing or failure.applied_maybe):
+            raise error
+        if not await tries.again(
+            type(error).__name__.lower(),
+            throttled=failure.throttled,
+            retry_after_seconds=failure.retry_after_seconds,
+        ):
+            error.requests = tries.requests
+            raise error

@@ -1,0 +1,161 @@
+"""The one loop in which requests are repeated. Two levels use it, each for what it alone can judge.
+
+- The store repeats what is known not to have been applied (throttling, conflicts, connections never
+  made), and reads: at most `Backoff().throttled_tries_max`, 4, requests of a call that is
+  throttled, and `Backoff().tries_max`, 8, of any call.
+- A caller repeats a write whose outcome is unknown, where it has shown that harmless
+  (`Retrier.until_answered`). Outcomes and errors say how many requests they took, and those count:
+  at most 8 that are never answered, and never more than 15, if the last of eight calls is answered
+  only by a conflict eight times.
+
+Both pay from one `RetryBudget`, the store's. An error of the store is not repeated above it: what
+waits longer does so by a deadline (a write for `write_deadline`, an import for four of them), or
+starts its work again (a pipeline's worker, a compactor's pass).
+"""
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Self
+
+from ledger.core.errors import StoreError
+from ledger.runtime.clock import Clock
+from ledger.store.port import Store
+from ledger.store.retry import SUCCESS_TOKENS, Backoff, RetryBudget
+from ledger.store.writes import Outcome, Unknown
+
+BACKOFF = Backoff()
+DEADLINE_BACKOFF = Backoff(longest_seconds=2.0)
+"""Of calls with a deadline: they notice within 2 s that the table answers again."""
+
+
+def _ignored(_operation: str, _cause: str) -> None:
+    """Count no repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinalOutcome:
+    """How the last try of a repeated write ended; `doubt` is the cause of an unanswered one before.
+
+    With a doubt, what is rejected now may still have been applied, or land later.
+    """
+
+    outcome: Outcome
+    doubt: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrier:
+    """Repeats requests of one client; `on_retry` is called with the operation and the cause."""
+
+    clock: Clock
+    randomness: Random
+    budget: RetryBudget
+    backoff: Backoff = BACKOFF
+    on_retry: Callable[[str, str], None] = _ignored
+
+    @classmethod
+    def of(
+        cls, store: Store, *, clock: Clock, randomness: Random, backoff: Backoff = BACKOFF
+    ) -> Self:
+        """Return one for callers of a store, who share its budget."""
+        return cls(clock=clock, randomness=randomness, budget=store.retry_budget, backoff=backoff)
+
+    def begin(self, operation: str, *, deadline: float | None = None) -> "Tries":
+        """Begin a call: it ends by the bounds of the backoff and the budget, or by a deadline.
+
+        The deadline is a moment of the monotonic clock.
+        """
+        return Tries(self, operation, deadline)
+
+    async def until_answered(
+        self, send: Callable[[], Awaitable[Outcome]], operation: str = "write"
+    ) -> FinalOutcome:
+        """Send a write until it is answered, for writes whose repeat is harmless.
+
+        Raises:
+            StoreError: no try before was unanswered, so nothing was written, nor will be.
+        """
+        tries = self.begin(operation)
+        doubt: str | None = None
+        while True:
+            try:
+                outcome = await send()
+            except StoreError as error:
+                if doubt is None:
+                    raise
+                outcome = Unknown(f"{doubt}; then {error}", error.requests)
+            if not isinstance(outcome, Unknown):
+                tries.succeeded()
+                return FinalOutcome(outcome, doubt)
+            doubt = outcome.cause
+            if not await tries.again("unanswered", requests=outcome.requests):
+                return FinalOutcome(outcome, doubt)
+
+    async def pause(self, tries: int) -> None:
+        """Wait after so many lost races: others made progress, so this is paid from no budget."""
+        self.on_retry("write", "contention")
+        await self.clock.sleep(self.backoff.wait_seconds(tries, self.randomness))
+
+
+class Tries:
+    """The tries of one call; `requests` counts what they have sent."""
+
+    __slots__ = ("_deadline", "_operation", "_paid", "_retrier", "_tries", "requests")
+
+    def __init__(self, retrier: Retrier, operation: str, deadline: float | None) -> None:
+        self.requests = 0
+        self._retrier = retrier
+        self._operation = operation
+        self._deadline = deadline
+        self._paid = SUCCESS_TOKENS
+        self._tries = 0
+
+    def succeeded(self) -> None:
+        """Note that the call was answered."""
+        self._retrier.budget.give(self._paid)
+
+    async def again(
+        self,
+        cause: str,
+        *,
+        requests: int = 1,
+        throttled: bool = False,
+        retry_after_seconds: float = 0.0,
+    ) -> bool:
+        """Wait for the next try after one that took so many requests; return False for the end."""
+        retrier = self._retrier
+        self.requests += requests
+        self._tries += 1
+        paid = self._pay(throttled=throttled)
+        if paid is None:
+            return False
+        wait = retrier.backoff.wait_seconds(
+            self._tries,
+            retrier.randomness,
+            throttled=throttled,
+            retry_after_seconds=retry_after_seconds,
+        )
+        if not paid:
+            wait = max(wait, retrier.backoff.longest_seconds)
+        retrier.on_retry(self._operation, cause)
+        await retrier.clock.sleep(min(wait, self._left_seconds()))
+        return True
+
+    def _pay(self, *, throttled: bool) -> int | None:
+        """Pay for the next try; returns None if there is to be none."""
+        if self._deadline is None:
+            if not self._retrier.backoff.allows(self.requests, throttled=throttled):
+                return None
+        elif self._left_seconds() <= 0:
+            return None
+        paid = self._retrier.budget.take(throttled=throttled)
+        if paid:
+            self._paid = paid
+        return paid if paid or self._deadline is not None else None
+
+    def _left_seconds(self) -> float:
+        if self._deadline is None:
+            return math.inf
+        return self._deadline - self._retrier.clock.monotonic()
