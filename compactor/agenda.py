@@ -1,4 +1,4 @@
-"""Who is visited next, what is held, and what is ripe to be acted on: pure, for any workers.
+"""The order of work in one pass: what is visited next, what is held, what is ripe; pure.
 
 ::
 
@@ -6,13 +6,12 @@
                  └──> held for `observation_delay` ──> act ──> done
                                             └──> more waits than one fold takes: visit again
 
-Collections are visited in the order in which they are given, each once; those that wait longest
-come first. A hot one, with more settled entries than one fold takes, is visited again in the same
-pass, and these visits take turns with the first visits of others: so no hot counter holds up the
-others by more than one visit each, and no number of others starves a hot one.
+Collections are visited in the given order, each once. A hot collection, with more settled entries
+than one fold takes, is visited again in the same pass; such visits alternate with the first visits
+of others, so no hot counter delays another by more than one visit, and none is starved itself.
 
-What is held is bounded in number and in ids: a worker waits for the oldest hold to end before it
-looks at more. The holds of different collections run side by side.
+Pending actions are bounded in number and in ids: beyond that a worker waits for the oldest hold to
+end before it visits more. The holds of different collections run side by side.
 """
 
 from collections import deque
@@ -23,14 +22,14 @@ from compactor.plan import Plan
 from ledger.core.values import NetChange
 
 AGAIN_SECONDS = 2.0
-"""Before a hot collection is visited again: what was written must reach the other regions."""
+"""Pause before a hot collection is visited again: its last fold must reach the other regions."""
 HELD_IDS_MAX = 500_000
-"""Ids in all plans that are held: about 100 MB."""
+"""Ids in all pending actions: about 100 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One collection to be looked at; `number` counts its visits in this pass from 1."""
+    """One collection to observe; `number` counts its visits in this pass from 1."""
 
     partition: str
     number: int = 1
@@ -51,7 +50,7 @@ class PendingAction:
 
     @property
     def ids(self) -> int:
-        """How many ids the plan names, about."""
+        """About how many ids the plan names."""
         return len(self.plan.deletes) + (len(self.plan.fold.merged) if self.plan.fold else 0)
 
 
@@ -89,13 +88,13 @@ class Agenda:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left, under way or waiting."""
+        """Whether nothing is left, in progress or waiting."""
         return not (self._first or self._again or self._held or self._looking or self._acting)
 
     def next_step(self, now: float) -> Step | None:
-        """Return what a worker does next, or None if it is not needed any more.
+        """Return what a worker does next, or None if it is no longer needed.
 
-        Whoever is still at work looks after what comes of that, so nobody waits for others.
+        A worker that is still busy also handles what follows from its step, so others may end.
         """
         if self._held and self._held[0].ripe_at <= now:
             held = self._held.popleft()
@@ -113,23 +112,23 @@ class Agenda:
         return Wait(min(moments)) if moments else None
 
     def hold(self, held: PendingAction) -> None:
-        """Keep what a visit found to do until it may be done."""
+        """Keep the action that a visit decided on until it is ripe."""
         self._looking -= 1
         self._held_ids += held.ids
         self._held.append(held)
 
     def looked(self, visit: Visit, *, again_at: float | None = None) -> None:
-        """Note that a visit found nothing to do; with `again_at`, for now."""
+        """End a visit that found nothing to do; with `again_at`, visit again then."""
         self._looking -= 1
         self._revisit(visit, again_at)
 
     def acted(self, visit: Visit, *, again_at: float | None = None) -> None:
-        """Note that what a visit found is done; with `again_at`, more of it is waiting."""
+        """End an action; with `again_at`, visit the collection again then."""
         self._acting -= 1
         self._revisit(visit, again_at)
 
     def _revisit(self, visit: Visit, again_at: float | None) -> None:
-        # While others wait for their first visit the pass goes on anyway.
+        # While others wait for their first visit the pass continues anyway.
         if again_at is not None and (visit.number < self._visits_max or self._first):
             self._again.append((again_at, Visit(visit.partition, visit.number + 1)))
 

@@ -1,8 +1,8 @@
-"""Acting on a plan, through the home region only.
+"""Carrying out a plan, through the home region only.
 
-Deleting a merged entry of a committed net is harmless whoever repeats it, so the deletes are plain
-batches. The fold is one transaction: the lease's epoch is still ours, and the net is still at the
-version observed. A lost race or an unknown outcome is the next pass's business.
+Deleting a merged entry of a committed net is harmless however often it is repeated, so deletes are
+plain batches. The fold is one transaction on two conditions: the lease's epoch is still ours, and
+the net is still at the version observed. The next pass handles a lost race or an unknown outcome.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from ledger.store.port import Store
 from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Delete, Outcome, Put
 
 BATCHES_AT_ONCE = 4
-"""Of one collection, so that thousands of deletes take seconds, and leave room for others."""
+"""Concurrent batches per collection: thousands of deletes take seconds, beside other work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a plan: entries deleted, and the outcome of its fold, None without one."""
+    """The result of a plan: entries deleted, and the outcome of its fold (None without one)."""
 
     deleted: int = 0
     fold: Outcome | None = None
@@ -44,10 +44,10 @@ async def apply(
     fence: Check,
     sizes: Mapping[str, int],
 ) -> Done:
-    """Do what a plan says, `net` being the net that it was made from.
+    """Carry out a plan that was made from `net`.
 
     Raises:
-        StoreError: DynamoDB could not do it; what was deleted stays so, and that is harmless.
+        StoreError: DynamoDB failed; entries deleted before that stay deleted, which is harmless.
     """
     deleted = await _delete(store, partition, plan.deletes, sizes)
     if plan.fold is None:

@@ -2,7 +2,7 @@
 
 The settings are those of LEDGER_CONFIG and `LEDGER_*`; the container image sets both. A pass is
 asked to stop between two steps while time is left, and a pass cut off anywhere leaves nothing to
-mend: the next one goes on. A failed pass raises, so Lambda counts it as an error.
+repair: the next one continues. A failed pass raises, so Lambda counts it as an error.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 
 STOP_MARGIN_SECONDS = 60.0
-"""How long before Lambda's limit a pass is asked to stop: above one patient request and a hold."""
+"""How long before Lambda's limit a pass is asked to stop: longer than one request and a hold."""
 
 
 class Context(Protocol):
@@ -31,11 +31,11 @@ class Context(Protocol):
     function_name: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Give the milliseconds left before Lambda ends the invocation."""
+        """Return the milliseconds left before Lambda ends the invocation."""
 
 
 def handler(_event: object, context: Context) -> dict[str, object]:
-    """Run one pass and give its report; the event is not looked at.
+    """Run one pass and return its report; the event is ignored.
 
     Raises:
         LedgerError: the settings are wrong, or the pass could not be made.
@@ -59,7 +59,7 @@ async def run_bounded(compactor: Compactor, seconds: float) -> Report:
 
 
 def metric_line(report: Report, *, function_name: str, now: datetime) -> str:
-    """Give the log line from which CloudWatch makes the metrics that the alarms watch."""
+    """Return the log line from which CloudWatch derives the metrics that the alarms watch."""
     values: Mapping[str, float] = {
         LEADING_METRIC: int(report.led and report.is_success),
         "Folds": report.folds,

@@ -1,10 +1,10 @@
-"""The compactor as a job: elect a leader, run a pass, or one after the other.
+"""The compactor: does one pass, passes for ever, or a move of the home region.
 
 Of any number of instances one leads; the others wait, and take over within one lease when the
-leader dies. A stop (SIGTERM) is obeyed between steps; a kill at any moment leaves nothing to mend.
+leader dies. A stop (SIGTERM) takes effect between steps; a kill at any moment leaves nothing to
+repair.
 """
 
-import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -14,11 +14,10 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from compactor import passes
-from compactor.lag import watch_lag
+from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
-from compactor.observe import check_home
-from compactor.passes import Pass, not_led
-from compactor.plan import Rules
+from compactor.moving import move_all
+from compactor.passes import not_led
 from compactor.report import Report
 from compactor.waiting import sleep_or_stop
 from ledger.core.errors import (
@@ -29,28 +28,23 @@ from ledger.core.errors import (
     SettingsError,
     StoreError,
 )
-from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
+from ledger.primitives.leases.state import NotHeld
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
-from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
-from ledger.store.reads import Get
 
 __all__ = ["Compactor", "Report"]
 
 _OWNER_BITS = 48
-ELSEWHERE = "its home is moved by `compactor move-home`, and then changed in the settings"
-log = logging.getLogger(__name__)
 
 
 class Compactor:
     """Merges the entries of the whole table, from its home region.
 
-    `registry` takes its metrics. `stores`, `clock`, `randomness` and `owner` stand in for the
-    real ones in simulations; `owner` must be unique to this object.
+    Its metrics go to `registry`. Simulations replace `stores`, `clock`, `randomness` and `owner`;
+    `owner` must be unique to this object.
     """
 
     def __init__(
@@ -74,10 +68,10 @@ class Compactor:
     async def run_once(
         self, *, stop: anyio.Event | None = None, wait_seconds: float | None = None
     ) -> Report:
-        """Do one whole pass: lease, observe, hold, act.
+        """Do one whole pass: acquire the lease, observe, hold, act.
 
         While another instance leads it waits up to `wait_seconds`, by default one lease and a
-        heartbeat, long enough to replace a leader that was killed.
+        heartbeat: long enough to replace a leader that was killed.
 
         Raises:
             LeaseLost: the lease was lost on the way; what was done stands.
@@ -86,18 +80,19 @@ class Compactor:
         stop = stop or anyio.Event()
         terms = self.settings.compactor
         wait = terms.lease + terms.heartbeat if wait_seconds is None else wait_seconds
-        with self._counting_errors():
-            async with self._open_stores() as stores:
-                try:
-                    lease = await self._lease(stores)
-                except RegionUnreadable as error:
-                    self.metrics.unreadable(error.region)
-                    self.metrics.passed("waiting", seconds=0.0)
-                    return Report(led=False, unreadable=error.region, is_whole=False)
-                outcome = await self._acquire(lease, wait, stop)
-                if isinstance(outcome, NotHeld):
-                    return not_led(outcome.owner, outcome.epoch)
-                return await self._lead(stores, lease, stop, passes.rules_of(self.settings))
+        rules = passes.rules_of(self.settings)
+        async with self._candidate() as candidate:
+            try:
+                await candidate.check_home()
+            except RegionUnreadable as error:
+                self.metrics.unreadable(error.region)
+                self.metrics.passed("waiting", seconds=0.0)
+                return Report(led=False, unreadable=error.region, is_whole=False)
+            outcome = await candidate.acquire(wait_seconds=wait, stop=stop)
+            if isinstance(outcome, NotHeld):
+                return not_led(outcome.owner, outcome.epoch)
+            async with candidate.leading() as grant:
+                return await candidate.run_pass(grant, rules, stop=stop)
 
     async def run_every(
         self,
@@ -107,20 +102,17 @@ class Compactor:
         on_report: Callable[[Report], None] = lambda _report: None,
         on_error: Callable[[Exception], None] = lambda _error: None,
     ) -> None:
-        """Lead whenever it can and do a pass every so many seconds, until told to stop.
+        """Lead whenever possible and do a pass every so many seconds, until stopped.
 
-        Errors that may pass (a region down, a lost lease, throttling, a lease item that somebody
-        damaged and may mend) are handed to `on_error` and counted; it goes on.
+        Errors that may pass (an unreadable region, a lost lease, throttling, a damaged lease item
+        that may be repaired) are counted and passed to `on_error`; then it continues.
         """
         stop = stop or anyio.Event()
         async with self._open_stores() as stores:
             while not stop.is_set():
                 try:
                     with self._counting_errors():
-                        lease = await self._lease(stores)
-                        outcome = await self._acquire(lease, None, stop)
-                        if isinstance(outcome, LeaseGrant):
-                            await self._lead_on(stores, lease, every_seconds, stop, on_report)
+                        await self._serve(self._contend(stores), every_seconds, stop, on_report)
                 except (LeaseLost, StoreError, DamagedItem) as error:
                     on_error(error)
                     await sleep_or_stop(self._clock, every_seconds, stop)
@@ -128,10 +120,10 @@ class Compactor:
     async def move_home(self, target: str, *, stop: anyio.Event | None = None) -> Report:
         """Hand every collection over to another home region, while this one still works.
 
-        With its net committed each collection gets one last fold that names the new home. It runs
-        until all are handed over and every region shows so; then the lease itself is, and no
+        Once its net is committed, each collection gets one last fold that names the new home. When
+        every region shows all collections handed over, the lease is handed over too, and no
         compactor of this home leads again. Readers and writers notice nothing. Afterwards change
-        `home` in the settings of every compactor. Interrupted, it is run again.
+        `home` in the settings of every compactor. If interrupted, run it again.
 
         Raises:
             SettingsError: `target` is not another region of the settings.
@@ -142,154 +134,58 @@ class Compactor:
         if target == self.settings.home:
             raise SettingsError(f"{target} is the home region already")
         stop = stop or anyio.Event()
-        rules = passes.rules_of(self.settings, move_to=target)
-        with self._counting_errors():
-            async with self._open_stores() as stores:
-                lease = await self._lease(stores)
-                outcome = await self._acquire(lease, None, stop)
-                if isinstance(outcome, NotHeld):
-                    return not_led(outcome.owner, outcome.epoch)
-                return await self._move(stores, lease, stop, rules)
+        async with self._candidate() as candidate:
+            await candidate.check_home()
+            outcome = await candidate.acquire(wait_seconds=None, stop=stop)
+            if isinstance(outcome, NotHeld):
+                return not_led(outcome.owner, outcome.epoch)
+            async with candidate.leading() as grant:
+                return await move_all(
+                    candidate,
+                    grant,
+                    passes.rules_of(self.settings, move_to=target),
+                    target=target,
+                    observation_delay=self.settings.observation_delay,
+                    clock=self._clock,
+                    stop=stop,
+                )
 
-    async def _move(
-        self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
-    ) -> Report:
-        """Fold everything over to the new home, then hand over the lease itself.
-
-        A round of the search may take several passes, and the first may be the rest of one that
-        another began: a whole round of our own must find nothing left to move.
-        """
-        async with self._leading(stores, lease) as held:
-            is_left = True
-            while True:  # until done or told to stop; each pass moves every committed collection
-                report = await self._pass(stores, lease, stop, rules)
-                report.epoch = held.epoch
-                if stop.is_set() or not report.is_success:
-                    return report
-                is_left = is_left or report.is_moving
-                if report.is_whole and not is_left:
-                    break
-                is_left = is_left and not report.is_whole
-                if report.unmoved:  # what was written, or waits, has to arrive elsewhere first
-                    await sleep_or_stop(
-                        self._clock, self.settings.observation_delay - report.seconds, stop
-                    )
-            while not await lease.hand_over(rules.move_to or ""):
-                await self._clock.sleep(lease.terms.poll_seconds)
-            return report
-
-    async def _lease(self, stores: Mapping[str, Store]) -> Lease:
-        """Return the lease to contend for.
-
-        Where the home region shows none yet, it may just not have arrived: then every region is
-        asked, lest two homes begin at once.
-
-        Raises:
-            LeaseLost: a region shows it as another home's.
-            RegionUnreadable: a region that might show it cannot be read.
-        """
-        compactor = self.settings.compactor
-        if await stores[self.settings.home].get(Get(lease_key(compactor.name))) is None:
-            await check_home(stores, compactor.name, home=self.settings.home)
-        return Lease(
-            stores[self.settings.home],
-            compactor.name,
-            owner=self.owner,
-            terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
-            clock=self._clock,
-            randomness=self._random,
-            key=lease_key(compactor.name),
-            elsewhere=ELSEWHERE,
-        )
-
-    async def _acquire(
-        self, lease: Lease, wait_seconds: float | None, stop: anyio.Event
-    ) -> LeaseGrant | NotHeld:
-        """Wait for the lease in short turns, so that a stop is obeyed."""
-        home, turn = self.settings.home, lease.terms.poll_seconds
-        started = self._clock.monotonic()
-        leader: str | None = None
-        while True:
-            outcome = await lease.acquire(wait_seconds=0)
-            leads = isinstance(outcome, LeaseGrant)
-            if outcome.owner != leader:
-                leader = outcome.owner
-                state = "leading" if leads else "waiting: another instance leads"
-                log.info("%s (%s, epoch %d)", state, leader, outcome.epoch)
-            self.metrics.leads(home, leading=leads, epoch=outcome.epoch)
-            if leads or stop.is_set():
-                return outcome
-            left = turn
-            if wait_seconds is not None:
-                left = min(turn, started + wait_seconds - self._clock.monotonic())
-            if left <= 0 or await sleep_or_stop(self._clock, left, stop):
-                return outcome
-
-    async def _lead(
-        self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
-    ) -> Report:
-        async with self._leading(stores, lease) as held:
-            report = await self._pass(stores, lease, stop, rules)
-            report.epoch = held.epoch
-            return report
-
-    async def _lead_on(
+    async def _serve(
         self,
-        stores: Mapping[str, Store],
-        lease: Lease,
+        candidate: Candidate,
         every_seconds: float,
         stop: anyio.Event,
         on_report: Callable[[Report], None],
     ) -> None:
-        """Do pass after pass while the lease is held."""
-        async with self._leading(stores, lease) as held:
+        """Wait for the lease, then do pass after pass while it is held."""
+        await candidate.check_home()
+        outcome = await candidate.acquire(wait_seconds=None, stop=stop)
+        if isinstance(outcome, NotHeld):
+            return
+        async with candidate.leading() as grant:
             while not stop.is_set():
                 started = self._clock.monotonic()
-                report = await self._pass(stores, lease, stop, passes.rules_of(self.settings))
-                report.epoch = held.epoch
-                on_report(report)
+                rules = passes.rules_of(self.settings)
+                on_report(await candidate.run_pass(grant, rules, stop=stop))
                 left = started + every_seconds - self._clock.monotonic()
                 await sleep_or_stop(self._clock, left, stop)
 
     @asynccontextmanager
-    async def _leading(
-        self, stores: Mapping[str, Store], lease: Lease
-    ) -> AsyncIterator[LeaseGrant]:
-        """Hold the lease by heartbeats, and measure the replication lag on them."""
-        try:
-            async with lease.held(wait_seconds=0) as held:
-                if isinstance(held, NotHeld):
-                    raise LeaseLost(f"lease {lease.name!r} was lost before the pass began")
-                async with background_tasks() as tasks:
-                    tasks.start_soon(self._watch_lag, stores, lease)
-                    yield held
-        finally:
-            self.metrics.leads(self.settings.home, leading=False)
+    async def _candidate(self) -> AsyncIterator[Candidate]:
+        """Open the stores and contend for the lease; count every error."""
+        with self._counting_errors():
+            async with self._open_stores() as stores:
+                yield self._contend(stores)
 
-    async def _watch_lag(self, stores: Mapping[str, Store], lease: Lease) -> None:
-        await watch_lag(
-            stores, lease, clock=self._clock, metrics=self.metrics, home=self.settings.home
-        )
-
-    async def _pass(
-        self, stores: Mapping[str, Store], lease: Lease, stop: anyio.Event, rules: Rules
-    ) -> Report:
-        started = self._clock.monotonic()
-        one = Pass(
+    def _contend(self, stores: Mapping[str, Store]) -> Candidate:
+        return Candidate(
             stores,
-            lease,
             settings=self.settings,
-            rules=rules,
+            owner=self.owner,
             clock=self._clock,
             randomness=self._random,
             metrics=self.metrics,
-            stop=stop,
         )
-        try:
-            return await one.run()
-        except LedgerError:
-            self.metrics.passed("failed", seconds=self._clock.monotonic() - started)
-            raise
 
     @contextmanager
     def _counting_errors(self) -> Iterator[None]:
@@ -301,7 +197,7 @@ class Compactor:
 
     @asynccontextmanager
     async def _open_stores(self) -> AsyncIterator[Mapping[str, Store]]:
-        """Open every region's table, unless they were given."""
+        """Open the table in every region, unless stores were given."""
         if self._given_stores is not None:
             yield self._given_stores
             return

@@ -1,8 +1,8 @@
-"""Replication lag, measured on the lease's heartbeats: no clocks of other machines are needed.
+"""Replication lag, measured on the lease's heartbeats without comparing clocks of machines.
 
-A heartbeat gets its answer at home at a known time; each other region is read until it shows that
-heartbeat's record version number, or a later one. The time in between is the lag, to the interval
-of the reads. While a heartbeat is not yet seen, the lag shown grows with the time waited.
+Each heartbeat is acknowledged at home at a known time; every other region is read until it shows
+the record version number of that heartbeat or a later one. The time in between is the lag, to the
+precision of the interval of the reads. Until a heartbeat is seen, the reported lag grows.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ async def _watch_region(
     region: str, store: Store, lease: Lease, clock: Clock, metrics: CompactorMetrics
 ) -> None:
     seen: Beat | None = None
-    target: Beat | None = None  # kept until it is seen: the lease forgets old heartbeats
+    target: Beat | None = None  # kept until seen: the lease drops old heartbeats
     wait = FIRST_WAIT_SECONDS
     while True:  # until cancelled with the pass
         target = target or _next_beat(lease, seen)
@@ -66,7 +66,7 @@ def _next_beat(lease: Lease, seen: Beat | None) -> Beat | None:
 
 
 async def _shown(store: Store, lease: Lease, seen: Beat | None) -> Beat | None:
-    """Return the heartbeat that a region shows, None if it is none of ours, or unreadable."""
+    """Return the heartbeat that a region shows; None if it is not ours, `seen` if unreadable."""
     try:
         item = await store.get(Get(lease_key(lease.name), consistent=True))
     except StoreError:

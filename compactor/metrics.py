@@ -1,7 +1,7 @@
-"""What the compactor counts and measures for Prometheus.
+"""The compactor's metrics for Prometheus.
 
-Names begin with `compactor_`. An alert rests on three of them: a backlog that grows, a last
-success that is long ago, and a region that cannot be read (merging waits, totals stay right).
+Names begin with `compactor_`. Alert on three of them: a growing backlog, a last success long ago,
+and an unreadable region (merging waits, totals stay correct).
 """
 
 from collections.abc import Mapping

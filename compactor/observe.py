@@ -1,9 +1,9 @@
 """Observing a collection: the home region's net first, then the collection in every region.
 
-Of a long collection only as much is read as a visit can use: home is read, oldest entries first, up
-to the settled ones that a fold takes, the other regions as far, and then their nets. Whatever lies
-further on is none of this visit's business, as long as **every region is read up to the newest id
-that the net names**: an id that was not looked for would pass for gone, and count twice.
+Of a long collection a visit reads only what it can use: home is read, oldest entries first, up to
+the settled entries that one fold takes, the other regions equally far, and then their nets. What
+lies further on is left to later visits, as long as **every region is read up to the newest id that
+the net names**: an id that was not looked for would be taken for gone, and count twice.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -31,9 +31,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a visit looks: to `settled`, a sort key, or until it has seen `entries_max` of ours.
+    """How far a visit reads: up to the sort key `settled`, or `entries_max` entries of ours.
 
-    Neither ends it before the newest id that the net names.
+    It always reads up to the newest id that the net names.
     """
 
     settled: str
@@ -41,7 +41,7 @@ class Reach:
 
     @staticmethod
     def of(rules: Rules, *, now: datetime) -> "Reach":
-        """Return how far a visit by these rules has to look."""
+        """Return how far a visit by these rules has to read."""
         settled = now - timedelta(seconds=rules.settle)
         return Reach(str(entry_id(settled, 0)), rules.fold_max + 1)
 
@@ -109,7 +109,7 @@ async def observe(
 
 
 def _enough(net: NetChange | None, upto: str | None) -> str | None:
-    """Return a sort key moved on to the newest id that the net names; None for everything."""
+    """Return the later of a sort key and the newest id that the net names; None for everything."""
     if upto is None or net is None or not net.merged:
         return upto
     return max(upto, str(net.merged[-1]))

@@ -2,13 +2,13 @@
 
 ::
 
-    find due collections ──> each: observe and decide ── hold ── act ──> a hot one again
+    find due collections ──> each: observe and decide ── hold ── act ──> hot collections again
 
-Some workers share the work by an agenda, so the holds of many collections run side by side. What is
-to be done is decided at once, and only that is kept while it is held, not what was observed.
+Workers share an agenda, so the holds of many collections run side by side. The decision is made at
+once; only the decision is kept during the hold, not what was observed.
 
-Every step may be the last: a pass that is stopped, crashes or loses the lease leaves nothing to
-mend, since what it did is right by itself and the next pass begins by looking.
+A pass may end after any step: one that is stopped, crashes or loses the lease leaves nothing to
+repair, since each step is correct by itself and the next pass begins by observing.
 """
 
 import logging
@@ -65,7 +65,7 @@ def rules_of(settings: Settings, *, move_to: str | None = None) -> Rules:
 
 
 class Pass:
-    """One pass; made anew for each."""
+    """One pass; each pass takes a new instance."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Pass:
             StoreError: the home region failed in a way that concerns the whole pass.
         """
         started = self._clock.monotonic()
-        self._lease.check()  # also when nothing is due: who has lost it must not go on as leader
+        self._lease.check()  # even if nothing is due: a leader that has lost it must stop
         search = self._search()
         try:
             await check_home(self._stores, self._settings.compactor.name, home=self._settings.home)
@@ -128,7 +128,7 @@ class Pass:
         self._metrics.searched(backlog_entries=report.backlog, due_collections=report.due)
 
     async def _visit_all(self, due: list[str], search: Search) -> None:
-        """Visit every collection that is due, by workers that share an agenda."""
+        """Visit every due collection; workers share an agenda."""
         compactor = self._settings.compactor
         agenda = Agenda(due, held_max=compactor.pending_max, visits_max=compactor.visits_max)
         workers = min(compactor.concurrency, len(due))
@@ -137,12 +137,12 @@ class Pass:
             self._report.is_whole = False
 
     async def _work(self, agenda: Agenda, search: Search) -> None:
-        """Do step after step until there is none left for this worker, or told to stop."""
+        """Take step after step until none is left for this worker, or stopped."""
         while not self._stop.is_set():
             now = self._clock.monotonic()
             match agenda.next_step(now):
                 case Wait(until):
-                    # Never nothing: what is left of a wait can be too little to move a clock.
+                    # At least a little: the rest of a wait can be too short to move a clock.
                     seconds = max(until - now, _WAIT_SECONDS_MIN)
                     await sleep_or_stop(self._clock, seconds, self._stop)
                 case Visit() as visit:
@@ -153,7 +153,7 @@ class Pass:
                     return
 
     async def _look(self, visit: Visit, agenda: Agenda, search: Search) -> None:
-        """Observe a collection, decide, and have it held until the observation is old enough."""
+        """Observe a collection, decide, and hold the decision until it may be carried out."""
         try:
             observed = await observe(
                 self._stores,
@@ -177,7 +177,7 @@ class Pass:
             return
         if plan.is_last:
             search.book.finish(visit.partition)
-        is_late = visit.number > 1 and not plan.is_last  # what it did last has not arrived yet
+        is_late = visit.number > 1 and not plan.is_last  # its last fold has not arrived yet
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
 
     def _decided(self, observed: Observed) -> Plan:
@@ -200,7 +200,7 @@ class Pass:
             raise DamagedItem(f"counter {observation.partition!r}: {error}") from None
 
     async def _act(self, held: PendingAction, agenda: Agenda, search: Search) -> None:
-        """Act on a decision whose observation is `observation_delay` seconds old."""
+        """Carry out a decision whose observation is `observation_delay` seconds old."""
         self._lease.check()
         visit, plan = held.visit, held.plan
         try:
@@ -238,7 +238,7 @@ class Pass:
             self._report.lost_races += 1
 
     def _problem(self, error: LedgerError) -> None:
-        """Note an error of one collection, which is left as it is."""
+        """Report an error of one collection, which is left unchanged."""
         log.warning("%s", error)
         self._metrics.error(error)
         self._report.problems.append(str(error))
@@ -263,7 +263,7 @@ class Pass:
 
 
 def _foreign_home(partition: str, home: str) -> LedgerError:
-    """Return the error of a net that a move of home handed over before it was interrupted."""
+    """Return the error for a net that an interrupted move of home has handed over."""
     return LeaseLost(
         f"the net of counter {partition!r} belongs to {home} already: finish"
         f" `compactor move-home {home}`"

@@ -1,4 +1,4 @@
-"""What to do with one collection, decided from what every region showed: pure.
+"""The decision on one collection, from what every region showed; pure.
 
 The rules, and what breaks without each (design: "Merging"):
 
@@ -10,7 +10,7 @@ The rules, and what breaks without each (design: "Merging"):
   is counted twice there.
 - *settled*: older than `settle`, when no retry of it can arrive any more.
 
-Nothing here changes what any reader sees: the net grows by exactly the entries that it names.
+No plan changes what a reader sees: the net grows by exactly the entries that it names.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from ledger.core.values import NetChange
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a plan keeps to; durations in seconds, see `ledger.settings.model`.
+    """The settings that a plan depends on; durations in seconds, see `ledger.settings.model`.
 
     `move_to` names the region that the net is to belong to from now on: a last fold hands over.
     """
@@ -57,9 +57,9 @@ class Observation:
 class Plan:
     """What to do: sort keys to delete, and a net to put in place of the one observed.
 
-    `folded` entries are new in the net; `waits` says in a word why nothing more is done. `backlog`
-    entries could be folded, of which `is_cut` tells that more wait than there is room for.
-    `is_last` tells that, once this is done, nothing is left to do before other entries settle.
+    `folded` entries are new in the net; `waits` says why nothing more is done. `backlog` entries
+    could be folded; `is_cut` if there was not room for all of them. `is_last` if, once this plan is
+    carried out, nothing is left to do before other entries settle.
     """
 
     deletes: tuple[str, ...] = ()
@@ -123,26 +123,26 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
 
 
 def is_committed(observation: Observation) -> bool:
-    """Tell whether every region shows the net that was read first, or none shows any."""
+    """Return whether every region shows the net that was read first, or none shows any."""
     expected = stamp_of(observation.net)
     return all(stamp_of(view.net) == expected for view in observation.views.values())
 
 
 def is_moved(observation: Observation, target: str) -> bool:
-    """Tell whether every region shows the net as another home's, or no net at all."""
+    """Return whether every region shows a net of the target home, or no net at all."""
     net = observation.net
     return is_committed(observation) and (net is None or net.home == target)
 
 
 def is_worthwhile(*, settled: int, oldest: EntryId | None, rules: Rules, now: datetime) -> bool:
-    """Tell whether enough entries are settled, or one has waited long enough, for a fold."""
+    """Return whether enough entries are settled, or one has waited long enough, for a fold."""
     if oldest is None:
         return False
     return settled >= rules.fold_min or is_older(oldest, rules.fold_age, now=now)
 
 
 def is_older(entry: EntryId, seconds: float, *, now: datetime) -> bool:
-    """Tell whether an id lies more than this many seconds back."""
+    """Return whether an id is older than this many seconds."""
     return now - entry.at > timedelta(seconds=seconds)
 
 
@@ -159,7 +159,7 @@ def _gone(merged: tuple[EntryId, ...], views: Mapping[str, Collection]) -> int:
 
 
 def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> bool:
-    """Tell whether the settled entries that any region shows would be worth a fold."""
+    """Return whether the settled entries that any region shows would be worth a fold."""
     merged = set(observation.net.merged) if observation.net else set()
     shown = {key for view in observation.views.values() for key in view.entries}
     found = [one for key in shown if (one := ids.parse(key)) is not None and one not in merged]
@@ -172,7 +172,7 @@ def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> 
 def _candidates(
     observation: Observation, rules: Rules, *, now: datetime, room: int
 ) -> tuple[EntryId, ...]:
-    """Return the settled entries that every region shows alike, oldest first, up to `room`."""
+    """Return up to `room` settled entries that every region shows alike, oldest first."""
     home = observation.views[rules.home].entries
     others = [view.entries for view in observation.views.values()]
     merged = set(observation.net.merged) if observation.net else set()

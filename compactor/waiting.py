@@ -1,4 +1,4 @@
-"""Waiting that a stop signal ends."""
+"""A sleep that a stop ends early."""
 
 import anyio
 
@@ -6,7 +6,7 @@ from ledger.runtime.clock import Clock
 
 
 async def sleep_or_stop(clock: Clock, seconds: float, stop: anyio.Event) -> bool:
-    """Sleep, or return at once when told to stop; tells whether it was."""
+    """Sleep until the time is over or `stop` is set; return whether it is set."""
     if seconds <= 0 or stop.is_set():
         return stop.is_set()
     async with anyio.create_task_group() as tasks:

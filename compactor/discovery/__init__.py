@@ -1,1 +1,1 @@
-"""Finding the collections that need merging: by hints, and by scanning the table."""
+"""Finding the collections that need merging, by hints and by scanning the table."""

@@ -1,9 +1,9 @@
-"""The hints of one pass: which counters they name, and which of them have served.
+"""The hints of one pass: which counters they name, and which of them are no longer needed.
 
-A hint stays in the table until a visit of every collection of its counter has found nothing left to
-do, and for as long it leads every pass there: a leader that dies, or runs for one pass only, leaves
-nothing in memory that another would miss. All hints here are ripe, so none of them is written any
-more, and deleting one loses nothing that was left meanwhile.
+A hint stays in the table, and leads every pass to its counter, until visits of all the counter's
+collections have found nothing left to do. So a leader that dies, or does one pass only, keeps
+nothing in memory that its successor would miss. All hints here are ripe: no writer leaves them any
+more, so deleting one loses no later hint.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ from ledger.store.reads import Query
 from ledger.store.writes import BATCH_WRITES_MAX, Delete, Put
 
 PAGES_MAX = 100
-"""Pages of ripe hints that one pass reads of each partition; one holds some 10,000 hints."""
+"""Pages of ripe hints that one pass reads per partition; a page holds some 10,000 hints."""
 BATCHES_AT_ONCE = 8
 
 
@@ -37,23 +37,23 @@ class Book:
         return counter in self._hints
 
     def add(self, hint: Hint, partitions: Iterable[str] = ()) -> None:
-        """Take in a hint, in the order of time; by default it is for every shard of its counter."""
+        """Add a hint, in the order of time; by default it is for every shard of its counter."""
         counter = hint.counter
         if counter not in self._open:
             shards = range(self._shards_of(counter))
             every = (keys.partition_key(counter, shard) for shard in shards)
             self._open[counter] = set(partitions or every)
             self._hints[counter] = []
-        # One of several is enough to come back by.
+        # One of several hints is enough to lead the next pass here.
         self._served += self._hints[counter]
         self._hints[counter] = [hint]
 
     def partitions(self) -> list[str]:
-        """Return the collections to visit, those whose hints are oldest first."""
+        """Return the collections to visit, oldest hints first."""
         return [partition for counter in self._open for partition in sorted(self._open[counter])]
 
     def finish(self, partition: str) -> None:
-        """Note that nothing is left to do in a collection."""
+        """Mark a collection as finished: nothing is left to do there."""
         place = keys.counter_of(partition)
         if place is None or place[0] not in self._open:
             return
@@ -63,7 +63,7 @@ class Book:
             self._served += self._hints.pop(place[0], [])
 
     def take_served(self) -> list[Hint]:
-        """Return the hints that are needed no more, each once."""
+        """Return the hints that are no longer needed, each once."""
         served, self._served = self._served, []
         return served
 
@@ -93,19 +93,19 @@ async def _read_partition(store: Store, partition: str, last: str) -> tuple[list
 
 
 async def leave_hints(store: Store, hints: Sequence[Hint]) -> bool:
-    """Write hints; tells whether every one is known to be there.
+    """Write hints; return whether all are known to be written.
 
     Raises:
-        StoreError: DynamoDB could not do it.
+        StoreError: DynamoDB failed.
     """
     return await _write_all(store, [Put(hint.item) for hint in hints])
 
 
 async def delete_hints(store: Store, hints: Sequence[Hint]) -> bool:
-    """Delete hints; tells whether every one is known to be gone.
+    """Delete hints; return whether all are known to be deleted.
 
     Raises:
-        StoreError: DynamoDB could not do it.
+        StoreError: DynamoDB failed.
     """
     gone = [Delete((hint.partition, hint.sort_key), size_bytes=1) for hint in hints]
     return await _write_all(store, gone)

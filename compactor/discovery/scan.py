@@ -1,9 +1,9 @@
 """Finding the collections to merge: a parallel segmented Scan of keys in the home region.
 
-A run reads a bounded number of pages; where it stops is kept in the table (`~scan`), so that the
-next run goes on from there. A collection lies whole in one segment, its items one after another,
-so it is judged when the next begins; one that is cut by the end of a run counts as due, since the
-rest of it is not known.
+A run reads a bounded number of pages; where it stops is stored in the table (`~scan`), and the next
+run continues from there. A collection lies in one segment, its items adjacent, so it is complete
+when the next one begins; a collection cut by the end of a run counts as due, since the rest of it
+is unknown.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ _ATTRIBUTES = ("pk", "sk", "merged")
 
 @dataclass(slots=True)
 class Summary:
-    """What the keys of one collection tell in the home region."""
+    """The keys of one collection in the home region, summarized."""
 
     partition: str
     entries: set[EntryId] = field(default_factory=set)
@@ -36,7 +36,7 @@ class Summary:
     is_damaged: bool = False
 
     def add(self, item: Item) -> None:
-        """Take in one item's keys."""
+        """Add the keys of one item."""
         sort_key = item["sk"]["S"]
         if sort_key.startswith(keys.NET_PREFIX):
             try:
@@ -47,12 +47,12 @@ class Summary:
             self.entries.add(entry)
 
     def backlog(self, rules: Rules, *, now: datetime) -> list[EntryId]:
-        """Return the settled entries that no net counts yet, oldest first."""
+        """Return the settled entries that the net does not count yet, oldest first."""
         unmerged = self.entries - self.merged
         return sorted(entry for entry in unmerged if is_older(entry, rules.settle, now=now))
 
     def is_due(self, rules: Rules, *, now: datetime) -> bool:
-        """Tell whether a visit would find something to do: fold, delete, or drop ids."""
+        """Return whether a visit would find something to do: fold, delete, or drop ids."""
         backlog = self.backlog(rules, now=now)
         oldest = backlog[0] if backlog else None
         return (
@@ -66,9 +66,9 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where each segment of a round stands: the last key read, or None when it is finished.
+    """The position in each segment of a round: the last key read, or None when finished.
 
-    A segment that is not named has not begun. `began` is when the round did, if that is known.
+    A segment without a position has not begun. `began` is the start of the round, if known.
     """
 
     segments: int
@@ -83,7 +83,7 @@ class Cursor:
 
 @dataclass(slots=True)
 class Found:
-    """What a run found: due partitions in order, the backlog, pages read, and where it stopped."""
+    """The result of a run: due partitions in order, backlog, pages read, and where it stopped."""
 
     due: list[str] = field(default_factory=list)
     backlog_entries: int = 0
@@ -114,7 +114,7 @@ class Finder:
         self._found = Found()
 
     async def find(self, cursor: Cursor | None) -> Found:
-        """Go on from a cursor, or begin a new round, up to the bound of pages.
+        """Continue from a cursor, or begin a new round, up to the bound of pages.
 
         Raises:
             StoreError: the home region cannot be scanned.
@@ -149,19 +149,19 @@ class Finder:
                 break
             scan = scan.next(page)
         if current is not None:
-            self._judge(current, is_cut=places.get(segment) is not None)
+            self._complete(current, is_cut=places.get(segment) is not None)
 
     def _take(self, items: Iterable[Item], current: Summary | None) -> Summary | None:
         for item in items:
             partition = item["pk"]["S"]
             if current is None or current.partition != partition:
                 if current is not None:
-                    self._judge(current, is_cut=False)
+                    self._complete(current, is_cut=False)
                 current = Summary(partition)
             current.add(item)
         return current
 
-    def _judge(self, summary: Summary, *, is_cut: bool) -> None:
+    def _complete(self, summary: Summary, *, is_cut: bool) -> None:
         if keys.counter_of(summary.partition) is None:
             return
         self._found.collections += 1
@@ -171,17 +171,17 @@ class Finder:
 
 
 def is_search_due(cursor: Cursor | None, every: float, *, now: datetime) -> bool:
-    """Tell whether a round is to go on, or to begin, `every` seconds after the last one did."""
+    """Return whether to continue a round, or begin one `every` seconds after the last began."""
     if cursor is None or not cursor.is_finished or cursor.began is None:
         return True
-    # A round of the future was begun by a clock that has been set right since.
+    # A round that began in the future was begun by a clock that has been corrected since.
     return not 0 <= (now - cursor.began).total_seconds() < every
 
 
 async def load_cursor(store: Store, name: str) -> Cursor | None:
     """Read where the last run stopped; None to begin a new round.
 
-    A cursor that cannot be understood begins a new round: it only saves reading.
+    A malformed cursor begins a new round: a cursor only saves reading.
     """
     item = await store.get(Get((keys.SCAN_PARTITION, name)))
     if item is None:
@@ -190,7 +190,7 @@ async def load_cursor(store: Store, name: str) -> Cursor | None:
         cursor = _cursor_of(item)
     except (AttributeError, KeyError, ValueError, IndexError, TypeError):
         return None
-    # A place outside the segments would never be read, and the round never finished.
+    # With a position outside the segments the round would never be finished.
     known = range(cursor.segments)
     is_sound = all(one in known and _is_place(key) for one, key in cursor.places.items())
     return cursor if is_sound and known else None
@@ -212,7 +212,7 @@ def _is_place(key: Key | None) -> bool:
 
 
 async def save_cursor(store: Store, name: str, cursor: Cursor) -> None:
-    """Keep where this run stopped; losing it costs a repeated search, nothing else."""
+    """Store where this run stopped; losing it only costs a repeated search."""
     places = {str(segment): _place(key) for segment, key in cursor.places.items()}
     item: dict[str, AttributeValue] = {
         "pk": {"S": keys.SCAN_PARTITION},

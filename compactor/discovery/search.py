@@ -1,9 +1,9 @@
-"""What a pass visits: the collections that ripe hints name, and those that a full search finds.
+"""The collections that a pass visits: those that ripe hints name, and those that a search finds.
 
-The hints cost a page or so each pass. The search reads the whole table, so it begins anew only
-every `scan_every`, and finds what no hint names: foreign entries, few entries that have grown old,
-what was imported, lost hints. For each collection that it finds it leaves a hint, before it moves
-its cursor on, so that the merge, which takes several passes, goes on without it.
+Reading the hints costs about one page per pass. The search reads the whole table, so a new round
+begins only every `scan_every`; it finds what no hint names: foreign entries, few entries that have
+grown old, imported entries, lost hints. It leaves a hint for each collection that it finds, then
+advances its cursor, so that the merge, which takes several passes, needs no further search.
 """
 
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Search:
-    """The search of one pass, in the home region; `book` keeps the hints that it came by."""
+    """The search of one pass, in the home region; `book` holds the hints that it has read."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Search:
         self._stop = stop
 
     async def run(self, report: Report) -> list[str]:
-        """Return the collections to visit, those that wait longest first, and report on it.
+        """Return the collections to visit, oldest hints first, and fill in the report.
 
         A move of home visits everything, whatever hints say.
 
@@ -72,7 +72,7 @@ class Search:
         return due
 
     async def drop_served(self) -> None:
-        """Delete the hints that have served; one that stays costs a visit more."""
+        """Delete the hints that are no longer needed; one that stays costs one more visit."""
         served = self.book.take_served()
         if not served:
             return
@@ -107,7 +107,7 @@ class Search:
         try:
             found = await finder.find(before)
         except RequestRefused:
-            # A place in a damaged cursor can be a key that DynamoDB refuses: begin a new round.
+            # A damaged cursor can hold a key that DynamoDB refuses: begin a new round.
             if before is None:
                 raise
             found = await finder.find(None)
@@ -123,7 +123,7 @@ class Search:
             await save_cursor(self._store, self._compactor.name, cursor)
 
     async def _leave_hints(self, partitions: Sequence[str]) -> bool:
-        """Leave a hint for what was found without one; tells whether the search may move on."""
+        """Leave hints for collections without one; return whether the cursor may advance."""
         found: dict[str, list[str]] = {}
         for partition in partitions:
             place = keys.counter_of(partition)

@@ -1,0 +1,169 @@
+"""Leadership: of any number of instances one holds the compactor's lease and does passes.
+
+::
+
+    contend ──> acquire ──> leading ──> run_pass, run_pass, ... ──> released, lost or handed over
+
+The lease is held by heartbeats, and the replication lag is measured on them. Every fold carries the
+lease's epoch as a fence, so a leader that has lost the lease without knowing it changes nothing.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from random import Random
+
+import anyio
+
+from compactor.lag import watch_lag
+from compactor.metrics import CompactorMetrics
+from compactor.observe import check_home
+from compactor.passes import Pass
+from compactor.plan import Rules
+from compactor.report import Report
+from compactor.waiting import sleep_or_stop
+from ledger.core.errors import LeaseLost, LedgerError
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import background_tasks
+from ledger.settings import Settings
+from ledger.store.port import Store
+from ledger.store.reads import Get
+
+ELSEWHERE = "its home is moved by `compactor move-home`, and then changed in the settings"
+log = logging.getLogger(__name__)
+
+
+class Candidate:
+    """An instance that contends for the lease, and does passes while it holds it."""
+
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        *,
+        settings: Settings,
+        owner: str,
+        clock: Clock,
+        randomness: Random,
+        metrics: CompactorMetrics,
+    ) -> None:
+        compactor = settings.compactor
+        self._stores = stores
+        self._settings = settings
+        self._clock = clock
+        self._random = randomness
+        self._metrics = metrics
+        self._lease = Lease(
+            stores[settings.home],
+            compactor.name,
+            owner=owner,
+            terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
+            clock=clock,
+            randomness=randomness,
+            key=lease_key(compactor.name),
+            elsewhere=ELSEWHERE,
+        )
+
+    async def check_home(self) -> None:
+        """Refuse to contend where another region may be the home.
+
+        The home region may show no lease just because it has not arrived there yet. Then every
+        region is read, so that two homes never begin at once.
+
+        Raises:
+            LeaseLost: a region shows the lease as another home's.
+            RegionUnreadable: a region that might show it cannot be read.
+        """
+        home, name = self._settings.home, self._settings.compactor.name
+        if await self._stores[home].get(Get(lease_key(name))) is None:
+            await check_home(self._stores, name, home=home)
+
+    async def acquire(
+        self, *, wait_seconds: float | None, stop: anyio.Event
+    ) -> LeaseGrant | NotHeld:
+        """Wait for the lease up to `wait_seconds` (None: for ever), or until stopped.
+
+        It is tried in short turns, so that a stop takes effect soon.
+        """
+        turn = self._lease.terms.poll_seconds
+        started = self._clock.monotonic()
+        leader: str | None = None
+        while True:
+            outcome = await self._try(leader)
+            leader = outcome.owner
+            if isinstance(outcome, LeaseGrant) or stop.is_set():
+                return outcome
+            left = turn
+            if wait_seconds is not None:
+                left = min(turn, started + wait_seconds - self._clock.monotonic())
+            if left <= 0 or await sleep_or_stop(self._clock, left, stop):
+                return outcome
+
+    async def _try(self, leader: str | None) -> LeaseGrant | NotHeld:
+        """Try to acquire the lease once; log a change of leader."""
+        outcome = await self._lease.acquire(wait_seconds=0)
+        leads = isinstance(outcome, LeaseGrant)
+        if outcome.owner != leader:
+            state = "leading" if leads else "waiting: another instance leads"
+            log.info("%s (%s, epoch %d)", state, outcome.owner, outcome.epoch)
+        self._metrics.leads(self._settings.home, leading=leads, epoch=outcome.epoch)
+        return outcome
+
+    @asynccontextmanager
+    async def leading(self) -> AsyncIterator[LeaseGrant]:
+        """Hold the lease by heartbeats, and measure the replication lag on them.
+
+        Raises:
+            LeaseLost: another instance has acquired the lease.
+        """
+        home = self._settings.home
+        try:
+            async with self._lease.held(wait_seconds=0) as grant:
+                if isinstance(grant, NotHeld):
+                    raise LeaseLost(f"lease {self._lease.name!r} was lost before the pass began")
+                async with background_tasks() as tasks:
+                    tasks.start_soon(self._watch_lag)
+                    yield grant
+        finally:
+            self._metrics.leads(home, leading=False)
+
+    async def _watch_lag(self) -> None:
+        await watch_lag(
+            self._stores,
+            self._lease,
+            clock=self._clock,
+            metrics=self._metrics,
+            home=self._settings.home,
+        )
+
+    async def run_pass(self, grant: LeaseGrant, rules: Rules, *, stop: anyio.Event) -> Report:
+        """Do one pass under the lease and return its report.
+
+        Raises:
+            LeaseLost: the lease was lost on the way; what was done stands.
+            StoreError: the home region failed.
+        """
+        started = self._clock.monotonic()
+        one = Pass(
+            self._stores,
+            self._lease,
+            settings=self._settings,
+            rules=rules,
+            clock=self._clock,
+            randomness=self._random,
+            metrics=self._metrics,
+            stop=stop,
+        )
+        try:
+            report = await one.run()
+        except LedgerError:
+            self._metrics.passed("failed", seconds=self._clock.monotonic() - started)
+            raise
+        report.epoch = grant.epoch
+        return report
+
+    async def hand_over(self, target: str) -> None:
+        """Hand the lease over to another home region, trying until that is known to be done."""
+        while not await self._lease.hand_over(target):
+            await self._clock.sleep(self._lease.terms.poll_seconds)

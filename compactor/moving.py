@@ -1,0 +1,41 @@
+"""Moving the home: every collection gets a fold that names the new home, then the lease does."""
+
+import anyio
+
+from compactor.leadership import Candidate
+from compactor.plan import Rules
+from compactor.report import Report
+from compactor.waiting import sleep_or_stop
+from ledger.primitives.leases.state import LeaseGrant
+from ledger.runtime.clock import Clock
+
+
+async def move_all(
+    leader: Candidate,
+    grant: LeaseGrant,
+    rules: Rules,
+    *,
+    target: str,
+    observation_delay: float,
+    clock: Clock,
+    stop: anyio.Event,
+) -> Report:
+    """Hand every collection over to `target`, then the lease itself; return the last report.
+
+    A round of the search may take several passes, and the first pass may finish a round that
+    another instance began: a whole round of our own must find nothing left to move. When stopped,
+    or when a pass has problems, nothing more is handed over.
+    """
+    is_left = True
+    while True:  # each pass moves every committed collection
+        report = await leader.run_pass(grant, rules, stop=stop)
+        if stop.is_set() or not report.is_success:
+            return report
+        is_left = is_left or report.is_moving
+        if report.is_whole and not is_left:
+            break
+        is_left = is_left and not report.is_whole
+        if report.unmoved:  # what was just written has to reach the other regions first
+            await sleep_or_stop(clock, observation_delay - report.seconds, stop)
+    await leader.hand_over(target)
+    return report
