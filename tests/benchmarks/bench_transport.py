@@ -1,13 +1,14 @@
-"""What one request costs the client over each transport: batches of 25 puts, and one small Query.
+"""Measure what one request costs the client over each transport: batches of 25 puts, small queries.
 
     python tests/benchmarks/bench_transport.py --seconds 1 --rounds 5 --loop asyncio
 
 A stub endpoint answers in a process of its own. The transports take turns, and the median over the
 rounds is shown: CPU time of this process for a request through the whole store, with its retries,
-signatures and metrics. Ratios are what to read.
+signatures and metrics. Read the ratios.
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from typing import Annotated
 import typer
 
 from ledger.lab.bench.control import running_stub
-from ledger.lab.bench.processes import cores, take_core
 from ledger.lab.bench.stub_pages import counter_name
+from ledger.lab.harness.processes import spare_cores
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -59,13 +60,16 @@ class Cost:
     per_second: float
 
 
-async def measure(endpoint: str, seconds: float, rounds: int) -> dict[tuple[str, str], Cost]:
+async def measure(
+    stub_core: int | None, seconds: float, rounds: int
+) -> dict[tuple[str, str], Cost]:
     """Return the median cost by request and transport."""
     costs: dict[tuple[str, str], list[Cost]] = {}
     async with AsyncExitStack() as stack:
+        stub = await stack.enter_async_context(running_stub(core=stub_core))
         stores: dict[str, Store] = {}
         for transport in TRANSPORTS:
-            regions = {REGION: {"endpoint": endpoint}}
+            regions = {REGION: {"endpoint": stub.url}}
             settings = Settings(home=REGION, regions=regions, transport=transport)
             opening = open_store(settings, REGION, metrics=Metrics())
             stores[transport] = await stack.enter_async_context(opening)
@@ -103,10 +107,10 @@ def main(
     loop: Annotated[str | None, typer.Option(help="asyncio or uvloop.")] = None,
 ) -> None:
     """Measure both transports in turns and print what a request costs."""
-    client_core, stub_core = cores()
-    take_core(client_core)
-    with running_stub(core=stub_core) as stub:
-        costs = run_on_loop(measure(stub.url, seconds, rounds), loop=loop)
+    client_core, stub_core = spare_cores()
+    if client_core is not None:
+        os.sched_setaffinity(0, {client_core})
+    costs = run_on_loop(measure(stub_core, seconds, rounds), loop=loop)
     for name in REQUESTS:
         baseline = costs[name, TRANSPORTS[0]].cpu_seconds
         for transport in TRANSPORTS:

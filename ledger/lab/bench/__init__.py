@@ -1,6 +1,6 @@
-"""`ledger bench`: what the ledger does a second and costs a change, each case beside a baseline.
+"""`ledger bench`: the ledger's throughput and its cost per change, each case beside a baseline.
 
-Every case runs in a process of its own against a stub endpoint in another (`stub`), so that what is
-measured is the client. `cases` names them, `runner` runs them in turns, `report` is what comes out.
-Nothing of the library imports this package.
+Every case runs in a process of its own against a stub endpoint in another (`stub`), so that the
+client is what is measured. `cases` names them, `runner` runs them in turns, `report` shows the
+medians. See README.md beside this file for the figures.
 """

@@ -1,6 +1,6 @@
-"""The process of one round: its task is JSON on the command line, what it measured JSON on output.
+"""The process of one round: its task is JSON on the command line, what it measured a line of JSON.
 
-python -m ledger.lab.bench.child [CORE] '{"run": "writes:record", ...}'
+python -m ledger.lab.bench.child '{"run": "writes:record", ...}'
 """
 
 import sys
@@ -10,16 +10,14 @@ from pydantic import TypeAdapter
 
 from ledger.core.errors import LedgerError
 from ledger.lab.bench.measuring import Measured
-from ledger.lab.bench.processes import take_core
 from ledger.lab.bench.rounds import Round, Task
+from ledger.lab.harness.child import send_value
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.tasks import first_error_alone
 
 
-def main(arguments: list[str]) -> int:
-    """Run the round; what goes wrong is told on standard error, in its last line."""
-    *core, text = arguments
-    take_core(int(core[0]) if core else None)
+def main(text: str) -> None:
+    """Run the round; the last line of standard error says what went wrong."""
     task = TypeAdapter(Task).validate_json(text)
     module, function = task.run.split(":")
     case = getattr(import_module(f"ledger.lab.bench.{module}"), function)
@@ -28,9 +26,8 @@ def main(arguments: list[str]) -> int:
             found: Measured = run_on_loop(case(Round(task)), loop=task.loop)
     except LedgerError as error:
         sys.exit(str(error))  # an error of the ledger is reported without a traceback
-    sys.stdout.write(TypeAdapter(Measured).dump_json(found).decode() + "\n")
-    return 0
+    send_value(found)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1])

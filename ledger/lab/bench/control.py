@@ -1,16 +1,17 @@
-"""The stub endpoint as the bench holds it: start it, reset it, ask what arrived."""
+"""The stub endpoint as seen by the bench: start it, reset it, ask what arrived."""
 
 import http.client
 import json
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
 from ledger.core.errors import LedgerError
-from ledger.lab.bench.processes import start, stop
+from ledger.lab.harness.processes import ManagedProcess, module_words
 
 ANSWER_SECONDS_MAX = 120.0
 """Preparing a million entries takes a while."""
@@ -18,7 +19,7 @@ ANSWER_SECONDS_MAX = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What the stub has answered since it was reset, and the processor time it ever took."""
+    """What the stub has answered since it was reset, and its processor time since its start."""
 
     requests: dict[str, int]
     items: int
@@ -34,7 +35,7 @@ class Arrived:
 
 
 class StubControl:
-    """Tells a running stub what to do."""
+    """Controls a running stub."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -42,7 +43,7 @@ class StubControl:
         self.host, self.port = parts.hostname or "", parts.port or 0
 
     def reset(self, *, service_seconds: float = 0.0, counts_partitions: bool = False) -> None:
-        """Forget everything; from now on answer after this time, counting by partition or not."""
+        """Forget everything; from now on answer after this time, and count by partition or not."""
         wanted = {"service_seconds": service_seconds, "counts_partitions": counts_partitions}
         self._ask("Reset", wanted)
 
@@ -63,24 +64,18 @@ class StubControl:
         return found
 
 
-@contextmanager
-def running_stub(*, core: int | None = None) -> Iterator[StubControl]:
+@asynccontextmanager
+async def running_stub(*, core: int | None = None) -> AsyncIterator[StubControl]:
     """Run a stub in a process of its own until the block ends.
 
     Raises:
         LedgerError: it did not start.
     """
-    process = start("ledger.lab.bench.stub", core=core)
-    try:
-        url = _first_line(process)
-        yield StubControl(url)
-    finally:
-        stop(process)
-
-
-def _first_line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None  # noqa: S101 (it was asked for as a pipe)
-    line = process.stdout.readline().strip()
-    if not line.startswith("http"):
-        raise LedgerError("the stub endpoint did not start")
-    return line
+    with TemporaryDirectory(prefix="ledger-stub-") as folder:
+        words = module_words("ledger.lab.bench.stub")
+        process = ManagedProcess("stub", words, log=Path(folder) / "stub.log", core=core)
+        async with process.started():
+            url = await anext(process.lines(), b"")
+            if not url:
+                raise LedgerError(f"the stub endpoint did not start: {process.last_words()}")
+            yield StubControl(url.decode())

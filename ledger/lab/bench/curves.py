@@ -1,56 +1,51 @@
-"""How cost grows: collections, counters, regions, shards, folds; one round a point."""
+"""How cost grows with the size of collections, folds, and the number of counters or regions."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ledger.core.errors import LedgerError
 from ledger.lab.bench.cases import COMBINING_CALLERS, LEAN, SETTLE_SECONDS, Case
-from ledger.lab.bench.control import running_stub
 from ledger.lab.bench.measuring import Measured
-from ledger.lab.bench.processes import cores
 from ledger.lab.bench.report import Curve, Point
-from ledger.lab.bench.runner import Sizes, Tell, run_round
+from ledger.lab.bench.rounds import BUSIEST
 
 SPREAD_ENTRIES = 16_000
-"""Of a counter whose entries lie in 1 to 32 shards."""
+"""The entries of a counter that is read in 1 to 32 shards."""
+
+Sizes = Sequence[int]
+_COUNTERS: tuple[Sizes, Sizes] = (1, 100, 10_000), (1, 10, 100, 1_000, 10_000, 100_000)
+_SHARDS: tuple[Sizes, Sizes] = (1, 4, 32), (1, 2, 4, 8, 16, 32)
+_ENTRIES: tuple[Sizes, Sizes] = (100, 1_000, 10_000), (100, 1_000, 10_000, 100_000, 1_000_000)
+_REGIONS: tuple[Sizes, Sizes] = (1, 3), (1, 2, 3, 4, 5)
+_FOLDS: tuple[Sizes, Sizes] = (20, 100), (10, 50, 100, 500, 2_500, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """One curve: what is measured at each size, and which figures are kept."""
+    """A curve: `sizes` usually and in full, and the case of each size."""
 
     name: str
     x_name: str
-    sizes: Sequence[int]
-    full_sizes: Sequence[int]
+    sizes: tuple[Sizes, Sizes]
     case: Callable[[int], Case]
-    figures: Callable[[Measured], dict[str, float]]
 
 
-def _read_case(entries: int) -> Case:
-    return Case("curve", "read", "reads:total", options={"entries": entries, "settings": LEAN})
-
-
-def _combining_case(counters: int) -> Case:
-    return _writing(counters, {"combine": ["counter-*"], **LEAN})
-
-
-def _recording_case(counters: int) -> Case:
-    return _writing(counters, LEAN)
-
-
-def _writing(counters: int, settings: Mapping[str, Any]) -> Case:
-    options = {"callers": COMBINING_CALLERS, "counters": counters, "settings": settings}
-    return Case("curve", "write", "writes:record", options=options)
-
-
-def _spread_read_case(shards: int) -> Case:
-    options = {"entries": SPREAD_ENTRIES // shards, "shards": shards, "settings": LEAN}
+def _read(entries: int, shards: int = 1) -> Case:
+    options = {"entries": entries, "shards": shards, "settings": LEAN}
     return Case("curve", "read", "reads:total", options=options)
 
 
-def _spread_write_case(shards: int) -> Case:
+def _write(counters: int, **settings: Any) -> Case:
+    options = {
+        "callers": COMBINING_CALLERS,
+        "counters": counters,
+        "settings": {**settings, **LEAN},
+    }
+    return Case("curve", "write", "writes:record", options=options)
+
+
+def _write_shards(shards: int) -> Case:
     settings = {"shards": {"hot": shards}, "compactor": {"hint_every": 0}, **LEAN}
     options = {
         "callers": COMBINING_CALLERS,
@@ -62,7 +57,7 @@ def _spread_write_case(shards: int) -> Case:
     return Case("curve", "write", "writes:record", options=options)
 
 
-def _life_case(*, regions: int = 2, entries: int = 200, fold: int = 500) -> Case:
+def _life(*, regions: int = 2, entries: int = 200, fold: int = 500) -> Case:
     options = {
         "counters": 2,
         "entries": entries,
@@ -72,6 +67,34 @@ def _life_case(*, regions: int = 2, entries: int = 200, fold: int = 500) -> Case
         "settings": {"compactor": {"fold_max": fold, "fold_min": 1}},
     }
     return Case("curve", "life", "life:ledger", options=options, with_stub=False)
+
+
+_PLANS = (
+    _Plan("reading a collection, lean", "entries", _ENTRIES, _read),
+    _Plan("group commit by counters, lean", "counters", _COUNTERS, _write),
+    _Plan(
+        "combining by counters, lean",
+        "counters",
+        _COUNTERS,
+        lambda counters: _write(counters, combine=["counter-*"]),
+    ),
+    _Plan(
+        f"reading {SPREAD_ENTRIES:,} entries in shards, lean",
+        "shards",
+        _SHARDS,
+        lambda shards: _read(SPREAD_ENTRIES // shards, shards),
+    ),
+    _Plan("writing one counter in shards, lean", "shards", _SHARDS, _write_shards),
+    _Plan(
+        "a change's life by regions", "regions", _REGIONS, lambda regions: _life(regions=regions)
+    ),
+    _Plan(
+        "the compactor by size of a fold",
+        "fold_max",
+        _FOLDS,
+        lambda fold: _life(entries=fold, fold=fold),
+    ),
+)
 
 
 def _of_read(found: Measured) -> dict[str, float]:
@@ -85,18 +108,15 @@ def _of_read(found: Measured) -> dict[str, float]:
 
 
 def _of_write(found: Measured) -> dict[str, float]:
+    spread = {name: value for name, value in found.extra.items() if name == BUSIEST}
     return {
         "changes/s": found.work / found.seconds,
         "changes/CPU s": found.work / found.cpu_seconds,
         "write units each": found.units / found.work,
         "p50 ms": 1e3 * found.p50_seconds,
         "p99 ms": 1e3 * found.p99_seconds,
+        **spread,
     }
-
-
-def _of_spread(found: Measured) -> dict[str, float]:
-    busiest = "busiest partition, times even"
-    return {**_of_write(found), busiest: found.extra[busiest]}
 
 
 def _of_life(found: Measured) -> dict[str, float]:
@@ -109,89 +129,33 @@ def _of_life(found: Measured) -> dict[str, float]:
     }
 
 
-_PLANS = (
-    _Plan(
-        "reading a collection, lean",
-        "entries",
-        (100, 1_000, 10_000),
-        (100, 1_000, 10_000, 100_000, 1_000_000),
-        _read_case,
-        _of_read,
-    ),
-    _Plan(
-        "group commit by counters, lean",
-        "counters",
-        (1, 100, 10_000),
-        (1, 10, 100, 1_000, 10_000, 100_000),
-        _recording_case,
-        _of_write,
-    ),
-    _Plan(
-        "combining by counters, lean",
-        "counters",
-        (1, 100, 10_000),
-        (1, 10, 100, 1_000, 10_000, 100_000),
-        _combining_case,
-        _of_write,
-    ),
-    _Plan(
-        f"reading {SPREAD_ENTRIES:,} entries in shards, lean",
-        "shards",
-        (1, 4, 32),
-        (1, 2, 4, 8, 16, 32),
-        _spread_read_case,
-        _of_read,
-    ),
-    _Plan(
-        "writing one counter in shards, lean",
-        "shards",
-        (1, 4, 32),
-        (1, 2, 4, 8, 16, 32),
-        _spread_write_case,
-        _of_spread,
-    ),
-    _Plan(
-        "a change's life by regions",
-        "regions",
-        (1, 3),
-        (1, 2, 3, 4, 5),
-        lambda regions: _life_case(regions=regions),
-        _of_life,
-    ),
-    _Plan(
-        "the compactor by size of a fold",
-        "fold_max",
-        (20, 100),
-        (10, 50, 100, 500, 2_500, 10_000),
-        lambda fold: _life_case(entries=fold, fold=fold),
-        _of_life,
-    ),
-)
+_FIGURES: Mapping[str, Callable[[Measured], dict[str, float]]] = {
+    "read": _of_read,
+    "write": _of_write,
+    "life": _of_life,
+}
 
 
-def measure_curves(sizes: Sizes, *, is_full: bool, tell: Tell) -> tuple[Curve, ...]:
-    """Measure every curve, up to the largest sizes if asked; one that fails ends there."""
-    client, stub_core = cores() if sizes.pin else (None, None)
-    sizes = replace(sizes, is_quick=False)  # the sizes are what a curve is about
-    curves = []
-    with running_stub(core=stub_core) as stub:
-        for plan in _PLANS:
-
-            def measure(size: int, plan: _Plan = plan) -> Measured:
-                tell(f"{plan.name}: {size:,} {plan.x_name}")
-                return run_round(plan.case(size), sizes, stub, core=client)
-
-            curves.append(_curve(plan, plan.full_sizes if is_full else plan.sizes, measure))
-    return tuple(curves)
+async def measure_curves(
+    measure: Callable[[Case], Awaitable[Measured]], *, is_full: bool, tell: Callable[[str], None]
+) -> tuple[Curve, ...]:
+    """Measure each curve in one round a point; a curve ends at a point that fails."""
+    return tuple([await _curve(plan, plan.sizes[is_full], measure, tell) for plan in _PLANS])
 
 
-def _curve(plan: _Plan, sizes: Sequence[int], measure: Callable[[int], Measured]) -> Curve:
+async def _curve(
+    plan: _Plan,
+    sizes: Sizes,
+    measure: Callable[[Case], Awaitable[Measured]],
+    tell: Callable[[str], None],
+) -> Curve:
     points: list[Point] = []
-    failed = None
     for size in sizes:
+        tell(f"{plan.name}: {size:,} {plan.x_name}")
+        case = plan.case(size)
         try:
-            points.append(Point(size, plan.figures(measure(size))))
+            points.append(Point(size, _FIGURES[case.group](await measure(case))))
         except LedgerError as error:
-            failed = f"{size:,} {plan.x_name}: {error}"
-            break
-    return Curve(plan.name, plan.x_name, tuple(points), failed)
+            failure = f"{size:,} {plan.x_name}: {error}"
+            return Curve(plan.name, plan.x_name, tuple(points), failure)
+    return Curve(plan.name, plan.x_name, tuple(points))

@@ -1,6 +1,6 @@
-"""The same writes against dynoxide, which stores what it is sent: a process of its own, no stub.
+"""The same writes against dynoxide, an engine that stores what it is sent, in place of the stub.
 
-How fast the engine is shows here, and whether what was acknowledged is there to be read.
+This shows how fast the engine is, and that what was acknowledged can be read.
 """
 
 from collections.abc import AsyncIterator
@@ -33,16 +33,16 @@ async def record(round_: Round) -> Measured:
 
 
 class StoredItems:
-    """What an engine holds, in the place of the stub's counts."""
+    """What an engine stores, in place of the stub's counts."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def reset(self, *, service_seconds: float = 0.0, counts_partitions: bool = False) -> None:
-        """Leave the table as it is: it is new."""
+        """Do nothing: the table is new."""
 
     def arrived(self) -> Arrived:
-        """Read the whole table, and sum it up."""
+        """Read the whole table, and sum the changes."""
         import boto3  # noqa: PLC0415 (heavy)
 
         settings = Settings(home=REGION, regions={REGION: {"endpoint": self.url}})
@@ -59,7 +59,7 @@ class StoredItems:
 
 @asynccontextmanager
 async def _dynoxide(round_: Round) -> AsyncIterator[None]:
-    """Run dynoxide with an empty table, and let the round use it."""
+    """Run dynoxide with an empty table in place of the round's stub."""
     async with lone_table(REGION, TABLE) as url:
         round_.stub = StoredItems(url)
         yield

@@ -1,81 +1,80 @@
 """What a change costs in its whole life, and what merging makes of a read, on a local table.
 
-Changes are written in the home region, merged until nothing but net changes is left, by the
-compactor or in the usual way, and then read. Units come from our model of DynamoDB's rules, as
-charged in one region: a global table charges a write the same in each of its regions.
+Changes are written in the home region, merged by the compactor or in the usual way until only net
+changes are left, and then read. Units follow our model of DynamoDB's rules, as charged in one
+region: a global table charges a write the same in each of its regions.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
 
 import anyio
 
 from compactor import Compactor
 from ledger.core.errors import LedgerError, LocalTableError
-from ledger.lab.bench import usual_merge
 from ledger.lab.bench.measuring import Measured, Meter
 from ledger.lab.bench.rounds import Round
+from ledger.lab.bench.usual_merge import merge_once
+from ledger.lab.harness.options import REGIONS, LabOptions
+from ledger.lab.harness.table import TestTable, open_table
 from ledger.ledger import Ledger
-from ledger.local import LocalGlobalTable
 from ledger.local.engines.dynoxide import find_binary
-from ledger.runtime.clock import SystemClock
-from ledger.runtime.metrics import Metrics
+from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import run_all
-from ledger.settings import Settings
-from ledger.store.opening import open_store
 
-REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1", "us-west-2", "sa-east-1")
 HOLD_SECONDS = 0.3
+LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05
 PASSES_MAX = 400
 TOTALS_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _World:
-    """A running local table and a ledger of its home region."""
+class _Life:
+    """A running table, and a ledger in its home region."""
 
-    table: LocalGlobalTable
-    settings: Settings
-    ledger: Ledger
     round: Round
+    table: TestTable
+    ledger: Ledger
+
+    def units(self, kind: str) -> float:
+        """Return the units that all have consumed, "read" or "write"."""
+        return self.round.units(kind) + self.table.units(kind)
 
 
-Merge = Callable[[_World, list[str]], Awaitable[int]]
-"""Merges all entries of these counters; returns how many it says it did."""
+Merge = Callable[[_Life, list[str]], Awaitable[int]]
+"""Merges all entries of these counters; returns how many it reports as merged."""
 
 
 async def ledger(round_: Round) -> Measured:
     """Merge with the compactor."""
-    return await _life(round_, _by_compactor)
+    return await _measure(round_, _by_compactor)
 
 
 async def usual(round_: Round) -> Measured:
     """Merge entries and net change in one transaction, as it is usually described."""
-    return await _life(round_, _in_one_transaction)
+    return await _measure(round_, _in_one_transaction)
 
 
-async def _life(round_: Round, merge: Merge) -> Measured:
-    """Write and merge round after round, then check and read the totals."""
+async def _measure(round_: Round, merge: Merge) -> Measured:
+    """Write and merge round after round, then check and read the totals; merging alone is timed."""
     options = round_.options
     entries, rounds = options["entries"], options["rounds"]
     counters = [f"life-{number}" for number in range(options["counters"])]
     meter, seconds, cpu_seconds, merged = Meter(), 0.0, 0.0, 0
-    async with _world(round_) as world:
+    async with _opened(round_) as life:
         for _ in range(rounds):
             for name in counters:
-                await world.ledger.record_many([(name, 1)] * entries)
-            await world.table.wait_replicated()
-            await anyio.sleep(world.settings.settle)
+                await life.ledger.record_many([(name, 1)] * entries)
+            await life.table.wait_replicated()
+            await anyio.sleep(life.table.settings.settle)
             meter.begin()
-            merged += await merge(world, counters)
+            merged += await merge(life, counters)
             found = meter.end()
             seconds, cpu_seconds = seconds + found.seconds, cpu_seconds + found.cpu_seconds
-        # Reading takes no write units, and merging alone is timed.
-        write_units, merge_reads = round_.units("write"), round_.units("read")
-        reads = await _reads(world, counters, entries * rounds)
+        write_units, merge_reads = life.units("write"), life.units("read")
+        reads = await _reads(life, counters, entries * rounds)
     work = len(counters) * entries * rounds
     if merged < work:
         raise LedgerError(f"{merged} of {work} entries were merged")
@@ -90,80 +89,77 @@ async def _life(round_: Round, merge: Merge) -> Measured:
     )
 
 
-async def _by_compactor(world: _World, counters: list[str]) -> int:
-    """Pass after pass until nothing but nets is left."""
-    compactor, merged = Compactor(world.settings, registry=world.round.registry), 0
+async def _by_compactor(life: _Life, counters: list[str]) -> int:
+    """Run passes until only net changes are left."""
+    compactor, merged = Compactor(life.table.settings, registry=life.round.registry), 0
     for _ in range(PASSES_MAX):
         report = await compactor.run_once()
         if not report.is_success:
             raise LedgerError(report.sentence())
         merged += report.merged
-        await world.table.wait_replicated()
-        if report.is_idle and not await _left(world, counters):
+        await life.table.wait_replicated()
+        if report.is_idle and not await _left(life, counters):
             return merged
     raise LedgerError(f"still merging after {PASSES_MAX} passes")
 
 
-async def _in_one_transaction(world: _World, counters: list[str]) -> int:
-    """One transaction after the other until nothing but nets is left."""
-    metrics, merged = Metrics.of(world.round.registry), 0
-    async with open_store(world.settings, world.settings.home, metrics=metrics) as home:
-        for counter in counters:
-            while done := await usual_merge.merge_once(
-                home, counter, settle=0, clock=SystemClock()
-            ):
-                merged += done
-    await world.table.wait_replicated()
+async def _in_one_transaction(life: _Life, counters: list[str]) -> int:
+    """Run one transaction after another until only net changes are left."""
+    home, merged = life.table.stores[life.ledger.region], 0
+    for counter in counters:
+        while done := await merge_once(home, counter, settle=0, clock=life.table.clock):
+            merged += done
+    await life.table.wait_replicated()
     return merged
 
 
-async def _left(world: _World, counters: list[str]) -> int:
-    # Counted apart from the merge's own reads.
-    async with Ledger.open(world.settings) as looking:
-        jobs = [lambda name=name: looking.total(name, max_age=0) for name in counters]
+async def _left(life: _Life, counters: list[str]) -> int:
+    """Count the entries that are left, by a ledger whose reads are not counted."""
+    async with Ledger.open(life.table.settings) as uncounted:
+        jobs = [lambda name=name: uncounted.total(name, max_age=0) for name in counters]
         return sum(one.entries for one in await run_all(jobs, at_once=TOTALS_AT_ONCE))
 
 
-async def _reads(world: _World, counters: list[str], expected: int) -> dict[str, float]:
-    """Read every merged total once; returns requests and read units of one."""
-    units, requests = world.round.units("read"), _pages(world.round)
-    started = perf_counter()
+async def _reads(life: _Life, counters: list[str], expected: int) -> dict[str, float]:
+    """Read every merged total once; return requests, read units and seconds of one read."""
+    units, requests, started = life.units("read"), _pages(life), perf_counter()
     for counter in counters:
-        total = await world.ledger.total(counter, max_age=0)
+        total = await life.ledger.total(counter, max_age=0)
         if total.value != expected or total.entries:
             raise LedgerError(f"{counter} is {total.value} instead of {expected}")
     count = len(counters)
     return {
-        "merged_total_read_units": (world.round.units("read") - units) / count,
-        "merged_total_requests": (_pages(world.round) - requests) / count,
+        "merged_total_read_units": (life.units("read") - units) / count,
+        "merged_total_requests": (_pages(life) - requests) / count,
         "merged_total_seconds": (perf_counter() - started) / count,
     }
 
 
-def _pages(round_: Round) -> float:
-    """Return the pages that totals were read from so far: a request each."""
-    return round_.registry.get_sample_value("ledger_read_pages_sum", {"region": REGIONS[0]}) or 0.0
+def _pages(life: _Life) -> float:
+    """Return the pages that totals were read from so far, a request each."""
+    return summed(life.round.registry, "ledger_read_pages_sum")
 
 
 @asynccontextmanager
-async def _world(round_: Round) -> AsyncIterator[_World]:
-    options: Mapping[str, Any] = round_.options
+async def _opened(round_: Round) -> AsyncIterator[_Life]:
+    options = round_.options
+    table_options = LabOptions(engine=_engine(), lag=LAG_SECONDS, jitter=JITTER_SECONDS)
+    settings = {
+        "settle": options["settle"],
+        "retry_horizon": options["settle"] / 2,
+        "observation_delay": HOLD_SECONDS,
+        **options.get("settings", {}),
+    }
     regions = REGIONS[: options["regions"]]
-    starting = LocalGlobalTable.spawn(regions=regions, engine=_engine(), lag=0.02, jitter=0.05)
-    async with starting as table:
-        settle = options["settle"]
-        settings = table.settings(
-            settle=settle,
-            retry_horizon=settle / 2,
-            observation_delay=HOLD_SECONDS,
-            **options.get("settings", {}),
-        )
-        async with Ledger.open(settings, registry=round_.registry) as opened:
-            yield _World(table, settings, opened, round_)
+    async with (
+        open_table(table_options, regions, **settings) as table,
+        Ledger.open(table.settings, registry=round_.registry) as opened,
+    ):
+        yield _Life(round_, table, opened)
 
 
 def _engine() -> str:
-    """Return the faster engine if it is here."""
+    """Return the faster engine if it is installed."""
     try:
         find_binary()
     except LocalTableError:

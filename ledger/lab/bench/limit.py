@@ -1,7 +1,7 @@
-"""The proof that the stub is not the limit: prepared bytes sent by the barest of clients.
+"""The proof that the stub is not the limit: prepared bytes sent by a minimal client.
 
-It does nothing but send a request again as soon as its answer is whole. What the stub answers then
-is its limit; a measured case asks for a small part of it.
+The client only sends a request again as soon as its answer is complete. What the stub answers then
+is its limit; a measured case uses a small part of it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _LENGTH_NAME = b"content-length:"
 
 
 class _Sender(asyncio.Protocol):
-    """Sends the same request over and over until told to stop."""
+    """Sends the same request again and again until a deadline."""
 
     def __init__(self, request: bytes, deadline: float) -> None:
         self._request = request
@@ -32,7 +32,7 @@ class _Sender(asyncio.Protocol):
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes.
+        # uvloop's transports are not of asyncio's classes.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.write(self._request)
 
@@ -54,11 +54,11 @@ class _Sender(asyncio.Protocol):
             self.done.set_exception(error or ConnectionError("the stub hung up"))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._transport.close()
 
     def _learn(self, data: bytes) -> bool:
-        """Learn from the first answer how long each of them is: they are all alike."""
+        """Take the length of every answer from the first: they are all alike."""
         self._head += data
         end = self._head.find(_HEAD_END)
         if end < 0:
@@ -96,7 +96,7 @@ async def stub_limit(round_: Round) -> Measured:
 async def _answers(
     stub: StubControl, request: bytes, *, connections: int, seconds: float
 ) -> tuple[int, float]:
-    """Return how many answers came, and in how many seconds."""
+    """Return the number of answers, and the seconds that they took."""
     loop = asyncio.get_running_loop()
     started = perf_counter()
     senders: list[_Sender] = []

@@ -1,4 +1,4 @@
-"""Callers: as many as asked for, each waiting for its answer, or so many calls offered a second."""
+"""Load: a number of callers that each wait for their answers, or calls offered at a fixed rate."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,13 +8,13 @@ from time import perf_counter
 from ledger.lab.bench.measuring import Meter
 
 Work = Callable[[int], Awaitable[tuple[int, int]]]
-"""Makes call number so and so; returns how many changes were acknowledged, and their sum."""
+"""Makes the call with this number; returns how many changes were acknowledged, and their sum."""
 
 TICK_SECONDS = 0.001
 
 
-async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> None:
-    """Let each caller make one call after the other until the time is over, and all be answered."""
+async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> int:
+    """Let each caller make one call after another until the time is over; return how many began."""
     deadline = perf_counter() + seconds
     numbers = count()
 
@@ -29,32 +29,33 @@ async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> N
     async with asyncio.TaskGroup() as tasks:
         for _ in range(callers):
             tasks.create_task(call())
+    return next(numbers)
 
 
 async def offered(
     work: Work, meter: Meter, *, calls_per_second: float, calls_max: int, seconds: float
 ) -> int:
-    """Begin so many calls a second whatever becomes of them; returns how many were turned away.
+    """Begin calls at a fixed rate, however long they take; return how many were rejected.
 
-    A call's latency counts from when it was due, so that a late start shows. With `calls_max`
-    under way, further calls are turned away: callers without end are no load that can be held.
+    A call's latency counts from when it was due, so that a late start shows. With `calls_max` in
+    flight, further calls are rejected: no system can hold an unbounded number of callers.
     """
-    started, begun, turned_away, under_way = perf_counter(), 0, 0, 0
+    started, begun, rejected, in_flight = perf_counter(), 0, 0, 0
 
     async def call(number: int) -> None:
-        nonlocal under_way
+        nonlocal in_flight
         changes, amount = await work(number)
         meter.note(perf_counter() - started - number / calls_per_second, changes, amount)
-        under_way -= 1
+        in_flight -= 1
 
     async with asyncio.TaskGroup() as tasks:
         while (elapsed := perf_counter() - started) < seconds:
             for number in range(begun, int(elapsed * calls_per_second)):
-                if under_way >= calls_max:
-                    turned_away += 1
+                if in_flight >= calls_max:
+                    rejected += 1
                     continue
-                under_way += 1
+                in_flight += 1
                 tasks.create_task(call(number))
             begun = max(begun, int(elapsed * calls_per_second))
             await asyncio.sleep(TICK_SECONDS)
-    return turned_away
+    return rejected

@@ -1,25 +1,20 @@
 """What a case measures in its own process: time, processor time, latencies, memory.
 
-It reads clocks, and what the kernel tells of this process.
+It reads clocks, and the kernel's figures of this process.
 """
 
-import math
 import resource
-from array import array
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, process_time
 
+from ledger.lab.harness.latency import LatencyRecorder
+
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
 _KILOBYTE = 1024
-_SHORTEST_SECONDS = 1e-6
-_BUCKETS_PER_E_FOLD = 50
-"""Each bucket is 2 % wider than the one before."""
-_BUCKETS = 1_250
-"""From a microsecond to most of a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +38,12 @@ class Measured:
     """Series over time, by name."""
 
 
-class Latencies:
-    """Counts of latencies in buckets of 2 %: the same memory for ten calls and for a billion."""
-
-    def __init__(self) -> None:
-        self._counts = array("Q", bytes(8 * _BUCKETS))
-        self._log = math.log
-
-    def note(self, seconds: float) -> None:
-        """Count one."""
-        bucket = int(self._log(seconds / _SHORTEST_SECONDS + 1) * _BUCKETS_PER_E_FOLD)
-        self._counts[min(bucket, _BUCKETS - 1)] += 1
-
-    def quantile(self, share: float) -> float:
-        """Return the seconds that this share of the calls took at most; 0 without any."""
-        left = share * sum(self._counts)
-        for bucket, count in enumerate(self._counts):
-            left -= count
-            if left <= 0 < count:
-                return _SHORTEST_SECONDS * math.exp((bucket + 0.5) / _BUCKETS_PER_E_FOLD)
-        return 0.0
-
-
 class Meter:
-    """Counts calls while they are made; `begin` starts a window, the sum goes on over all."""
+    """Counts calls; `begin` starts a window of time, while the sum covers all windows."""
 
     def __init__(self) -> None:
         self.amount = 0
-        """Sum of all changes that were acknowledged, in and outside of windows."""
+        """Sum of all acknowledged changes, inside windows and outside."""
         self.changes = 0
         """How many of them."""
         self.begin()
@@ -78,7 +51,7 @@ class Meter:
     def begin(self) -> None:
         """Start a window: time, memory and latencies from now on."""
         self.calls = 0
-        self.latencies = Latencies()
+        self.latencies = LatencyRecorder()
         self._changes_before = self.changes
         self._memory_before = _reset_peak()
         self._cpu_before = process_time()
@@ -89,18 +62,18 @@ class Meter:
         self.calls += 1
         self.changes += changes
         self.amount += amount
-        self.latencies.note(seconds)
+        self.latencies.add(seconds)
 
     def end(self) -> Measured:
-        """Return what the window measured, without what only others can know."""
+        """Return what the window measured, without the figures of the endpoint."""
         seconds, cpu_seconds = perf_counter() - self._before, process_time() - self._cpu_before
         return Measured(
             work=self.changes - self._changes_before,
             calls=self.calls,
             seconds=seconds,
             cpu_seconds=cpu_seconds,
-            p50_seconds=self.latencies.quantile(0.5),
-            p99_seconds=self.latencies.quantile(0.99),
+            p50_seconds=self.latencies.p50,
+            p99_seconds=self.latencies.p99,
             memory_bytes=max(0, _status_bytes("VmHWM") - self._memory_before),
         )
 
@@ -111,7 +84,7 @@ def memory_bytes() -> int:
 
 
 def _reset_peak() -> int:
-    """Let the peak of the resident memory begin anew, and return what it is now."""
+    """Reset the peak of the resident memory, and return its present size."""
     with suppress(OSError):  # without it the peak is that of the whole process so far
         _CLEAR.write_text(_RESET_PEAK)
         return memory_bytes()
@@ -119,7 +92,7 @@ def _reset_peak() -> int:
 
 
 def _status_bytes(name: str) -> int:
-    """Read a line of the kernel's; elsewhere than on Linux the peak that the system tells."""
+    """Return a figure of the kernel; on systems other than Linux, the peak so far."""
     try:
         text = _STATUS.read_text()
     except OSError:

@@ -4,14 +4,10 @@ import asyncio
 from dataclasses import replace
 from time import perf_counter
 
-from ledger.core.errors import LedgerError
 from ledger.lab.bench import load
 from ledger.lab.bench.cases import COUNTERS, LEAN, Case
-from ledger.lab.bench.control import running_stub
 from ledger.lab.bench.measuring import Measured, Meter, memory_bytes
-from ledger.lab.bench.processes import cores
 from ledger.lab.bench.rounds import Round
-from ledger.lab.bench.runner import Sizes, Tell, run_round
 from ledger.lab.bench.stub_pages import REGION
 from ledger.lab.bench.writes import opened, recording
 
@@ -19,12 +15,17 @@ CALLERS = 20_000
 """Twice what the queue holds by default: half of them wait for room in it."""
 SERVICE_SECONDS = 0.05
 SAMPLES = 60
-"""Of the memory, over the whole time."""
-SECONDS_A_MINUTE = 60.0
+"""Samples of the memory, over the whole time."""
+OVERLOAD = Case(
+    "overload",
+    "overload",
+    "overload:hold",
+    options={"callers": CALLERS, "counters": COUNTERS, "settings": LEAN},
+)
 
 
 async def hold(round_: Round) -> Measured:
-    """Let all callers record without a pause, and look at the memory now and then."""
+    """Record by all callers without a pause, and sample the memory."""
     options, meter = round_.options, Meter()
     round_.stub.reset(service_seconds=SERVICE_SECONDS)
     async with opened(round_) as ledger:
@@ -34,12 +35,9 @@ async def hold(round_: Round) -> Measured:
         found = meter.end()
         watching.cancel()
         samples = await watching
-    arrived = round_.stub.arrived()
-    if arrived.sum != meter.amount:
-        raise LedgerError(f"the stub received {arrived.sum}, {meter.amount} were acknowledged")
     return replace(
         found,
-        requests=arrived.requests_total,
+        requests=round_.check_sum(meter.amount).requests_total,
         units=round_.units("write"),
         extra={**_flatness(samples["MB"]), "queued, most": max(samples["queued"])},
         samples=samples,
@@ -61,7 +59,7 @@ async def _watch(round_: Round, pause_seconds: float) -> dict[str, list[float]]:
 
 
 def _flatness(samples: list[float]) -> dict[str, float]:
-    """Compare the first and the last fifth of what was sampled after the first tenth."""
+    """Compare the first and the last fifth of the samples taken after the first tenth."""
     steady = samples[len(samples) // 10 :]
     part = max(1, len(steady) // 5)
     first, last = steady[:part], steady[-part:]
@@ -70,14 +68,3 @@ def _flatness(samples: list[float]) -> dict[str, float]:
         "MB, last fifth": sum(last) / len(last),
         "MB, most": max(steady),
     }
-
-
-def measure_overload(sizes: Sizes, minutes: float, *, tell: Tell) -> Measured:
-    """Run the overload in a process of its own against a stub with a slow service."""
-    client, stub_core = cores() if sizes.pin else (None, None)
-    options = {"callers": CALLERS, "counters": COUNTERS, "settings": LEAN}
-    case = Case("overload", "overload", "overload:hold", options=options)
-    seconds = sizes.seconds if sizes.is_quick else minutes * SECONDS_A_MINUTE
-    tell(f"overload for {seconds:,.0f} s")
-    with running_stub(core=stub_core) as stub:
-        return run_round(case, replace(sizes, seconds=seconds), stub, core=client)

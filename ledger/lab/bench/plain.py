@@ -25,7 +25,7 @@ _clock = SystemClock()
 
 
 def amount(number: int) -> int:
-    """Return what call number so and so changes its counter by."""
+    """Return the amount of the call with this number."""
     return number % AMOUNTS + 1
 
 

@@ -10,7 +10,7 @@ from ledger.ledger import Ledger
 
 
 async def total(round_: Round) -> Measured:
-    """Read one counter's total over and over, never from the cache."""
+    """Read one counter's total again and again, never from the cache."""
     entries, shards = round_.options["entries"], round_.options.get("shards", 1)
     name = counter_name(entries)
     settings = round_.settings(

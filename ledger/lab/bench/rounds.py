@@ -1,7 +1,7 @@
-"""One round of a case, in the process that was started for it: warm up, measure, compare sums."""
+"""One round of a case, in a process of its own: warm up, measure, compare sums."""
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -18,16 +18,17 @@ from ledger.runtime.metrics import summed
 from ledger.settings import Settings
 
 WARM_SECONDS_MAX = 1.0
+BUSIEST = "busiest partition, times even"
 WARM_SHARE = 0.25
-"""Of the seconds measured, spent before on warming up."""
+"""Time to warm up, as a share of the seconds measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the process of one round is told."""
+    """What the process of one round does."""
 
     run: str
-    """Where the case is: "module:function" within this package."""
+    """Where the code is: "module:function" within this package."""
     seconds: float
     options: Mapping[str, Any]
     stub_url: str | None = None
@@ -35,12 +36,12 @@ class Task:
 
 
 class Endpoint(Protocol):
-    """What requests go to, and what can be asked of it."""
+    """What requests are sent to, and what it counts."""
 
     url: str
 
     def reset(self, *, service_seconds: float = 0.0, counts_partitions: bool = False) -> None:
-        """Forget everything; from now on answer after this time, counting by partition or not."""
+        """Forget everything; from now on answer after this time, and count by partition or not."""
 
     def arrived(self) -> Arrived:
         """Return what has arrived."""
@@ -67,27 +68,18 @@ class Round:
         callers: int,
         kind: str = "write",
         units_per_change: float | None = None,
-        service_seconds: float = 0.0,
     ) -> Measured:
         """Let callers do this work in a closed loop; the sums must be what was acknowledged.
 
-        Units are those that the ledger counted in `registry`, or `units_per_change` of a client
+        Units are those that the ledger counted in `registry`, or `units_per_change` for a client
         that counts none.
 
         Raises:
-            LedgerError: something else arrived than was acknowledged.
+            LedgerError: what arrived is not what was acknowledged.
         """
-        stub, meter = self.stub, Meter()
-        self._calm()
-        stub.reset(
-            service_seconds=service_seconds,
-            counts_partitions=self.options.get("counts_partitions", False),
-        )
-        warm = min(WARM_SECONDS_MAX, WARM_SHARE * self.seconds)
-        await load.closed(work, meter, callers=callers, seconds=warm)
-        before, units = self._begin(meter, kind)
-        await load.closed(work, meter, callers=callers, seconds=self.seconds)
-        found = self._end(meter, before, units, kind)
+        meter = self._start(counts_partitions=self.options.get("counts_partitions", False))
+        run = partial(load.closed, work, meter, callers=callers)
+        found, _ = await self._measure(run, meter, kind)
         if units_per_change is not None:
             found = replace(found, units=found.work * units_per_change)
         return found
@@ -95,60 +87,65 @@ class Round:
     async def measure_offered(
         self, work: load.Work, *, calls_per_second: float, calls_max: int, service_seconds: float
     ) -> Measured:
-        """Offer so many calls a second, and see how long each takes.
+        """Offer calls at a fixed rate, and measure how long each takes.
 
         Raises:
-            LedgerError: something else arrived than was acknowledged.
+            LedgerError: what arrived is not what was acknowledged.
         """
-        stub, meter = self.stub, Meter()
-        self._calm()
-        stub.reset(service_seconds=service_seconds)
-        offer = partial(
+        meter = self._start(service_seconds=service_seconds)
+        run = partial(
             load.offered, work, meter, calls_per_second=calls_per_second, calls_max=calls_max
         )
-        warm = min(WARM_SECONDS_MAX, WARM_SHARE * self.seconds)
-        await offer(seconds=warm)
-        before, units = self._begin(meter, "write")
-        turned_away = await offer(seconds=self.seconds)
-        found = self._end(meter, before, units, "write")
-        offered = {"offered_per_second": calls_per_second, "turned_away": float(turned_away)}
+        found, rejected = await self._measure(run, meter)
+        offered = {"offered_per_second": calls_per_second, "rejected": float(rejected)}
         return replace(found, extra={**found.extra, **offered})
 
     def units(self, kind: str) -> float:
         """Return the units that the ledger has counted so far, "read" or "write"."""
         return summed(self.registry, "ledger_consumed_units_total", kind=kind)
 
-    def _calm(self) -> None:
-        if self.options.get("calm", False):
-            tune_gc()
+    def check_sum(self, acknowledged: int) -> Arrived:
+        """Return what has arrived, the sum of which must be what was acknowledged.
 
-    def _begin(self, meter: Meter, kind: str) -> tuple[Arrived, float]:
-        gc.collect()
-        before = self.stub.arrived()
-        units = self.units(kind)
-        meter.begin()
-        return before, units
-
-    def _end(self, meter: Meter, before: Arrived, units: float, kind: str) -> Measured:
-        found = meter.end()
+        Raises:
+            LedgerError: it is not.
+        """
         arrived = self.stub.arrived()
-        if kind == "write" and arrived.sum != meter.amount:
+        if arrived.sum != acknowledged:
             raise LedgerError(
                 f"the stub received changes of {arrived.sum} in sum,"
-                f" {meter.amount} were acknowledged"
+                f" {acknowledged} were acknowledged"
             )
-        return replace(
+        return arrived
+
+    def _start(self, **answering: Any) -> Meter:
+        if self.options.get("tune_gc", False):
+            tune_gc()
+        self.stub.reset(**answering)
+        return Meter()
+
+    async def _measure(
+        self, run: Callable[..., Awaitable[int]], meter: Meter, kind: str = "write"
+    ) -> tuple[Measured, int]:
+        """Warm up, then measure; return what `run` returned as well."""
+        await run(seconds=min(WARM_SECONDS_MAX, WARM_SHARE * self.seconds))
+        gc.collect()
+        before, units = self.stub.arrived(), self.units(kind)
+        meter.begin()
+        result = await run(seconds=self.seconds)
+        found = meter.end()
+        arrived = self.check_sum(meter.amount) if kind == "write" else self.stub.arrived()
+        measured = replace(
             found,
             requests=arrived.requests_total - before.requests_total,
             units=self.units(kind) - units,
             stub_cpu_seconds=arrived.cpu_seconds - before.cpu_seconds,
             extra=_spread(arrived) | {"items": float(arrived.items - before.items)},
         )
+        return measured, result
 
 
 def _spread(arrived: Arrived) -> dict[str, float]:
     """Return how far the busiest partition is above its even share; nothing if not counted."""
     counts = arrived.partitions.values()
-    return (
-        {"busiest partition, times even": max(counts) * len(counts) / sum(counts)} if counts else {}
-    )
+    return {BUSIEST: max(counts) * len(counts) / sum(counts)} if counts else {}

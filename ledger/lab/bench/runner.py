@@ -1,98 +1,142 @@
-"""Running the cases: each round in a process of its own, cases in turns, medians at the end."""
+"""Run the cases: each round in a process of its own, cases in turns, medians at the end."""
 
-import json
 import os
 import platform
-import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import anyio
 from pydantic import TypeAdapter
 
 from ledger.core.errors import LedgerError, LocalTableError
 from ledger.lab.bench.cases import Case
 from ledger.lab.bench.control import StubControl, running_stub
+from ledger.lab.bench.curves import measure_curves
 from ledger.lab.bench.measuring import Measured
-from ledger.lab.bench.processes import cores, start
-from ledger.lab.bench.report import STUB_SHARE_MAX, Figures, Result, figures_of
+from ledger.lab.bench.options import BenchOptions
+from ledger.lab.bench.overload import OVERLOAD
+from ledger.lab.bench.report import (
+    STUB_SHARE_MAX,
+    BenchReport,
+    CaseFigures,
+    CaseResult,
+    figures_of,
+)
 from ledger.lab.bench.rounds import Task
+from ledger.lab.harness.processes import ManagedProcess, module_words, spare_cores
 from ledger.local.engines.dynoxide import find_binary
 from ledger.runtime.loops import loop_name
 
 ROUND_SECONDS_MAX = 1_200.0
-"""Beside the time measured: to start, to warm up, to wait for what is under way."""
+"""In addition to the time measured: to start, to warm up, to finish what is in flight."""
+SECONDS_A_MINUTE = 60.0
 _PACKAGES = ("aiobotocore", "aiodynamo", "aiohttp", "boto3", "httptools", "orjson", "uvloop")
+QUICK = {"callers": 200, "calls_per_second": 2_000, "entries": 1_000, "counters": 100, "rounds": 1}
+"""The largest options of a quick run."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """How long and how often each case is measured."""
+class Bench:
+    """What rounds need: the stub, and the core that their processes run on."""
 
-    seconds: float = 3.0
-    rounds: int = 3
-    is_quick: bool = False
-    pin: bool = True
+    options: BenchOptions
+    stub: StubControl
+    core: int | None
+    log: Path
+    tell: Tell
+
+    async def round(self, case: Case, *, seconds: float | None = None) -> Measured:
+        """Measure one round of a case in a process of its own.
+
+        Raises:
+            LedgerError: it failed, or its sums differ from what was acknowledged.
+        """
+        seconds = seconds or self.options.seconds
+        url = self.stub.url if case.with_stub else None
+        task = Task(case.run, seconds, case.options, url, case.loop)
+        words = module_words("ledger.lab.bench.child", TypeAdapter(Task).dump_json(task).decode())
+        self.log.write_bytes(b"")
+        core = self.core if case.with_stub else None
+        process = ManagedProcess(case.name, words, log=self.log, core=core)
+        output: list[bytes] = []
+        async with process.started():
+            with anyio.move_on_after(seconds + ROUND_SECONDS_MAX) as waiting:
+                output = [line async for line in process.lines()]
+        if waiting.cancelled_caught:
+            raise LedgerError(f"case {case.name!r} does not end")
+        if not output:
+            last = (process.last_words() or "no output").splitlines()[-1]
+            raise LedgerError(f"case {case.name!r} failed: {last}")
+        return TypeAdapter(Measured).validate_json(output[-1])
 
 
-QUICK = {"callers": 200, "calls_per_second": 2_000, "entries": 1_000, "counters": 100, "rounds": 1}
-"""The largest options of a quick run."""
+async def run_bench(cases: Sequence[Case], options: BenchOptions, tell: Tell) -> BenchReport:
+    """Measure the cases, and the curves and the overload that the options ask for.
 
-
-def run_cases(cases: Sequence[Case], sizes: Sizes, *, tell: Tell) -> tuple[Result, ...]:
-    """Measure each case round by round, so that whatever else the machine does falls on all.
-
-    A case that fails is left out of later rounds, and its result tells why.
+    Raises:
+        LedgerError: the stub did not start, or the overload failed.
     """
-    client, stub_core = cores() if sizes.pin else (None, None)
+    machine = describe_machine()  # before its load average is our own
+    async with opened(options, tell) as bench:
+        results = await _run_cases(bench, cases)
+        curves = (
+            await measure_curves(bench.round, is_full=options.full, tell=tell)
+            if (options.curves)
+            else ()
+        )
+        overload = None
+        if options.overload:
+            minutes = options.minutes * SECONDS_A_MINUTE
+            tell(f"overload for {minutes:,.0f} s")
+            overload = await bench.round(
+                OVERLOAD, seconds=options.seconds if options.quick else minutes
+            )
+    return BenchReport(machine, options, results, curves, overload)
+
+
+@asynccontextmanager
+async def opened(options: BenchOptions, tell: Tell) -> AsyncIterator[Bench]:
+    """Run a stub, and the rounds on another core, until the block ends."""
+    client, stub_core = spare_cores() if options.pin else (None, None)
+    with TemporaryDirectory(prefix="ledger-bench-") as folder:
+        async with running_stub(core=stub_core) as stub:
+            yield Bench(options, stub, client, Path(folder) / "round.log", tell)
+
+
+async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, ...]:
+    """Measure the cases round by round, so that other load on the machine falls on all of them.
+
+    A case that fails is left out of later rounds.
+    """
     rounds: dict[str, list[Measured]] = {case.name: [] for case in cases}
     skipped = {case.name: reason for case in cases if (reason := _missing(case)) is not None}
     failed: dict[str, str] = {}
-    with running_stub(core=stub_core) as stub:
-        for number in range(sizes.rounds):
-            for case in cases:
-                if case.name in skipped or case.name in failed:
-                    continue
-                tell(f"round {number + 1} of {sizes.rounds}: {case.name}")
-                try:
-                    rounds[case.name].append(run_round(case, sizes, stub, core=client))
-                except LedgerError as error:
-                    failed[case.name] = str(error)
+    for number in range(1, bench.options.rounds + 1):
+        for case in cases:
+            if case.name in skipped or case.name in failed:
+                continue
+            bench.tell(f"round {number} of {bench.options.rounds}: {case.name}")
+            try:
+                sized = quick_case(case) if bench.options.quick else case
+                rounds[case.name].append(await bench.round(sized))
+            except LedgerError as error:
+                failed[case.name] = str(error)
     whole = {name: tuple(found) for name, found in rounds.items() if name not in failed}
     return results_of(cases, whole, skipped=skipped, failed=failed)
 
 
-def run_round(case: Case, sizes: Sizes, stub: StubControl, *, core: int | None) -> Measured:
-    """Measure one round of a case in a process of its own.
-
-    Raises:
-        LedgerError: it failed, or its sums differ from what was acknowledged.
-    """
-    options = dict(case.options)
-    if sizes.is_quick:
-        options |= {name: min(QUICK[name], options[name]) for name in QUICK.keys() & options}
-        options |= case.quick
-    url = stub.url if case.with_stub else None
-    task = Task(case.run, sizes.seconds, options, url, case.loop)
-    text = TypeAdapter(Task).dump_json(task).decode()
-    process = start(
-        "ledger.lab.bench.child", text, core=core if case.with_stub else None, catch_errors=True
-    )
-    try:
-        output, errors = process.communicate(timeout=sizes.seconds + ROUND_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        raise LedgerError(f"case {case.name!r} does not end") from None
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    if process.returncode:
-        last = (errors.strip() or f"status {process.returncode}").splitlines()[-1]
-        raise LedgerError(f"case {case.name!r} failed: {last}")
-    return TypeAdapter(Measured).validate_python(json.loads(output.splitlines()[-1]))
+def quick_case(case: Case) -> Case:
+    """Return a case with the sizes of a quick run."""
+    options = case.options
+    small = {name: min(QUICK[name], options[name]) for name in QUICK.keys() & options.keys()}
+    return replace(case, options={**options, **small, **case.quick})
 
 
 def results_of(
@@ -101,8 +145,8 @@ def results_of(
     *,
     skipped: Mapping[str, str],
     failed: Mapping[str, str],
-) -> tuple[Result, ...]:
-    """Set each case beside its baseline and beside what the stub was shown to answer."""
+) -> tuple[CaseResult, ...]:
+    """Set each case beside its baseline, and beside what the stub was shown to answer."""
     figures = {name: figures_of(found) for name, found in rounds.items() if found}
     return tuple(
         replace(
@@ -115,9 +159,9 @@ def results_of(
 
 
 def _result(
-    case: Case, figures: Mapping[str, Figures], rounds: Mapping[str, tuple[Measured, ...]]
-) -> Result:
-    result = Result(case.name, case.group, case.baseline, stands_for_many=case.stands_for_many)
+    case: Case, figures: Mapping[str, CaseFigures], rounds: Mapping[str, tuple[Measured, ...]]
+) -> CaseResult:
+    result = CaseResult(case.name, case.group, case.baseline, is_batched=case.is_batched)
     ours = figures.get(case.name)
     if ours is None:
         return result
@@ -131,13 +175,13 @@ def _result(
     if (limit := figures.get(case.limit or "")) is not None and ours.requests_per_second:
         times = limit.requests_per_second / ours.requests_per_second
         result = replace(result, stub_limit_times=times)
-    # What a proof shows is the stub at its limit.
+    # A proof shows the stub at its limit.
     is_busy = case.group != "proof" and ours.stub_share > STUB_SHARE_MAX
     return replace(result, is_trustworthy=not is_busy)
 
 
-def machine() -> dict[str, object]:
-    """Return what the figures were measured on."""
+def describe_machine() -> dict[str, object]:
+    """Return what the figures are measured on."""
     return {
         "python": platform.python_version(),
         "system": platform.platform(),
@@ -155,20 +199,15 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _why_no_dynoxide() -> str | None:
-    try:
-        find_binary()
-    except LocalTableError as error:
-        return str(error)
-    return None
-
-
 def _missing(case: Case) -> str | None:
-    """Return why a case cannot run here."""
+    """Return why a case cannot run here, if it cannot."""
     if case.package == "dynoxide":
-        return _why_no_dynoxide()
-    if case.package is not None and find_spec(case.package) is None:
-        return f"{case.package} is not installed: pip install 'multi-region-ledger[bench]'"
-    if case.loop == "uvloop" and find_spec("uvloop") is None:
-        return "uvloop is not installed"
+        try:
+            find_binary()
+        except LocalTableError as error:
+            return str(error)
+        return None
+    for package in filter(None, (case.package, case.loop)):
+        if find_spec(package) is None:
+            return f"{package} is not installed: pip install 'multi-region-ledger[bench]'"
     return None

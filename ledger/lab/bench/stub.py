@@ -1,11 +1,11 @@
 """A stub endpoint in a process of its own: DynamoDB's answers, as fast as bytes can be sent.
 
 It keeps nothing but counts: requests by operation, items, and the sum of their `change`, so that
-what clients were told can be compared with what arrived. Queries show prepared collections
+the acknowledged sum can be compared with what arrived. Queries show prepared collections
 (`stub_pages`). Each answer may be held back for a fixed service time. Chosen by measurement: a
 protocol with a parser of its own for the few bytes that matter, on uvloop where installed.
 
-    python -m ledger.lab.bench.stub [CORE]     # prints its address; ends when its input ends
+    python -m ledger.lab.bench.stub     # prints its address; ends when its input ends
 """
 
 import asyncio
@@ -17,7 +17,6 @@ from functools import cache
 from time import process_time
 from typing import Any, cast
 
-from ledger.lab.bench.processes import take_core
 from ledger.lab.bench.stub_pages import Pages, Query, answer, pages_of, read_query
 from ledger.runtime.loops import run_on_loop
 
@@ -45,7 +44,7 @@ def _batch_done(items: int) -> bytes:
 
 
 class Endpoint:
-    """What all connections share: counts, collections, the service time."""
+    """State that all connections share: counts, collections, the service time."""
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
@@ -81,7 +80,7 @@ class Endpoint:
                 return _EMPTY
 
     def _page(self, body: bytes) -> bytes:
-        page = self._known.get(body)  # clients ask the same again and again
+        page = self._known.get(body)  # clients repeat the same request
         if page is None:
             query, after = read_query(json.loads(body))
             if query not in self._collections:
@@ -94,7 +93,7 @@ class Endpoint:
         return page
 
     def _reset(self, wanted: dict[str, Any]) -> bytes:
-        """Begin anew, with this service time, and counting items by partition or not."""
+        """Forget everything, and set the service time and whether to count by partition."""
         self.requests.clear()
         self.partitions.clear()
         self.counts_partitions = bool(wanted.get("counts_partitions", False))
@@ -125,11 +124,11 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep where answers go."""
-        # uvloop's transports are none of asyncio's classes.
+        # uvloop's transports are not of asyncio's classes.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request that is there in whole."""
+        """Answer every complete request."""
         buffer = self._buffer + data if self._buffer else data
         while (end := buffer.find(_HEAD_END)) >= 0:
             head = buffer[:end].lower()
@@ -170,5 +169,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    take_core(int(sys.argv[1]) if len(sys.argv) > 1 else None)
     run_on_loop(serve())

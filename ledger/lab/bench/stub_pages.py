@@ -1,4 +1,4 @@
-"""The collections that the stub endpoint shows: prepared once, as the bytes of whole answers.
+"""The collections that the stub endpoint shows, prepared once as the bytes of whole answers.
 
 A partition named `read-1000-7` (in any shard: `~3~read-1000-7`) holds 1,000 entries, whatever was
 written. Pages hold up to 1 MB by DynamoDB's measure of an item.
@@ -57,7 +57,7 @@ def answer(body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What of a Query tells its answers apart: all pages of one are prepared together."""
+    """The parts of a Query that its answers depend on: all its pages are prepared together."""
 
     partition: str
     first: str = ""
@@ -67,7 +67,7 @@ class Query:
 
 
 def read_query(body: Mapping[str, Any]) -> tuple[Query, str]:
-    """Return what a request asks for, and the sort key that the page starts after.
+    """Return the query of a request, and the sort key that its page starts after.
 
     The request is of the forms that `ledger.store.dynamodb.requests` or a plain client makes: the
     partition is the first value, the least sort key the second.

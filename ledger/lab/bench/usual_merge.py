@@ -1,8 +1,8 @@
 """The merge as it is usually described: one transaction deletes the entries and puts their net.
 
-It is atomic in its own region. Everywhere else the deletes and the net arrive one by one, in any
-order, so that a reader there sees entries vanish before the net counts them, or counted twice. It
-stands here as a baseline: benchmarks and tests compare the compactor with it.
+It is atomic in its own region only. Elsewhere the deletes and the net arrive one by one, in any
+order, so that readers there see entries vanish before the net counts them, or see them counted
+twice. Benchmarks and tests compare the compactor with this baseline.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ PAGES_MAX = 1000
 async def merge_once(
     home: Store, partition: str, *, settle: float, most: int = ENTRIES_MAX, clock: Clock
 ) -> int:
-    """Merge settled entries of one collection, all in one transaction; returns how many."""
+    """Merge settled entries of one collection, all in one transaction; return how many."""
     items = await _read(home, partition)
     net = next((net_of(one) for one in items if is_net(one)), None)
     youngest = clock.now() - timedelta(seconds=settle)
@@ -50,7 +50,7 @@ async def merge_once(
 async def merge_every(
     home: Store, partitions: Iterable[str], *, settle: float, pause_seconds: float
 ) -> None:
-    """Merge these collections over and over until cancelled."""
+    """Merge these collections again and again until cancelled."""
     clock = SystemClock()
     while True:
         for partition in partitions:
@@ -60,7 +60,7 @@ async def merge_every(
 
 
 def is_net(item: Item) -> bool:
-    """Tell a net change from an entry."""
+    """Return whether an item is a net change."""
     return str(item["sk"]["S"]).startswith(keys.NET_PREFIX)
 
 
@@ -69,7 +69,7 @@ def _merged(net: NetChange | None, entries: list[Item], *, home: str) -> NetChan
     return NetChange(
         change=amounts.total([before, *(number_of(one, "change") for one in entries)]),
         count=(net.count if net else 0) + len(entries),
-        merged=(),  # nothing to remember: the entries go in the same transaction
+        merged=(),  # no ids needed: the same transaction deletes the entries
         version=token_hex(16),
         until=key_of(entries[-1])[1],
         home=home,

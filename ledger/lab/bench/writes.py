@@ -11,8 +11,6 @@ from ledger.lab.bench.plain import amount
 from ledger.lab.bench.rounds import Round
 from ledger.ledger import Ledger
 
-COMBINED = "combined-"
-
 
 @asynccontextmanager
 async def opened(round_: Round) -> AsyncIterator[Ledger]:
@@ -36,7 +34,7 @@ def recording(ledger: Ledger, options: Any) -> Work:
 
 
 async def nothing(round_: Round) -> Measured:
-    """Make calls that only wait for a future: what a caller's task and the measuring cost."""
+    """Make calls that only wait for a future: the cost of the callers' tasks and of measuring."""
     loop = asyncio.get_running_loop()
 
     async def work(_number: int) -> tuple[int, int]:
@@ -56,7 +54,7 @@ async def record(round_: Round) -> Measured:
 
 
 async def record_offered(round_: Round) -> Measured:
-    """Record changes as they are offered, each answered after a fixed time of service."""
+    """Record changes offered at a fixed rate, each request answered after a fixed service time."""
     options = round_.options
     async with opened(round_) as ledger:
         return await round_.measure_offered(

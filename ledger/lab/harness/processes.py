@@ -27,11 +27,18 @@ class ManagedProcess:
     """A child process under control of a run.
 
     Its input and output are pipes that carry lines; its standard error goes to `log`. It has a
-    session of its own: Ctrl-C at the terminal reaches its parent only.
+    session of its own: Ctrl-C at the terminal reaches its parent only. With `core` it runs on that
+    core alone.
     """
 
     def __init__(
-        self, name: str, words: Sequence[str], *, log: Path, stop_seconds: float = 0.0
+        self,
+        name: str,
+        words: Sequence[str],
+        *,
+        log: Path,
+        stop_seconds: float = 0.0,
+        core: int | None = None,
     ) -> None:
         self.name = name
         self.kind = name.partition("-")[0]
@@ -39,6 +46,7 @@ class ManagedProcess:
         self._words = words
         self._log = log
         self._stop_seconds = stop_seconds
+        self._core = core
         self._process: Process | None = None
         self._restart_seconds: float | None = None
         self._is_suspended = False
@@ -59,6 +67,8 @@ class ManagedProcess:
                 env=child_environment(),
                 start_new_session=True,
             )
+        if self._core is not None:
+            os.sched_setaffinity(process.pid, {self._core})
         self.starts += 1
         self._process, self._is_suspended, self._restart_seconds = process, False, None
         try:
@@ -156,6 +166,14 @@ class ManagedProcess:
     def last_words(self) -> str:
         """Return the end of its standard error."""
         return self.log().strip()[-LOG_TAIL_CHARACTERS:]
+
+
+def spare_cores() -> tuple[int | None, int | None]:
+    """Return two cores for two processes that must not disturb each other; None without two."""
+    if not hasattr(os, "sched_getaffinity"):  # not Linux
+        return None, None
+    allowed = sorted(os.sched_getaffinity(0))
+    return (allowed[-1], allowed[0]) if len(allowed) > 1 else (None, None)
 
 
 def module_words(module: str, *arguments: str) -> list[str]:

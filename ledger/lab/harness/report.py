@@ -3,8 +3,8 @@
 import csv
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ from rich.text import Text
 
 from ledger.core.errors import InvalidInput
 from ledger.lab.harness.picture import check_picture, save_picture
+
+WIDE_CHARACTERS = 130
 
 Row = Sequence[str | Text]
 
@@ -36,6 +38,17 @@ class Section:
     """How many columns are text, aligned to the left."""
     ends_in_text: bool = False
     """Whether the last column is text as well."""
+    wide_only: Container[str] = ()
+    """Columns that only a terminal of `WIDE_CHARACTERS` shows."""
+
+    def narrowed(self) -> "Section":
+        """Return the section without the columns for wide terminals."""
+        if not self.wide_only:
+            return self
+        shown = [place for place, name in enumerate(self.columns) if name not in self.wide_only]
+        columns = [self.columns[place] for place in shown]
+        rows = [[row[place] for place in shown if place < len(row)] for row in self.rows]
+        return replace(self, columns=columns, rows=rows)
 
 
 class Verdict(NamedTuple):
@@ -111,7 +124,8 @@ class ReportFiles:
 def finish(report: Report, console: Console, files: ReportFiles) -> None:
     """Show a report, write its files, and end the command with the status of its verdict."""
     for section in report.sections():
-        console.print(render(section))
+        is_wide = console.width >= WIDE_CHARACTERS
+        console.print(render(section if is_wide else section.narrowed()))
     for remark in report.remarks():
         console.print(remark, soft_wrap=True)
     files.write(report)

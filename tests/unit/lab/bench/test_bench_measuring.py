@@ -1,23 +1,8 @@
-"""What is measured: latencies in buckets, windows of a meter."""
+"""What is measured: windows of a meter, and memory."""
 
 import pytest
 
-from ledger.lab.bench.measuring import Latencies, Meter, memory_bytes
-
-
-@pytest.mark.parametrize("scale", [1e-5, 1e-3, 1.0, 60.0])
-def test_quantiles_are_within_two_percent(scale: float) -> None:
-    """Whatever the size of the latencies, a quantile is off by at most a bucket."""
-    latencies = Latencies()
-    for number in range(1, 1_001):
-        latencies.note(number * scale)
-    assert latencies.quantile(0.5) == pytest.approx(500 * scale, rel=0.02, abs=1e-6)
-    assert latencies.quantile(0.99) == pytest.approx(990 * scale, rel=0.02, abs=1e-6)
-
-
-def test_without_a_call_there_is_no_latency() -> None:
-    """A quantile of nothing is 0."""
-    assert Latencies().quantile(0.99) == 0.0
+from ledger.lab.bench.measuring import Meter, memory_bytes
 
 
 def test_a_window_leaves_out_what_came_before() -> None:

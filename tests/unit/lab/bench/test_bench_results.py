@@ -6,7 +6,7 @@ import pytest
 
 from ledger.lab.bench.cases import ALL, LIMIT_BATCH, PUT, Case, chosen
 from ledger.lab.bench.measuring import Measured
-from ledger.lab.bench.report import Result
+from ledger.lab.bench.report import CaseResult
 from ledger.lab.bench.runner import results_of
 
 
@@ -31,8 +31,8 @@ OURS = Case("ours", "write", "writes:record", "base", limit="limit")
 LIMIT = Case("limit", "proof", "limit:stub_limit")
 
 
-def results(rounds: Mapping[str, tuple[Measured, ...]], **reasons: str) -> dict[str, Result]:
-    """Return the results by name; `reasons` tell what was skipped."""
+def results(rounds: Mapping[str, tuple[Measured, ...]], **reasons: str) -> dict[str, CaseResult]:
+    """Return the results by name; `reasons` say why cases were skipped."""
     found = results_of((BASE, OURS, LIMIT), rounds, skipped=reasons, failed={})
     return {one.name: one for one in found}
 

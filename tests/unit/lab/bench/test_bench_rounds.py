@@ -1,6 +1,6 @@
 """A round against a running stub: its sums, and what becomes of wrong ones."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from support.engines import skip_without
@@ -16,9 +16,9 @@ NO_HINTS = {"transport": "lean", "compactor": {"hint_every": 0}}
 
 
 @pytest.fixture(scope="module")
-def stub() -> Iterator[StubControl]:
+async def stub() -> AsyncIterator[StubControl]:
     """Run one stub for the whole module."""
-    with running_stub() as stub:
+    async with running_stub() as stub:
         yield stub
 
 
