@@ -87,7 +87,7 @@ class Bank:
 
     async def _write_probe(self, region: str) -> None:
         probe = self.random.choice(self.probes)
-        following = probe.next_change(region)
+        following = probe.next_change()
         if following is not None:
             number, change = following
             await self.ledgers[region].record(probe.counter, change)
@@ -103,9 +103,9 @@ class Bank:
         """Read and judge probes of a region until told to stop by cancelling."""
         while True:
             probe = self.random.choice(self.probes)
-            expected = probe.expected(region)
+            read = probe.begin_read(region)
             total = await self.ledgers[region].total(probe.counter, max_age=0)
-            self.judged(probe.judge(region, total.value, expected))
+            self.judged(probe.end_read(read, total.value))
             await anyio.sleep(0.01)
 
     async def read_accounts(self, region: str, truth: dict[str, Decimal]) -> None:
@@ -167,7 +167,7 @@ async def run_bank(changes: Sequence[BankChange], engine: str) -> Bank:
 
             await write_and_merge(bank, compactor, changes[half:])
             await world.wait_replicated()
-            truth = sums(changes) | {probe.counter: probe.truth() for probe in bank.probes}
+            truth = sums(changes) | {probe.counter: probe.expected_total() for probe in bank.probes}
             await bank.check_all(truth)
 
             async with anyio.create_task_group() as tasks:  # during merging

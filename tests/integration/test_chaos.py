@@ -55,7 +55,7 @@ def check_held(result: Result, report: dict[str, Any]) -> None:
     assert report["merged"] > 0
     assert report["repeats"]["late"] > 0
     assert sum(report["faults"].values()) > 0
-    assert sum(report["blows"].values()) > 0
+    assert sum(report["process_faults"].values()) > 0
 
 
 @pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
@@ -73,13 +73,13 @@ def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
 @pytest.mark.parametrize("seed", ["1", "2"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_longer_run_is_exact(tmp_path: Path, engine: str, seed: str) -> None:
-    """Minutes of chaos: every kind of fault and blow was met, and every promise held."""
+    """Minutes of chaos: every kind of fault was met, and every promise held."""
     skip_without(engine)
     options = ["--seed", seed, "--minutes", LONG_MINUTES, "--engine", engine]
     result, report = run_chaos(tmp_path, *options)
     check_held(result, report)
     assert set(report["faults"]) == set(Fault)
-    assert set(report["blows"]) == {"kill compactor", "stall compactor", "kill writer"}
+    assert set(report["process_faults"]) == {"kill compactor", "stall compactor", "kill writer"}
     assert report["calls"]["without answer"] > 0
     assert report["leaders"] > 1
 
@@ -102,7 +102,7 @@ def test_the_usual_merge_is_caught(
     assert report["wrong"][0]["rule"] in {"P1", "P5"}, report["wrong"]
     assert f"ledger chaos --seed 3 --minutes 1 --engine {engine}" in result.stdout
     assert "a promise was broken" in result.stdout
-    assert any("~net#0001" in line for line in report["evidence"])
+    assert any("~net#0001" in line for line in report["context"])
 
 
 def usual_merge_words(config: Path, *, every: str) -> list[str]:
@@ -133,7 +133,7 @@ async def test_ctrl_c_ends_it_with_a_report(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     words = [sys.executable, "-m", "ledger", "chaos", "--minutes", "5"]
     async with running(words, tmp_path) as command:
-        await command.says("blows")
+        await command.says("process faults")
         command.process.send_signal(signal.SIGINT)
         assert await command.ends() == 130, command.said()
     assert "interrupted: what was checked so far held" in command.said()

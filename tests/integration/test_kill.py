@@ -154,12 +154,12 @@ class Watch:
     async def write_on(self, ledger: Ledger, randomness: Random) -> None:
         """Write probe changes in one region, on new probes once the others are full."""
         while not self.stopped:
-            open_ones = [probe for probe in self.probes if len(probe.written) < CHANGES_MAX]
+            open_ones = [probe for probe in self.probes if probe.written < CHANGES_MAX]
             if not open_ones:
                 open_ones = [Probe(f"probe-{len(self.probes)}")]
                 self.probes += open_ones
             probe = randomness.choice(open_ones)
-            following = probe.next_change(ledger.region)
+            following = probe.next_change()
             assert following is not None
             await ledger.record(probe.counter, following[1])
             probe.acknowledge(ledger.region, following[0])
@@ -173,9 +173,9 @@ class Watch:
 
     async def check(self, ledger: Ledger, probe: Probe) -> None:
         """Read a probe and judge its total."""
-        expected = probe.expected(ledger.region)
+        read = probe.begin_read(ledger.region)
         total = await ledger.total(probe.counter, max_age=0)
-        complaint = probe.judge(ledger.region, total.value, expected)
+        complaint = probe.end_read(read, total.value)
         self.reads += 1
         self.wrong += [complaint] if complaint else []
 
@@ -218,7 +218,7 @@ async def check_all_is_merged_and_exact(watch: Watch) -> None:
     async with open_ledgers(place.settings) as ledgers, open_stores(place.settings) as stores:
         for probe in watch.probes:
             shown = await totals(ledgers, probe.counter)
-            assert shown == dict.fromkeys(shown, probe.truth())
+            assert shown == dict.fromkeys(shown, probe.expected_total())
         for store in stores.values():
             items = await counted_items(store)
             assert all(map(is_net, items))

@@ -1,1 +1,1 @@
-"""Chaos: the ledger on real engines while all goes wrong, watched from outside."""
+"""`ledger chaos`: the ledger on real engines under injected faults, checked from outside."""

@@ -1,4 +1,4 @@
-"""Calls of a ledger, and what came of them, as they go to a writer's process and back: one line."""
+"""Calls of a ledger and their results, as they go to a writer's process and back, a line each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 
 from ledger.core.errors import LedgerError, OutcomeUnknown, RetryHorizonPassed, StoreError
 from ledger.core.values import Entry
-from ledger.lab.chaos.judge import Outcome, Place
-from ledger.lab.harness.tagged import amount, digits
+from ledger.lab.harness.checker import Outcome
+from ledger.lab.harness.tagged import TaggedChange, amount, digits
 from ledger.ledger import Ledger
 from ledger.writing.plan import Change
 
@@ -23,7 +23,7 @@ class Call:
 
     number: int
     kind: Kind
-    changes: tuple[Place, ...]
+    changes: tuple[TaggedChange, ...]
     key: str | None = None
     at: datetime | None = None
     entries: tuple[Entry, ...] = ()
@@ -31,37 +31,37 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of a call: of all its changes, but `unknown` is about `entries` alone.
+class CallResult:
+    """The outcome of a call: of all its changes, but `unknown` is about `entries` alone.
 
-    `broken` tells of an error that no call should end with.
+    `error` is one that no call should end with.
     """
 
     number: int
     outcome: Outcome
     entries: tuple[Entry, ...] = ()
     together: bool = False
-    broken: str = ""
+    error: str = ""
 
 
 CALL: TypeAdapter[Call] = TypeAdapter(Call)
-ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+RESULT: TypeAdapter[CallResult] = TypeAdapter(CallResult)
 
 
-async def make(ledger: Ledger, call: Call) -> Answer:
-    """Make a call and return what came of it, whatever it was."""
+async def make(ledger: Ledger, call: Call) -> CallResult:
+    """Make a call and return its result, whatever it was."""
     try:
         await _make(ledger, call)
     except OutcomeUnknown as error:
-        return Answer(call.number, "unknown", error.entries, error.together)
+        return CallResult(call.number, "unknown", error.entries, error.together)
     except RetryHorizonPassed:
-        return Answer(call.number, "late")
+        return CallResult(call.number, "late")
     except StoreError:
-        return Answer(call.number, "refused")
-    except Exception as error:  # noqa: BLE001 (handed on to the judge, whatever it is)
-        kind = "" if isinstance(error, LedgerError) else "no error of the ledger: "
-        return Answer(call.number, "unknown", broken=f"{kind}{error!r}")
-    return Answer(call.number, "acknowledged")
+        return CallResult(call.number, "refused")
+    except Exception as error:  # noqa: BLE001 (whatever it is, the run reports it)
+        kind = "" if isinstance(error, LedgerError) else "not an error of the ledger: "
+        return CallResult(call.number, "unknown", error=f"{kind}{error!r}")
+    return CallResult(call.number, "acknowledged")
 
 
 async def _make(ledger: Ledger, call: Call) -> None:
@@ -81,6 +81,6 @@ async def _make(ledger: Ledger, call: Call) -> None:
             await ledger.retry(call.entries, together=call.together)
 
 
-def places_of(entries: Iterable[Entry]) -> tuple[Place, ...]:
-    """Return the changes that entries stand for; one that is combined stands for several."""
+def changes_of(entries: Iterable[Entry]) -> tuple[TaggedChange, ...]:
+    """Return the changes that entries stand for; a combined entry stands for several."""
     return tuple((entry.counter, number) for entry in entries for number in digits(entry.change))

@@ -1,13 +1,12 @@
 """Which counters are written and read: a few at a time, the next once one is full; pure.
 
-A counter tells up to 36 changes apart; over time there are many. By its name a counter lies in two
-shards (`wide`), or changes of it that wait together become one entry (`busy`).
+A counter has up to 36 changes; over time there are many. By its name a counter has two shards
+(`wide`), or changes of it that wait together become one entry (`busy`).
 """
 
 from random import Random
 
-from ledger.lab.chaos.judge import Place
-from ledger.lab.harness.tagged import CHANGES_MAX
+from ledger.lab.harness.tagged import CHANGES_MAX, TaggedChange
 
 OPEN_COUNTERS = 8
 RECENT_COUNTERS = 40
@@ -26,12 +25,12 @@ class Counters:
         self._random = random
         self._open: dict[str, int] = {}
 
-    def take(self, changes: int) -> tuple[Place, ...]:
-        """Return this many changes that nobody has made yet."""
+    def take(self, changes: int) -> tuple[TaggedChange, ...]:
+        """Return this many changes that were not made before."""
         return tuple(self._next() for _ in range(changes))
 
-    def take_of_one(self, changes: int) -> tuple[Place, ...]:
-        """Return up to this many changes of one counter that nobody has made yet."""
+    def take_of_one(self, changes: int) -> tuple[TaggedChange, ...]:
+        """Return up to this many changes of one counter that were not made before."""
         first = self._next()
         places = [first]
         while len(places) < changes and first[0] in self._open:
@@ -45,11 +44,11 @@ class Counters:
         recent = self._random.random() < RECENT_SHARE
         return self._random.choice(self.names[-RECENT_COUNTERS:] if recent else self.names)
 
-    def _next(self) -> Place:
+    def _next(self) -> TaggedChange:
         self._fill()
         return self._number(self._random.choice(list(self._open)))
 
-    def _number(self, counter: str) -> Place:
+    def _number(self, counter: str) -> TaggedChange:
         number = self._open[counter]
         self._open[counter] += 1
         if self._open[counter] == CHANGES_MAX:

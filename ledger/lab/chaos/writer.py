@@ -1,21 +1,18 @@
-"""A writer's process: makes the calls that come as lines on its input, and answers in lines.
+"""A writer's process: makes the calls that come as lines on its input, and prints their results.
 
-Its work is to be killed in the midst of it. It ends with its input.
+It is there to be killed while it works. It ends with its input.
 """
 
 import json
-import os
 import sys
-from collections.abc import AsyncIterator
 
 import anyio
 from prometheus_client import CollectorRegistry
 
-from ledger.lab.chaos.calls import ANSWER, CALL, make
+from ledger.lab.chaos.calls import CALL, make
+from ledger.lab.harness.child import input_lines, send_value
 from ledger.ledger import Ledger
 from ledger.settings import Settings
-
-READ_BYTES = 65_536
 
 
 async def serve(settings: Settings, region: str) -> None:
@@ -25,27 +22,13 @@ async def serve(settings: Settings, region: str) -> None:
         Ledger.open(settings, region=region, registry=registry) as ledger,
         anyio.create_task_group() as tasks,
     ):
-        async for line in _lines():
+        async for line in input_lines():
             tasks.start_soon(_answer, ledger, line)
         tasks.cancel_scope.cancel()
 
 
 async def _answer(ledger: Ledger, line: bytes) -> None:
-    answer = await make(ledger, CALL.validate_json(line))
-    sys.stdout.buffer.write(ANSWER.dump_json(answer) + b"\n")
-    sys.stdout.buffer.flush()
-
-
-async def _lines() -> AsyncIterator[bytes]:
-    rest = b""
-    while True:
-        await anyio.wait_readable(sys.stdin)
-        read = os.read(sys.stdin.fileno(), READ_BYTES)
-        if not read:
-            return
-        *lines, rest = (rest + read).split(b"\n")
-        for line in lines:
-            yield line
+    send_value(await make(ledger, CALL.validate_json(line)))
 
 
 if __name__ == "__main__":

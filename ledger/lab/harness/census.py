@@ -3,7 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ledger.core import keys
+from ledger.core import ids, keys
+from ledger.core.entry import Item
+from ledger.lab.harness.tagged import digits
 from ledger.store.port import Store
 from ledger.store.reads import Scan
 
@@ -44,3 +46,17 @@ async def take_census(store: Store) -> Census:
         if page.after is None:
             return Census(entries, nets, merged)
         scan = scan.next(page)
+
+
+def describe_item(item: Item) -> str:
+    """Return what an entry or a net change of a tagged counter counts; any other item as it is."""
+    partition, sort_key = item["pk"]["S"], item["sk"]["S"]
+    try:
+        counted = ", ".join(map(str, sorted(digits(int(item["change"]["N"])))))
+        if not sort_key.startswith(keys.NET_PREFIX):
+            return f"{partition} {sort_key}: change {counted}"
+        named = ", ".join(map(str, ids.unpack_all(item["merged"]["B"]))) or "none"
+        version = item["version"]["S"]
+    except (KeyError, ValueError):
+        return f"{partition} {sort_key}: {item}"
+    return f"{partition} {sort_key} version {version}: changes {counted}; merged ids: {named}"

@@ -1,59 +1,46 @@
-"""Probes: counters of which every single read is checked from outside: pure.
+"""Probes: tagged counters whose changes are handed out and whose reads are checked: pure."""
 
-Each total tells which changes it counts (`ledger.lab.harness.tagged`): each once in every right
-read, and never none again in a region that has shown it. Nothing is known of what has replicated
-where.
-"""
-
-from dataclasses import dataclass, field
 from decimal import Decimal
 
-from ledger.lab.harness.tagged import CHANGES_MAX, amount, digits, told
+from ledger.lab.harness.checker import Read, TaggedChecker
+from ledger.lab.harness.tagged import CHANGES_MAX, amount
 
 PREFIX = "probe-"
 
 
-@dataclass(slots=True)
 class Probe:
-    """One probe counter and what has been seen of it."""
+    """One counter, of which every single read can be checked from outside.
 
-    counter: str
-    written: dict[int, str] = field(default_factory=dict)
-    acknowledged: set[tuple[str, int]] = field(default_factory=set)
-    seen: dict[str, set[int]] = field(default_factory=dict)
+    Nothing is known of what has replicated where.
+    """
 
-    def next_change(self, region: str) -> tuple[int, Decimal] | None:
+    def __init__(self, counter: str) -> None:
+        self.counter = counter
+        self.written = 0
+        """How many changes were handed out."""
+        self._checker = TaggedChecker()
+
+    def next_change(self) -> tuple[int, Decimal] | None:
         """Return the number and amount of the next change, None when all are written."""
-        number = len(self.written)
-        if number == CHANGES_MAX:
+        if self.written == CHANGES_MAX:
             return None
-        self.written[number] = region
+        number, self.written = self.written, self.written + 1
+        self._checker.begin_call([(self.counter, number)])
         return number, Decimal(amount(number))
 
     def acknowledge(self, region: str, number: int) -> None:
         """Note that a change is durable in this region."""
-        self.acknowledged.add((region, number))
+        self._checker.end_call(region, [(self.counter, number)], "acknowledged", at=0.0)
 
-    def expected(self, region: str) -> frozenset[int]:
-        """Return the changes that a read of this region beginning now must count."""
-        own = {number for place, number in self.acknowledged if place == region}
-        return frozenset(own | self.seen.get(region, set()))
+    def begin_read(self, region: str) -> Read:
+        """Note that a read begins in a region."""
+        return self._checker.begin_read("probe", region, self.counter, at=0.0)
 
-    def judge(self, region: str, total: Decimal, expected: frozenset[int]) -> str | None:
-        """Return what is wrong with a total read in a region, None if nothing is."""
-        times = digits(total)
-        often = {number: count for number, count in times.items() if count > 1 or number < 0}
-        if often:
-            return f"{self.counter} in {region}: {told(often)}"
-        counted = set(times)
-        if not expected <= counted:
-            missing = min(expected - counted)
-            return f"{self.counter} in {region}: change {missing} is no longer counted"
-        if not counted <= set(self.written):
-            return f"{self.counter} in {region}: change {max(counted)} was never written"
-        self.seen.setdefault(region, set()).update(counted)
-        return None
+    def end_read(self, read: Read, total: Decimal) -> str | None:
+        """Return what is wrong with the total that a read returned, None if nothing is."""
+        found = self._checker.end_read(read, total, at=0.0)
+        return None if found is None else found.text
 
-    def truth(self) -> Decimal:
-        """Return the sum of all that was written."""
-        return Decimal(sum(map(amount, self.written)))
+    def expected_total(self) -> Decimal:
+        """Return the sum of all changes that were handed out."""
+        return Decimal(sum(map(amount, range(self.written))))

@@ -50,6 +50,7 @@ class ManagedProcess:
         self._process: Process | None = None
         self._restart_seconds: float | None = None
         self._is_suspended = False
+        self._sending = anyio.Lock()
 
     @asynccontextmanager
     async def started(self) -> AsyncIterator[None]:
@@ -142,12 +143,13 @@ class ManagedProcess:
 
     async def send(self, line: bytes) -> bool:
         """Send the process a line; return whether it could be sent."""
-        if self._process is None or self._process.stdin is None:
-            return False
-        try:
-            await self._process.stdin.send(line + b"\n")
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            return False
+        async with self._sending:
+            if self._process is None or self._process.stdin is None:
+                return False
+            try:
+                await self._process.stdin.send(line + b"\n")
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                return False
         return True
 
     async def lines(self) -> AsyncIterator[bytes]:

@@ -1,13 +1,15 @@
-"""Counters whose total tells which changes it counts, and how often: pure.
+"""Counters whose total shows which changes it counts, and how often: pure.
 
 Change number n of such a counter adds 10 to the power of n, so digit n of a total says how many
-times that change is counted: 0 or 1 in every right total. The auditors of the simulator, the demo
+times that change is counted: 0 or 1 in every right total. The checkers of the simulator, the demo
 and chaos rest on it.
 """
 
 from collections.abc import Mapping
 from decimal import Decimal
 
+TaggedChange = tuple[str, int]
+"""A change: its counter and its number there."""
 CHANGES_MAX = 36
 """Two digits fewer than DynamoDB's 38: a change counted ten times over still fits."""
 DEBT = -1

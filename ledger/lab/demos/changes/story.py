@@ -175,7 +175,7 @@ class Story:
 
     async def _write_probe(self, stage: _Stage, region: str) -> None:
         probe = self._random.choice(self._probes)
-        following = probe.next_change(region)
+        following = probe.next_change()
         if following is not None:
             number, change = following
             await stage.ledgers[region].record(probe.counter, change)
@@ -187,9 +187,9 @@ class Story:
         ledger = stage.ledgers[region]
         while True:
             probe = self._random.choice(self._probes)
-            expected = probe.expected(region)
+            read = probe.begin_read(region)
             total = await ledger.total(probe.counter, max_age=0)
-            self.progress.judged(probe.judge(region, total.value, expected))
+            self.progress.judged(probe.end_read(read, total.value))
             if self._written and not self.progress.phase.startswith("waiting"):
                 account = self._random.choice(accounts)
                 await self._check(ledger, account)
@@ -227,9 +227,9 @@ class Story:
             for region in REGIONS:
                 total = await stage.ledgers[region].total(probe.counter, max_age=0)
                 wrong = f"{probe.counter} in {region} ends with {total.value}"
-                self.progress.judged(None if total.value == probe.truth() else wrong)
+                self.progress.judged(None if total.value == probe.expected_total() else wrong)
         single = [await self._single_outcome(region, stage.stores[region]) for region in REGIONS]
-        probe_changes = sum(len(probe.written) for probe in self._probes)
+        probe_changes = sum(probe.written for probe in self._probes)
         census = await take_census(stage.stores[REGIONS[0]])
         compactor = await stage.compactor.metrics()
         merged = compactor.get("compactor_entries_merged_total", 0.0)

@@ -15,7 +15,7 @@ from ledger.core.errors import (
     Throttled,
 )
 from ledger.core.values import Entry
-from ledger.lab.chaos.calls import ANSWER, CALL, Answer, Call, Kind, make, places_of
+from ledger.lab.chaos.calls import CALL, RESULT, Call, CallResult, Kind, changes_of, make
 from ledger.ledger import Ledger
 
 AT = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
@@ -58,7 +58,7 @@ async def test_each_kind_of_call_is_made_as_a_user_makes_it(kind: Kind, name: st
     """The public face is called once, and the answer says so."""
     ledger = FakeLedger()
     call = Call(3, kind, (("a", 2),), key="order-17", at=AT, entries=(ENTRY,), together=True)
-    assert await make(ledger, call) == Answer(3, "acknowledged")
+    assert await make(ledger, call) == CallResult(3, "acknowledged")
     [(called, *arguments)] = ledger.asked
     assert called == name
     if name == "record":
@@ -72,13 +72,13 @@ async def test_each_kind_of_call_is_made_as_a_user_makes_it(kind: Kind, name: st
     [
         (
             OutcomeUnknown("?", entries=[ENTRY], together=True),
-            Answer(1, "unknown", (ENTRY,), together=True),
+            CallResult(1, "unknown", (ENTRY,), together=True),
         ),
-        (RetryHorizonPassed("late"), Answer(1, "late")),
-        (Throttled("full"), Answer(1, "refused")),
+        (RetryHorizonPassed("late"), CallResult(1, "late")),
+        (Throttled("full"), CallResult(1, "refused")),
     ],
 )
-async def test_every_expected_end_is_an_answer(error: LedgerError, answer: Answer) -> None:
+async def test_every_expected_end_is_an_answer(error: LedgerError, answer: CallResult) -> None:
     """Unknown with its entries, past the horizon, and nothing written are told apart."""
     assert await make(FakeLedger(error), Call(1, "record", (("a", 0),))) == answer
 
@@ -88,19 +88,19 @@ async def test_any_other_end_is_a_complaint(error: Exception) -> None:
     """What no call should end with is told as it is, and the change may be there."""
     answer = await make(FakeLedger(error), Call(1, "record", (("a", 0),)))
     assert answer.outcome == "unknown"
-    assert type(error).__name__ in answer.broken
+    assert type(error).__name__ in answer.error
 
 
 def test_calls_and_answers_go_over_a_line() -> None:
     """Both come back as they went, in one line each."""
     call = Call(1, "retry", (("a", 35), ("b", 0)), "key", AT, (ENTRY,), together=True)
-    answer = Answer(1, "unknown", (ENTRY,), together=True, broken="é")
+    answer = CallResult(1, "unknown", (ENTRY,), together=True, error="é")
     assert CALL.validate_json(CALL.dump_json(call)) == call
-    assert ANSWER.validate_json(ANSWER.dump_json(answer)) == answer
-    assert b"\n" not in CALL.dump_json(call) + ANSWER.dump_json(answer)
+    assert RESULT.validate_json(RESULT.dump_json(answer)) == answer
+    assert b"\n" not in CALL.dump_json(call) + RESULT.dump_json(answer)
 
 
 def test_an_entry_names_its_changes() -> None:
     """One change by its digit, a combined entry by several."""
     combined = Entry("b", ENTRY.id, Decimal(101), count=2)
-    assert places_of([ENTRY, combined]) == (("a", 35), ("b", 0), ("b", 2))
+    assert changes_of([ENTRY, combined]) == (("a", 35), ("b", 0), ("b", 2))

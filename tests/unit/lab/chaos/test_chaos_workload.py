@@ -1,36 +1,40 @@
-"""What the judge is told of calls and reads, and the end of a run, over stores in memory."""
+"""What the checker hears of calls and reads, and the end of a run, over stores in memory."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from prometheus_client import CollectorRegistry
 from support.ledgers import AWAY, HOME, InstantClock, make_settings, net, seeded
 
 from ledger.core.errors import ReadTooSlow, Throttled
 from ledger.core.ids import parse
 from ledger.core.values import Entry
 from ledger.lab.chaos import ending
-from ledger.lab.chaos.calls import Answer, Call, Kind
-from ledger.lab.chaos.ending import Ending
-from ledger.lab.chaos.judge import Judge, Outcome
-from ledger.lab.chaos.processes import Writer
-from ledger.lab.chaos.state import Options, Progress
-from ledger.lab.chaos.workload import Reading, Workload
+from ledger.lab.chaos.calls import Call, CallResult, Kind
+from ledger.lab.chaos.ending import EndChecks
+from ledger.lab.chaos.processes import WriterProcess
+from ledger.lab.chaos.report import ChaosProgress
+from ledger.lab.chaos.workload import ReadMode, Workload
+from ledger.lab.harness.checker import Outcome, TaggedChecker
+from ledger.lab.harness.table import TestTable
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
+from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Delete, Put
 
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
-Answers = Callable[[Call], Answer | None]
+Answers = Callable[[Call], CallResult | None]
 
 
-class FakeWriter(Writer):
+class FakeWriter(WriterProcess):
     """A writer whose process answers as it is told to."""
 
     def __init__(self, region: str, answers: Answers) -> None:
@@ -38,7 +42,7 @@ class FakeWriter(Writer):
         self.calls: list[Call] = []
         self._answers_by = answers
 
-    async def call(self, call: Call) -> Answer | None:
+    async def call(self, call: Call) -> CallResult | None:
         """Answer a call."""
         self.calls.append(call)
         return self._answers_by(call)
@@ -49,10 +53,11 @@ class Place:
     """A workload of two regions over stores in memory."""
 
     workload: Workload
-    judge: Judge
-    progress: Progress
+    checker: TaggedChecker
+    progress: ChaosProgress
     stores: dict[str, MemoryStore]
-    reading: Reading
+    mode: ReadMode
+    settings: Settings
     clock: InstantClock
 
     async def ask(self, kind: Kind, *numbers: int, at: datetime | None = None) -> Outcome | None:
@@ -68,12 +73,12 @@ class Place:
 
 @asynccontextmanager
 async def a_place(
-    answers: Answers = lambda call: Answer(call.number, "acknowledged"), **settings: Any
+    answers: Answers = lambda call: CallResult(call.number, "acknowledged"), **settings: Any
 ) -> AsyncIterator[Place]:
     """Open a workload; nothing is written or read but what a test asks for."""
     clock, chosen = InstantClock(), make_settings(**settings)
-    judge = Judge((HOME, AWAY))
-    progress = Progress(Options(1, 60.0, "memory"), clock.monotonic, started=0.0)
+    checker = TaggedChecker()
+    progress = ChaosProgress(monotonic=clock.monotonic, started=0.0)
     stores = {HOME: MemoryStore(HOME), AWAY: MemoryStore(AWAY)}
     async with anyio.create_task_group() as tasks:
         ledgers = {}
@@ -82,18 +87,17 @@ async def a_place(
                 chosen, region=region, store=store, clock=clock, randomness=seeded()
             )
             await ledgers[region].__aenter__()
-        reading = Reading("fresh", ledgers, 0.0, 0.0)
+        mode = ReadMode("fresh", ledgers, 0.0, 0.0)
         workload = Workload(
-            judge,
+            checker,
             progress,
             settings=chosen,
             writers={region: FakeWriter(region, answers) for region in stores},
-            readings=[reading],
+            read_modes=[mode],
             clock=clock,
             tasks=tasks,
-            found=anyio.Event(),
         )
-        yield Place(workload, judge, progress, stores, reading, clock)
+        yield Place(workload, checker, progress, stores, mode, chosen, clock)
         tasks.cancel_scope.cancel()
         for ledger in reversed(ledgers.values()):
             await ledger.close()
@@ -106,9 +110,9 @@ def entry(number: int) -> Entry:
 
 async def test_a_partly_unknown_call_leaves_the_rest_acknowledged() -> None:
     """Only the entries in the error are unknown; all others are durable, as the ledger says."""
-    async with a_place(lambda call: Answer(call.number, "unknown", (entry(1),))) as place:
+    async with a_place(lambda call: CallResult(call.number, "unknown", (entry(1),))) as place:
         assert await place.ask("many", 0, 1, 2) == "unknown"
-        assert place.judge.tally() == {"acknowledged": 2, "unknown": 1}
+        assert place.checker.tally() == {"acknowledged": 2, "unknown": 1}
         assert place.rules == []
 
 
@@ -116,38 +120,40 @@ async def test_a_call_without_answer_is_unknown() -> None:
     """A process that died in the midst of it may have written the change or not."""
     async with a_place(lambda _call: None) as place:
         assert await place.ask("record", 0) is None
-        assert place.judge.tally() == {"unknown": 1}
+        assert place.checker.tally() == {"unknown": 1}
         assert place.progress.calls == {"record": 1, "without answer": 1}
 
 
 async def test_an_error_that_no_call_should_end_with_is_told() -> None:
     """It breaks the run at once."""
-    async with a_place(lambda call: Answer(call.number, "unknown", broken="KeyError()")) as place:
+    async with a_place(
+        lambda call: CallResult(call.number, "unknown", error="KeyError()")
+    ) as place:
         await place.ask("record", 0)
         assert place.rules == ["errors"]
         assert "KeyError()" in place.progress.wrong[0].text
-        assert place.workload.found.is_set()
+        assert place.progress.is_broken.is_set()
 
 
 @pytest.mark.parametrize(("outcome", "rules"), [("late", []), ("acknowledged", ["P5", "P5"])])
-async def test_repeats_past_the_horizon_are_judged(outcome: Outcome, rules: list[str]) -> None:
+async def test_repeats_past_the_horizon_are_checked(outcome: Outcome, rules: list[str]) -> None:
     """At the end keyed calls are repeated in every region: each must be refused as too late."""
-    async with a_place(lambda call: Answer(call.number, outcome)) as place:
+    async with a_place(lambda call: CallResult(call.number, outcome)) as place:
         at = place.clock.now() - timedelta(seconds=301)
-        place.judge.called([("a", 0)])
+        place.checker.begin_call([("a", 0)])
         place.workload._keyed.append((("a", 0), at))
         await place.workload.repeat_late()
         assert place.progress.repeats == {outcome: 2}
         assert place.rules == rules
 
 
-async def test_a_read_is_judged_by_what_the_region_shows() -> None:
+async def test_a_read_is_checked_by_what_the_region_shows() -> None:
     """An acknowledged change that the table does not have is missed at once."""
     async with a_place() as place:
         await place.ask("record", 0)
-        await place.workload.read(AWAY, place.reading, "a")
+        await place.workload.read(AWAY, place.mode, "a")
         assert place.rules == []
-        await place.workload.read(HOME, place.reading, "a")
+        await place.workload.read(HOME, place.mode, "a")
         assert place.rules == ["P1"]
 
 
@@ -161,27 +167,27 @@ async def test_what_cannot_be_read_is_counted_and_what_cannot_be_summed_is_told(
             raise Throttled("slow down")
 
         with monkeypatch.context() as patched:
-            patched.setattr(place.reading.ledgers[HOME], "total", throttled)
-            await place.workload.read(HOME, place.reading, "a")
+            patched.setattr(place.mode.ledgers[HOME], "total", throttled)
+            await place.workload.read(HOME, place.mode, "a")
         assert (place.progress.unread, place.rules) == (1, [])
         damaged = {"pk": {"S": "a"}, "sk": {"S": ID}, "change": {"S": "x"}}
         await place.stores[HOME].write(Put(damaged))
-        await place.workload.read(HOME, place.reading, "a")
+        await place.workload.read(HOME, place.mode, "a")
         assert place.rules == ["errors"]
 
 
-def an_ending(place: Place) -> Ending:
-    """Return the end of a run whose table has settled."""
+def end_checks(place: Place) -> EndChecks:
+    """Return the end of a run whose table has replicated everything."""
     status = {"regions": (HOME, AWAY), "endpoints": {}, "control_url": "", "table": "ledger"}
-    return Ending(
+    table = TestTable(
         LocalGlobalTable(lambda _name, _body: {}, status),
-        place.judge,
-        place.workload,
-        place.progress,
-        stores=place.stores,
-        fresh=place.reading,
-        clock=place.clock,
+        place.settings,
+        place.stores,
+        CollectorRegistry(),
+        Path(),
+        AsyncExitStack(),
     )
+    return EndChecks(table, place.checker, place.workload, place.progress, place.mode, place.clock)
 
 
 async def merged_everywhere(place: Place) -> None:
@@ -201,7 +207,7 @@ async def test_an_end_at_rest_is_right() -> None:
     """One net change in each region with all that was acknowledged: four things were checked."""
     async with a_place() as place:
         await merged_everywhere(place)
-        await an_ending(place).check(no_more_merging)
+        await end_checks(place).run(no_more_merging)
         assert place.rules == []
         assert [one[:2] for one in place.progress.checked] == ["P2", "P4", "P5", "P2"]
 
@@ -215,7 +221,7 @@ async def test_a_busy_machine_is_given_time_at_the_end(
     """A total that cannot be read at once is asked for again, for a bounded time."""
     async with a_place() as place:
         await merged_everywhere(place)
-        ledger, left = place.reading.ledgers[HOME], [ReadTooSlow("busy")] * failures
+        ledger, left = place.mode.ledgers[HOME], [ReadTooSlow("busy")] * failures
         total = ledger.total
 
         async def busy(counter: str, **options: Any) -> Any:
@@ -225,7 +231,7 @@ async def test_a_busy_machine_is_given_time_at_the_end(
 
         monkeypatch.setattr(ledger, "total", busy)
         with nullcontext() if is_read else pytest.raises(ReadTooSlow):
-            await an_ending(place).check(no_more_merging)
+            await end_checks(place).run(no_more_merging)
         assert place.rules == []
 
 
@@ -239,7 +245,7 @@ async def test_an_entry_that_is_never_merged_is_told(
         await merged_everywhere(place)
         left = {"pk": {"S": "a"}, "sk": {"S": ID}, "change": {"N": "1"}}
         await place.stores[region].write(Put(left))
-        await an_ending(place).check(no_more_merging)
+        await end_checks(place).run(no_more_merging)
         assert place.rules == ["P4"]
         text = f"a in {region} ends as 1 net changes, 1 entries"
         assert text in place.progress.wrong[0].text
@@ -250,5 +256,5 @@ async def test_a_net_that_is_missing_in_a_region_is_told() -> None:
     async with a_place() as place:
         await merged_everywhere(place)
         await place.stores[AWAY].write(Delete(("a", "~net#0001")))
-        await an_ending(place).check(no_more_merging)
+        await end_checks(place).run(no_more_merging)
         assert set(place.rules) == {"P2", "P3", "P4"}

@@ -1,48 +1,52 @@
-"""The auditor from outside: every kind of violation is told, and no right read is called wrong."""
+"""The checker of tagged totals: it finds every kind of violation, and passes every right read."""
 
 from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
 
-from ledger.lab.chaos.judge import Judge, Outcome, Wrong
+from ledger.lab.harness.checker import Outcome, TaggedChecker, Violation
 
 EAST, WEST = "us-east-1", "eu-west-1"
-REGIONS = (EAST, WEST)
 
 
 def called(
-    judge: Judge, number: int, *outcomes: Outcome, region: str = EAST, at: float = 1
+    checker: TaggedChecker, number: int, *outcomes: Outcome, region: str = EAST, at: float = 1
 ) -> None:
     """Let a change be called for in a region, once for each outcome."""
     for outcome in outcomes:
-        judge.called([("a", number)])
-        judge.ended(region, [("a", number)], outcome, at=at)
+        checker.begin_call([("a", number)])
+        checker.end_call(region, [("a", number)], outcome, at=at)
 
 
-def a_judge() -> Judge:
-    """Return a judge of changes 0 to 3: durable at 1 s in EAST, refused, unknown, still open."""
-    judge = Judge(REGIONS)
-    called(judge, 0, "acknowledged")
-    called(judge, 1, "refused")
-    called(judge, 2, "unknown")
-    judge.called([("a", 3)])
-    return judge
+def a_checker() -> TaggedChecker:
+    """Return a checker of changes 0 to 3: durable at 1 s in EAST, refused, unknown, still open."""
+    checker = TaggedChecker()
+    called(checker, 0, "acknowledged")
+    called(checker, 1, "refused")
+    called(checker, 2, "unknown")
+    checker.begin_call([("a", 3)])
+    return checker
 
 
 def read(
-    judge: Judge, total: int | str, *, region: str = EAST, at: float = 2, staleness: float = 0
-) -> Wrong | None:
-    """Read a total and have it judged."""
-    asked = judge.asked("fresh", region, "a", at=at, staleness=staleness)
-    return judge.answered(asked, Decimal(total), at=at + 0.1)
+    checker: TaggedChecker,
+    total: int | str,
+    *,
+    region: str = EAST,
+    at: float = 2,
+    staleness: float = 0,
+) -> Violation | None:
+    """Read a total and have it checked."""
+    begun = checker.begin_read("fresh", region, "a", at=at, staleness=staleness)
+    return checker.end_read(begun, Decimal(total), at=at + 0.1)
 
 
 @pytest.mark.parametrize("total", [1, 101, 1001, 1101])
 def test_a_right_total_has_all_that_is_durable_and_perhaps_what_is_not_known(total: int) -> None:
     """Unknown changes and open calls may be counted or not; in another region nothing is owed."""
-    assert read(a_judge(), total) is None
-    assert read(a_judge(), total - 1, region=WEST) is None
+    assert read(a_checker(), total) is None
+    assert read(a_checker(), total - 1, region=WEST) is None
 
 
 @pytest.mark.parametrize(
@@ -60,13 +64,13 @@ def test_a_right_total_has_all_that_is_durable_and_perhaps_what_is_not_known(tot
 )
 def test_every_kind_of_wrong_read_is_told(total: int | str, rule: str, text: str) -> None:
     """Each broken promise is named by its rule, with the total, the region and what was known."""
-    wrong = read(a_judge(), total)
+    wrong = read(a_checker(), total)
     assert wrong is not None
     assert wrong.rule == rule
     assert text in wrong.text
     assert EAST in wrong.text
     assert "change 0: called 1 times, 0 open, acknowledged by us-east-1 at 1.000 s" in str(
-        wrong.knew
+        wrong.known
     )
 
 
@@ -75,46 +79,46 @@ def test_every_kind_of_wrong_read_is_told(total: int | str, rule: str, text: str
 )
 def test_a_repeated_change_counted_twice_breaks_p5(outcomes: list[Outcome], rule: str) -> None:
     """What was called for twice and is counted twice is the fault of a repeat."""
-    judge = Judge(REGIONS)
-    called(judge, 0, *outcomes)
-    wrong = read(judge, 2)
+    checker = TaggedChecker()
+    called(checker, 0, *outcomes)
+    wrong = read(checker, 2)
     assert wrong is not None
     assert wrong.rule == rule
 
 
 def test_a_read_owes_what_was_durable_before_it_began() -> None:
     """A change acknowledged while the read is under way may be missing; not in the next one."""
-    judge = Judge(REGIONS)
-    judge.called([("a", 0)])
-    asked = judge.asked("fresh", EAST, "a", at=1)
-    judge.ended(EAST, [("a", 0)], "acknowledged", at=1.5)
-    assert judge.answered(asked, Decimal(0), at=2) is None
-    assert read(judge, 0) is not None
+    checker = TaggedChecker()
+    checker.begin_call([("a", 0)])
+    begun = checker.begin_read("fresh", EAST, "a", at=1)
+    checker.end_call(EAST, [("a", 0)], "acknowledged", at=1.5)
+    assert checker.end_read(begun, Decimal(0), at=2) is None
+    assert read(checker, 0) is not None
 
 
 @pytest.mark.parametrize(("staleness", "is_wrong"), [(0.5, True), (1.0, True), (1.1, False)])
 def test_staleness_is_conceded_and_no_more(staleness: float, is_wrong: bool) -> None:  # noqa: FBT001
     """A read at 2 s that may be 1.1 s behind need not count what was durable at 1 s."""
-    assert (read(a_judge(), 0, staleness=staleness) is not None) == is_wrong
+    assert (read(a_checker(), 0, staleness=staleness) is not None) == is_wrong
 
 
 def test_once_counted_in_a_region_it_stays_counted_there() -> None:
     """What a read has shown is owed from its answer on, in that region alone, wrong reads apart."""
-    judge = a_judge()
-    assert read(judge, 1101, region=WEST, at=2) is None
-    wrong = read(judge, 1001, region=WEST, at=3)
+    checker = a_checker()
+    assert read(checker, 1101, region=WEST, at=2) is None
+    wrong = read(checker, 1001, region=WEST, at=3)
     assert wrong is not None
     assert "change 2 is not counted" in wrong.text
-    assert read(judge, 1, region=EAST, at=3) is None
-    assert read(judge, 2, region=EAST, at=4) is not None
-    assert read(judge, 1, region=EAST, at=5) is None
+    assert read(checker, 1, region=EAST, at=3) is None
+    assert read(checker, 2, region=EAST, at=4) is not None
+    assert read(checker, 1, region=EAST, at=5) is None
 
 
 def test_a_change_once_refused_may_be_written_by_a_later_call() -> None:
     """Only what every call refused must be nowhere: one open or unknown call is enough."""
-    judge = a_judge()
-    judge.called([("a", 1)])
-    assert read(judge, 11) is None
+    checker = a_checker()
+    checker.begin_call([("a", 1)])
+    assert read(checker, 11) is None
 
 
 @pytest.mark.parametrize(
@@ -129,17 +133,17 @@ def test_a_change_once_refused_may_be_written_by_a_later_call() -> None:
 )
 def test_past_the_horizon_a_repeat_is_refused(age: float, outcome: Outcome, is_wrong: bool) -> None:  # noqa: FBT001
     """A call that began past the horizon must be told so, and nothing else."""
-    wrong = a_judge().repeated(WEST, ("a", 0), outcome, age=age, horizon=2.0)
+    wrong = a_checker().check_repeat(WEST, ("a", 0), outcome, age=age, horizon=2.0)
     assert (wrong is not None) == is_wrong
     assert wrong is None or (wrong.rule, wrong.counter) == ("P5", "a")
 
 
-def rested(east: int, west: int) -> Sequence[Wrong]:
-    """Judge the ends of the changes of `a_judge`, of which the open one ends without answer."""
-    judge = a_judge()
-    judge.ended(EAST, [("a", 3)], "unknown", at=2)
+def rested(east: int, west: int) -> Sequence[Violation]:
+    """Check the ends of the changes of `a_checker`, of which the open one ends without answer."""
+    checker = a_checker()
+    checker.end_call(EAST, [("a", 3)], "unknown", at=2)
     shown = {EAST: {"a": Decimal(east)}, WEST: {"a": Decimal(west)}}
-    return list(judge.at_rest(shown))
+    return list(checker.check_rest(shown))
 
 
 @pytest.mark.parametrize("total", [1, 101, 1001, 1101])
@@ -166,15 +170,15 @@ def test_every_kind_of_wrong_rest_is_told(
     wrong = rested(east, west)
     assert [one.rule for one in wrong] == rules
     assert any(text in one.text for one in wrong)
-    assert all(f"{EAST} shows {east}, {WEST} shows {west}" in one.knew for one in wrong)
+    assert all(f"{EAST} shows {east}, {WEST} shows {west}" in one.known for one in wrong)
 
 
 def test_changes_are_tallied_by_all_that_is_known_of_them() -> None:
     """One acknowledgement is enough; refused is what every call refused; reads count by kind."""
-    judge = a_judge()
-    called(judge, 4, "unknown", "acknowledged", "late")
-    called(judge, 5, "refused", "unknown")
-    assert judge.tally() == {"acknowledged": 2, "refused": 1, "unknown": 2, "open": 1}
-    assert judge.counters == ["a"]
-    read(judge, 1)
-    assert judge.reads == {"fresh": 1}
+    checker = a_checker()
+    called(checker, 4, "unknown", "acknowledged", "late")
+    called(checker, 5, "refused", "unknown")
+    assert checker.tally() == {"acknowledged": 2, "refused": 1, "unknown": 2, "open": 1}
+    assert checker.counters == ["a"]
+    read(checker, 1)
+    assert checker.reads == {"fresh": 1}

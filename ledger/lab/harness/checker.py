@@ -1,52 +1,50 @@
-"""The auditor from outside: knows every call and every read, and nothing of the table; pure.
+"""The checker of tagged totals: knows every call and every read, and nothing of the table; pure.
 
-It is told when a call begins and what came of it, when a read begins and what it showed, on one
-clock, and judges by the promises of `ledger/ARCHITECTURE.md`:
+An adapter reports when a call begins and how it ended, when a read begins and what it returned, on
+one clock. The checker compares them with the promises of `ledger/ARCHITECTURE.md`:
 
-- P1: a total counts each change at most once, none that nobody called for, and every one that was
-  known in its region when the read began (less its staleness): acknowledged there, or shown there
-  by an earlier read.
-- P2, P3 at rest: all regions show the same changes, among them every acknowledged one, and none of
-  which every call said that nothing was written. An unknown change is there once or not at all.
+- P1: a total counts each change at most once, none that was never called for, and every one that
+  was known in its region when the read began (less its staleness): acknowledged there, or returned
+  there by an earlier read.
+- P2, P3 at rest: all regions show the same changes, among them every acknowledged one, and none
+  that every call reported as not written. An unknown change is there once or not at all.
 - P5: a change called for several times is counted once, and a call past the horizon is refused.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from ledger.lab.harness.tagged import digits, told
+from ledger.lab.harness.tagged import TaggedChange, digits, told
 
 Outcome = Literal["acknowledged", "unknown", "refused", "late"]
-"""What came of a call for a change; `late`: refused because the retry horizon had passed."""
-Place = tuple[str, int]
-"""A change: its counter and its number there."""
+"""How a call for a change ended; `late`: refused because the retry horizon had passed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
-    """A promise that did not hold, and all that was known of it."""
+class Violation:
+    """A promise that did not hold, and all that was known of its counter."""
 
     rule: str
     text: str
     counter: str = ""
-    knew: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.rule} broken: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A read that has begun: what it must count at least."""
+class Read:
+    """A read that has begun, and the changes that it must count."""
 
     kind: str
     region: str
     counter: str
     at: float
-    least: frozenset[int]
+    expected: frozenset[int]
 
 
 @dataclass(slots=True)
@@ -68,12 +66,11 @@ class _Change:
         return "unknown" if "unknown" in seen else "refused"
 
 
-class Judge:
-    """Judges one run; times are seconds since it began, by one monotonic clock."""
+class TaggedChecker:
+    """Checks one run; times are seconds since it began, by one monotonic clock."""
 
-    def __init__(self, regions: Sequence[str]) -> None:
+    def __init__(self) -> None:
         self.reads: Counter[str] = Counter()
-        self._regions = tuple(regions)
         self._changes: dict[str, dict[int, _Change]] = {}
         self._known_in: dict[tuple[str, str], dict[int, float]] = {}
 
@@ -84,17 +81,21 @@ class Judge:
 
     def tally(self) -> Counter[str]:
         """Count the changes by what is known of them: acknowledged, unknown, refused, open."""
-        return Counter(change.state for _, change in self._all())
+        return Counter(one.state for changes in self._changes.values() for one in changes.values())
 
-    def called(self, changes: Iterable[Place]) -> None:
+    # Calls.
+
+    def begin_call(self, changes: Iterable[TaggedChange]) -> None:
         """Note that a call for these changes is about to be made."""
         for counter, number in changes:
             change = self._changes.setdefault(counter, {}).setdefault(number, _Change())
             change.calls += 1
             change.open += 1
 
-    def ended(self, region: str, changes: Iterable[Place], outcome: Outcome, *, at: float) -> None:
-        """Note what came of a call for these changes in a region."""
+    def end_call(
+        self, region: str, changes: Iterable[TaggedChange], outcome: Outcome, *, at: float
+    ) -> None:
+        """Note how a call for these changes ended in a region."""
         for counter, number in changes:
             change = self._changes[counter][number]
             change.open -= 1
@@ -102,73 +103,74 @@ class Judge:
             if outcome == "acknowledged":
                 self._known_in.setdefault((region, counter), {}).setdefault(number, at)
 
-    def repeated(
-        self, region: str, change: Place, outcome: Outcome, *, age: float, horizon: float
-    ) -> Wrong | None:
-        """Judge the answer to a call made when its id was `age` seconds old."""
+    def check_repeat(
+        self, region: str, change: TaggedChange, outcome: Outcome, *, age: float, horizon: float
+    ) -> Violation | None:
+        """Check the outcome of a call made when its id was `age` seconds old."""
         if age <= horizon or outcome == "late":
             return None
         counter, number = change
         text = f"change {number} of {counter}, {age:.2f} s old, is {outcome} in {region}"
-        return Wrong(
-            "P5", f"{text} past the horizon of {horizon:g} s", counter, self.knows(counter)
-        )
+        return self.violation("P5", f"{text} past the horizon of {horizon:g} s", counter)
 
-    def asked(
+    # Reads.
+
+    def begin_read(
         self, kind: str, region: str, counter: str, *, at: float, staleness: float = 0.0
-    ) -> Asked:
-        """Note that a read begins, which may show what held this many seconds before."""
+    ) -> Read:
+        """Note that a read begins, which may return what held this many seconds before."""
         known = self._known_in.get((region, counter), {})
-        least = frozenset(number for number, since in known.items() if since <= at - staleness)
-        return Asked(kind, region, counter, at, least)
+        expected = frozenset(number for number, since in known.items() if since <= at - staleness)
+        return Read(kind, region, counter, at, expected)
 
-    def answered(self, asked: Asked, total: Decimal, *, at: float) -> Wrong | None:
-        """Judge what a read showed; what it rightly counts must be counted there ever after."""
-        self.reads[asked.kind] += 1
+    def end_read(self, read: Read, total: Decimal, *, at: float) -> Violation | None:
+        """Check what a read returned; what it rightly counts must be counted there ever after."""
+        self.reads[read.kind] += 1
         counted = digits(total)
-        found = self._complaint(asked.counter, counted, asked.least)
+        found = self._complaint(read.counter, counted, read.expected)
         if found is not None:
             rule, complaint = found
-            text = f"{asked.kind} read of {asked.counter} in {asked.region} shows {total}"
-            asked_for = f"asked at {asked.at:.3f} s, answered at {at:.3f} s; had to count"
-            least = f"{asked_for} {sorted(asked.least)}, counts {sorted(counted)}"
-            knew = (least, *self.knows(asked.counter))
-            return Wrong(rule, f"{text}: {complaint}", asked.counter, knew)
-        known = self._known_in.setdefault((asked.region, asked.counter), {})
+            timing = f"began at {read.at:.3f} s, ended at {at:.3f} s"
+            sets = f"had to count {sorted(read.expected)}, counts {sorted(counted)}"
+            text = f"{read.kind} read of {read.counter} in {read.region} shows {total}: {complaint}"
+            return self.violation(rule, text, read.counter, f"{timing}; {sets}")
+        known = self._known_in.setdefault((read.region, read.counter), {})
         for number in counted:
             known.setdefault(number, at)
         return None
 
-    def at_rest(self, shown: Mapping[str, Mapping[str, Decimal]]) -> Iterator[Wrong]:
-        """Judge the totals of all counters by region once everything has arrived everywhere."""
+    def check_rest(self, shown: Mapping[str, Mapping[str, Decimal]]) -> Iterator[Violation]:
+        """Check the totals by region and counter once everything has arrived everywhere."""
         for counter, changes in self._changes.items():
-            totals = {region: shown[region][counter] for region in self._regions}
+            totals = {region: shown[region][counter] for region in shown}
             shows = ", ".join(f"{region} shows {total}" for region, total in totals.items())
-            knew = (shows, *self.knows(counter))
             if len(set(totals.values())) > 1:
-                yield Wrong("P2", f"{counter} differs between regions at rest", counter, knew)
+                text = f"{counter} differs between regions at rest"
+                yield self.violation("P2", text, counter, shows)
             owed = frozenset(n for n, change in changes.items() if change.state == "acknowledged")
             for region, total in totals.items():
                 found = self._complaint(counter, digits(total), owed, lost="P3")
                 if found is not None:
                     text = f"{counter} in {region} ends with {total}: {found[1]}"
-                    yield Wrong(found[0], text, counter, knew)
+                    yield self.violation(found[0], text, counter, shows)
 
-    def knows(self, counter: str) -> tuple[str, ...]:
-        """Return all that is known of a counter's changes, a line each."""
-        lines = []
+    def violation(self, rule: str, text: str, counter: str, *known: str) -> Violation:
+        """Return a broken promise with all that is known of its counter."""
+        return Violation(rule, text, counter, (*known, *self._history(counter)))
+
+    def _history(self, counter: str) -> Iterator[str]:
+        """Yield a line for each change of a counter."""
         for number, change in sorted(self._changes.get(counter, {}).items()):
             outcomes = [f"{what} by {region} at {at:.3f} s" for at, region, what in change.outcomes]
             known = [
-                f"{region} since {self._known_in[region, counter][number]:.3f} s"
-                for region in self._regions
-                if number in self._known_in.get((region, counter), {})
+                f"{region} since {since[number]:.3f} s"
+                for (region, name), since in self._known_in.items()
+                if name == counter and number in since
             ]
-            lines.append(
+            yield (
                 f"change {number}: called {change.calls} times, {change.open} open,"
                 f" {', '.join(outcomes) or 'no answer'}; known in {', '.join(known) or 'no region'}"
             )
-        return tuple(lines)
 
     def _complaint(
         self, counter: str, counted: Mapping[int, int], owed: frozenset[int], *, lost: str = "P1"
@@ -182,18 +184,11 @@ class Judge:
         if often:
             repeated = all(number in changes and changes[number].calls > 1 for number in often)
             return "P5" if repeated else "P1", told(often)
-        uncalled = counted.keys() - changes.keys()
-        if uncalled:
+        if uncalled := counted.keys() - changes.keys():
             return "P1", f"change {min(uncalled)} was never called for"
-        missing = owed - counted.keys()
-        if missing:
+        if missing := owed - counted.keys():
             return lost, f"change {min(missing)} is not counted"
         refused = [number for number in counted if changes[number].state == "refused"]
         if refused:
             return "P3", f"change {min(refused)} was refused, and written"
         return None
-
-    def _all(self) -> Iterator[tuple[Place, _Change]]:
-        for counter, changes in self._changes.items():
-            for number, change in changes.items():
-                yield (counter, number), change

@@ -1,16 +1,17 @@
-"""Weather over a table: only what changes is changed, and calm leaves nothing behind."""
+"""The nemesis: only what changes is changed, and in the end no fault is left."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.lab.chaos.plan import CALM, Weather
-from ledger.lab.chaos.state import Options, Progress
-from ledger.lab.chaos.weather import WeatherMaker
+from ledger.lab.chaos.nemesis import Nemesis
+from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
+from ledger.lab.chaos.schedule import NO_FAULTS, Conditions
 from ledger.local import Fault, LocalGlobalTable
 from ledger.local.front.faults import FaultRule
+from ledger.runtime.clock import SystemClock
 
 EAST, WEST = "us-east-1", "eu-west-1"
-OPTIONS = Options(1, 60.0, "memory", lag=0.05, jitter=0.3)
+OPTIONS = ChaosOptions(lag=0.05, jitter=0.3)
 RULE = FaultRule(Fault.HANG, 0.5, frozenset({"Query"}), frozenset({EAST}))
 
 
@@ -32,28 +33,28 @@ class FakeTable:
         return asked
 
 
-async def test_weather_changes_by_the_difference_alone() -> None:
+async def test_conditions_change_by_the_difference_alone() -> None:
     """Links are paused and healed, lag and faults set, each only when it changes."""
-    table, progress = FakeTable(), Progress(OPTIONS, lambda: 0.0)
-    maker = WeatherMaker(table.world, OPTIONS, progress)
+    table, progress = FakeTable(), ChaosProgress(options=OPTIONS)
+    nemesis = Nemesis(table.world, {}, progress, clock=SystemClock())
     one = {"source": EAST, "target": WEST}
     other = {"source": WEST, "target": EAST}
-    await maker.become(Weather(frozenset({(EAST, WEST), (WEST, EAST)}), (), 1.5))
+    await nemesis.apply(Conditions(frozenset({(EAST, WEST), (WEST, EAST)}), (), 1.5))
     assert table.take() == [("pause", other), ("pause", one), ("lag", {"lag": 0.05, "jitter": 1.5})]
-    assert progress.paused == 2
-    await maker.become(Weather(frozenset({(EAST, WEST)}), (RULE,), 1.5))
+    assert progress.links_cut == 2
+    await nemesis.apply(Conditions(frozenset({(EAST, WEST)}), (RULE,), 1.5))
     rule = {"kind": "hang", "probability": 0.5, "operations": ["Query"], "regions": [EAST]}
     assert table.take() == [("heal", other), ("fault", {"rules": [rule]})]
-    await maker.become(CALM)
+    await nemesis.apply(NO_FAULTS)
     usual = {"lag": 0.05, "jitter": 0.3}
     assert table.take() == [("heal", one), ("lag", usual), ("fault", {"rules": []})]
-    await maker.become(CALM)
+    await nemesis.apply(NO_FAULTS)
     assert table.take() == []
-    assert progress.paused == 0
+    assert progress.links_cut == 0
 
 
 async def test_faults_are_counted_by_the_table() -> None:
     """What was injected so far is the table's own count."""
-    table, progress = FakeTable(), Progress(OPTIONS, lambda: 0.0)
-    await WeatherMaker(table.world, OPTIONS, progress).look()
+    table, progress = FakeTable(), ChaosProgress(options=OPTIONS)
+    await Nemesis(table.world, {}, progress, clock=SystemClock()).count_faults()
     assert progress.faults == {"hang": 3}

@@ -1,24 +1,27 @@
 """What chaos shows while it runs and at the end, and its report for a file."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 
+import typer
 from rich.console import Console, RenderableType
 from support.ledgers import net
 
 from ledger.core.entry import entry_item
 from ledger.core.ids import parse
 from ledger.core.values import Entry
-from ledger.lab.chaos.display import conclusion, line, panel, plan_line, report_table
-from ledger.lab.chaos.evidence import told_item
-from ledger.lab.chaos.judge import Wrong
-from ledger.lab.chaos.run import plan_of
-from ledger.lab.chaos.state import Options, Progress, report_of
+from ledger.lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport, schedule_line
+from ledger.lab.chaos.run import schedule_of
+from ledger.lab.harness.census import describe_item
+from ledger.lab.harness.checker import Violation
+from ledger.lab.harness.display import line, panel
+from ledger.lab.harness.report import ReportFiles, finish
 
-OPTIONS = Options(7, 90.0, "memory")
+OPTIONS = ChaosOptions(seed=7, minutes=1.5)
 ID = "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887"
-WRONG = Wrong("P1", "a shows 2", "a", ("change 0: called 1 times",))
+WRONG = Violation("P1", "a shows 2", "a", ("change 0: called 1 times",))
 
 
 def shown(*content: RenderableType) -> str:
@@ -30,47 +33,57 @@ def shown(*content: RenderableType) -> str:
     return capture.get()
 
 
-def some_progress() -> Progress:
+def ended(report: ChaosReport) -> str:
+    """Return what the command prints in the end."""
+    console = Console(width=160)
+    with console.capture() as capture, suppress(typer.Exit):
+        finish(report, console, ReportFiles())
+    return capture.get()
+
+
+def some_progress() -> ChaosProgress:
     """Return the figures of a run, 12 seconds after its beginning."""
-    progress = Progress(OPTIONS, lambda: 112.0, phase="all goes wrong", started=100.0)
+    progress = ChaosProgress(
+        options=OPTIONS, monotonic=lambda: 112.0, phase="injecting faults", started=100.0
+    )
     progress.changes = {"acknowledged": 1200, "unknown": 3, "refused": 0}
     progress.reads = {"fresh": 4000, "cached": 500}
-    progress.blows["kill compactor"] = 2
+    progress.process_faults["kill compactor"] = 2
     progress.faults = {"hang": 5, "throttle": 1000}
-    progress.paused, progress.merged, progress.entries, progress.leaders = 3, 900, 300, 4
+    progress.links_cut, progress.merged, progress.entries, progress.leaders = 3, 900, 300, 4
     progress.note("cut a -> b")
     return progress
 
 
 def test_the_panel_and_the_line_show_what_goes_on() -> None:
-    """Time, changes, blows, links, faults, merging and judged reads are in both."""
+    """Time, changes, faults, links, merging and checked reads are in both."""
     progress = some_progress()
-    for text in (shown(panel(progress)), line(progress)):
+    for text in (shown(panel(progress.view())), line(progress.view())):
         for part in (
-            "all goes wrong",
+            "injecting faults",
             "12 s of 90 s",
             "1,200 acknowledged, 3 unknown",
             "2 kill compactor",
             "1,005",
             "900, entries left: 300",
-            "reads judged: 4,500, wrong: 0",
+            "reads checked: 4,500, wrong: 0",
         ):
             assert part in text
-    assert "12.00 s  cut a -> b" in shown(panel(progress))
+    assert "12.00 s  cut a -> b" in shown(panel(progress.view()))
 
 
 def test_before_it_begins_no_time_has_passed() -> None:
     """While the table starts the clock of the run stands; at its end it stops."""
-    assert Progress(OPTIONS, lambda: 112.0).seconds == 0.0
-    assert Progress(OPTIONS, lambda: 112.0, started=100.0, ended=105.0).seconds == 5.0
+    assert ChaosProgress(monotonic=lambda: 112.0).seconds == 0.0
+    assert ChaosProgress(monotonic=lambda: 112.0, started=100.0, ended=105.0).seconds == 5.0
 
 
 def test_a_run_that_held_says_so_with_all_its_figures() -> None:
-    """The report has what was written, read, injected, struck, merged and checked."""
+    """The report has what was written, read, injected, merged and checked."""
     progress = some_progress()
     progress.checked.append("P4: one net change each")
-    report = report_of(progress, "held", ())
-    text = shown(report_table(report), *conclusion(report))
+    report = ChaosReport(progress, "held")
+    text = ended(report)
     for part in (
         "chaos on memory",
         "4,500: 500 cached, 4,000 fresh",
@@ -80,40 +93,40 @@ def test_a_run_that_held_says_so_with_all_its_figures() -> None:
         "every promise held: no wrong total in any region",
     ):
         assert part in text
-    assert not report.is_wrong
+    assert report.verdict().status == 0
 
 
 def test_a_run_that_was_interrupted_says_what_held() -> None:
     """It is no success, and no broken promise either."""
-    report = report_of(some_progress(), "interrupted", ())
-    assert "interrupted: what was checked so far held" in shown(*conclusion(report))
-    assert not report.is_wrong
+    report = ChaosReport(some_progress(), "interrupted")
+    assert "interrupted: what was checked so far held" in ended(report)
+    assert report.verdict().status == 130
 
 
 def test_a_run_whose_end_cannot_be_checked_is_no_success() -> None:
     """It says what stood in the way."""
     progress = some_progress()
     progress.obstacle = "eu-west-1 cannot be read"
-    report = report_of(progress, "unfinished", ())
-    text = shown(*conclusion(report))
+    report = ChaosReport(progress, "unfinished")
+    text = ended(report)
     assert "nothing was wrong, but the end could not be checked: eu-west-1 cannot be read" in text
-    assert report.is_wrong
+    assert report.verdict().status == 1
 
 
 def test_a_broken_promise_is_shown_with_all_that_is_known_and_how_to_repeat_it() -> None:
-    """Whatever ended the run: the first wrong read, the evidence, the seed and the command."""
+    """Whatever ended the run: the first wrong read, the context, the seed and the command."""
     progress = some_progress()
     progress.wrong += [WRONG, replace(WRONG, text="b shows 3")]
-    report = report_of(progress, "held", ("us-east-1 shows a x: change 0",))
-    assert report.is_wrong
-    text = shown(*conclusion(report))
+    report = ChaosReport(progress, "held", ("us-east-1 shows a x: change 0",))
+    assert report.verdict().status == 1
+    text = ended(report)
     command = "ledger chaos --seed 7 --minutes 1.5 --engine memory --compactors 2 --lag 0.05"
     for part in (
         "P1 broken: a shows 2",
         "P1 broken: b shows 3",
         "change 0: called 1 times",
         "us-east-1 shows a x: change 0",
-        f"seed 7; the same plan again: {command} --jitter 0.3",
+        f"seed 7; the same schedule again: {command} --jitter 0.3",
         "a promise was broken",
     ):
         assert part in text
@@ -123,27 +136,27 @@ def test_the_report_is_plain_json() -> None:
     """All figures go into the file, with the command."""
     progress = some_progress()
     progress.wrong.append(WRONG)
-    content = json.loads(json.dumps(report_of(progress, "held", ("seen",)).as_json()))
+    content = json.loads(json.dumps(ChaosReport(progress, "held", ("seen",)).as_json()))
     assert content["verdict"] == "broken"
     assert content["options"]["seed"] == 7
-    assert content["wrong"][0]["knew"] == ["change 0: called 1 times"]
+    assert content["wrong"][0]["known"] == ["change 0: called 1 times"]
     assert content["command"].startswith("ledger chaos --seed 7")
 
 
-def test_the_plan_is_told_before_it_begins() -> None:
+def test_the_schedule_is_shown_before_it_begins() -> None:
     """How much of each kind is going to happen."""
-    plan = plan_of(OPTIONS)
-    assert plan_line(plan).startswith("plan of seed 7: 90 s, ")
-    assert "strike" in plan_line(plan)
+    text = schedule_line(schedule_of(OPTIONS))
+    assert text.startswith("schedule of seed 7: 90 s, ")
+    assert "ProcessFault" in text
 
 
 def test_an_item_is_told_by_what_it_counts() -> None:
     """An entry by its change, a net by its changes and ids, anything else as it is."""
     entry = entry_item(Entry("a", ID, Decimal(1000)))
-    assert told_item(entry) == f"a {ID}: change 3"
+    assert describe_item(entry) == f"a {ID}: change 3"
     parsed = parse(ID)
     assert parsed is not None
-    told = told_item(net("a", 101, [parsed]))
+    told = describe_item(net("a", 101, [parsed]))
     assert told == f"a ~net#0001 version v1: changes 0, 2; merged ids: {ID}"
-    assert "merged ids: none" in told_item(net("a", 1, []))
-    assert "'N': 'x'" in told_item({**entry, "change": {"N": "x"}})
+    assert "merged ids: none" in describe_item(net("a", 1, []))
+    assert "'N': 'x'" in describe_item({**entry, "change": {"N": "x"}})

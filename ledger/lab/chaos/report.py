@@ -1,0 +1,206 @@
+"""What a run knows while it goes on, what is shown of it, and its report at the end."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal
+
+import anyio
+import typer
+from pydantic_core import to_jsonable_python
+from rich.text import Text
+
+from ledger.lab.chaos.schedule import FaultSchedule
+from ledger.lab.harness.checker import Violation
+from ledger.lab.harness.display import View, checked
+from ledger.lab.harness.options import JsonFile, LabOptions, Seed
+from ledger.lab.harness.report import Report, Section, Verdict, counts_text
+from ledger.runtime.command_line import FAILED, INTERRUPTED
+
+FAULTS_KEPT = 40
+FAULTS_SHOWN = 8
+VIOLATIONS_SHOWN_MAX = 5
+CONTEXT_SHOWN_MAX = 60
+SECONDS_A_MINUTE = 60.0
+
+Ending = Literal["held", "broken", "interrupted", "unfinished"]
+"""`unfinished`: nothing was wrong, but the end could not be checked completely."""
+_VERDICTS: Mapping[Ending, Verdict] = {
+    "held": Verdict("every promise held: no wrong total in any region", "bold green"),
+    "interrupted": Verdict("interrupted: what was checked so far held", "bold yellow", INTERRUPTED),
+    "unfinished": Verdict(
+        "nothing was wrong, but the end could not be checked", "bold red", FAILED
+    ),
+    "broken": Verdict("a promise was broken", "bold red", FAILED),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosOptions(LabOptions):
+    """The options of a run."""
+
+    seed: Seed = 1
+    minutes: Annotated[
+        float, typer.Option(min=0.05, help="How long faults are injected, in minutes.")
+    ] = 1.0
+    compactors: Annotated[int, typer.Option(min=1, max=8, help="Compactor processes.")] = 2
+    json_file: JsonFile = None
+
+    @property
+    def seconds(self) -> float:
+        """How long faults are injected."""
+        return self.minutes * SECONDS_A_MINUTE
+
+    @property
+    def command(self) -> str:
+        """The command that makes this run again."""
+        return (
+            f"ledger chaos --seed {self.seed} --minutes {self.minutes:g}"
+            f" --engine {self.engine} --compactors {self.compactors}"
+            f" --lag {self.lag:g} --jitter {self.jitter:g}"
+        )
+
+
+@dataclass(slots=True)
+class ChaosFigures:
+    """What a run counts; `process_faults` and `faults` are those that were injected."""
+
+    changes: Mapping[str, int] = field(default_factory=dict)
+    calls: Counter[str] = field(default_factory=Counter)
+    repeats: Counter[str] = field(default_factory=Counter)
+    reads: Mapping[str, int] = field(default_factory=dict)
+    unread: int = 0
+    wrong: list[Violation] = field(default_factory=list)
+    process_faults: Counter[str] = field(default_factory=Counter)
+    planned: Counter[str] = field(default_factory=Counter)
+    faults: Mapping[str, int] = field(default_factory=dict)
+    merged: int = 0
+    entries: int = 0
+    counters: int = 0
+    leaders: int = 0
+    checked: list[str] = field(default_factory=list)
+    obstacle: str = ""
+
+
+@dataclass(slots=True)
+class ChaosProgress(ChaosFigures):
+    """The figures of a run that goes on; `monotonic` is the clock that it is measured on."""
+
+    options: ChaosOptions = field(default_factory=ChaosOptions)
+    monotonic: Callable[[], float] = lambda: 0.0
+    phase: str = "starting"
+    started: float | None = None
+    ended: float | None = None
+    links_cut: int = 0
+    events: deque[str] = field(default_factory=lambda: deque(maxlen=FAULTS_KEPT))
+    """The latest faults."""
+    is_broken: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been going on, and once it has ended how long it went on."""
+        if self.started is None:
+            return 0.0
+        return (self.monotonic() if self.ended is None else self.ended) - self.started
+
+    def note(self, text: str) -> None:
+        """Keep something that happened, with its moment."""
+        self.events.append(f"{self.seconds:7.2f} s  {text}")
+
+    def add(self, violation: Violation | None) -> None:
+        """Keep a broken promise, which ends the run."""
+        if violation is not None:
+            self.wrong.append(violation)
+            self.is_broken.set()
+
+    def view(self) -> View:
+        """Return what is shown now."""
+        elapsed = f"{self.seconds:.0f} s of {self.options.seconds:.0f} s and the end"
+        return View(
+            title=f"ledger chaos, seed {self.options.seed}",
+            phase=self.phase,
+            figures=[
+                ("elapsed", elapsed),
+                ("changes", counts_text(self.changes)),
+                ("process faults", counts_text(self.process_faults)),
+                ("links cut", str(self.links_cut)),
+                ("request faults", f"{sum(self.faults.values()):,}"),
+                ("merged", f"{self.merged:,}, entries left: {self.entries:,}"),
+            ],
+            status=checked(sum(self.reads.values()), len(self.wrong)),
+            notes=[Text(one, style="dim") for one in list(self.events)[-FAULTS_SHOWN:]],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosReport(Report):
+    """The end of a run; `context` is what each region showed of the first wrong counter."""
+
+    progress: ChaosProgress
+    ended_as: Ending
+    context: tuple[str, ...] = ()
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended: broken if any promise was."""
+        return "broken" if self.progress.wrong else self.ended_as
+
+    def verdict(self) -> Verdict:
+        """Return the sentence and the status of the ending."""
+        found = _VERDICTS[self.ending]
+        if self.ending == "unfinished":
+            return found._replace(text=f"{found.text}: {self.progress.obstacle}")
+        return found
+
+    def sections(self) -> Sequence[Section]:
+        """Return all figures."""
+        its = self.progress
+        rows = [
+            ("time", f"{its.seconds:.0f} s"),
+            ("changes", f"{counts_text(its.changes)}, in {its.counters:,} counters"),
+            ("calls", counts_text(its.calls)),
+            ("repeats", counts_text(its.repeats)),
+            ("reads checked", f"{sum(its.reads.values()):,}: {counts_text(its.reads)}"),
+            ("could not be read", f"{its.unread:,}"),
+            ("faults scheduled", counts_text(its.planned)),
+            ("request faults", f"{sum(its.faults.values()):,}: {counts_text(its.faults)}"),
+            ("process faults", counts_text(its.process_faults)),
+            ("merged", f"{its.merged:,} entries, under {its.leaders:,} leaders in turn"),
+            *(("checked at rest", one) for one in its.checked),
+            ("wrong", f"{len(its.wrong):,}"),
+        ]
+        return [Section(title=f"chaos on {its.options.engine}", rows=rows)]
+
+    def remarks(self) -> Iterable[Text]:
+        """Return the first violations, what is known of the very first, and the command."""
+        if not self.progress.wrong:
+            return []
+        wrong, options = self.progress.wrong, self.progress.options
+        again = f"seed {options.seed}; the same schedule again: {options.command}"
+        return [
+            *(Text(str(one), style="red") for one in wrong[:VIOLATIONS_SHOWN_MAX]),
+            *(Text(f"  {one}") for one in wrong[0].known),
+            *(Text(f"  {one}", style="dim") for one in self.context[:CONTEXT_SHOWN_MAX]),
+            Text(again, style="bold"),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all figures, with the command to run it again."""
+        its = self.progress
+        found: dict[str, Any] = to_jsonable_python(
+            {
+                "verdict": self.ending,
+                "options": its.options,
+                "command": its.options.command,
+                "seconds": round(its.seconds, 3),
+                **{one.name: getattr(its, one.name) for one in fields(ChaosFigures)},
+                "context": self.context,
+            }
+        )
+        return found
+
+
+def schedule_line(schedule: FaultSchedule) -> str:
+    """Return how much is going to go wrong."""
+    counts = Counter(type(one).__name__ for one in schedule.faults)
+    return f"schedule of seed {schedule.seed}: {schedule.seconds:g} s, {counts_text(counts)}"

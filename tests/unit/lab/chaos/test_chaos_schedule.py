@@ -1,0 +1,120 @@
+"""The fault schedule: drawn from the seed alone, every kind of fault, nothing beyond its end."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from ledger.lab.chaos.schedule import (
+    FIRST_SECONDS,
+    GAP_SECONDS,
+    NO_FAULTS,
+    RECOVERY_SECONDS,
+    ROUND,
+    FaultSchedule,
+    LinkCut,
+    ProcessFault,
+    ReplicationDelay,
+    RequestFault,
+    draw,
+)
+from ledger.local.front.faults import Fault, FaultRule
+
+REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
+COMPACTORS = ("compactor-0", "compactor-1")
+WRITERS = ("writer-us-east-1", "writer-eu-west-1")
+EAST, WEST, ASIA = REGIONS
+A_ROUND_SECONDS = FIRST_SECONDS + len(ROUND) * GAP_SECONDS[1]
+
+
+def a_schedule(seed: int, seconds: float = 60.0) -> FaultSchedule:
+    """Draw a schedule for two compactors and two writers."""
+    return draw(seed, seconds, regions=REGIONS, compactors=COMPACTORS, writers=WRITERS)
+
+
+def test_the_seed_alone_decides() -> None:
+    """The same seed gives the same schedule, another seed another one."""
+    assert a_schedule(7) == a_schedule(7)
+    assert a_schedule(7).faults != a_schedule(8).faults
+
+
+def test_a_schedule_is_known_beforehand() -> None:
+    """Seed 1 means this: a change of the drawing makes old seeds mean something else."""
+    assert [str(event) for event in a_schedule(1).faults[:3]] == [
+        "lag of up to 5.1 s for 5.9 s",
+        "hang for 100% in ap-southeast-1 for 0.5 s",
+        "slow for 30% in ap-southeast-1 for 2.8 s",
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_round_has_every_kind_of_fault(seed: int) -> None:
+    """A run long enough for each kind once meets every fault, cut, delay, kill and stall."""
+    events = a_schedule(seed, A_ROUND_SECONDS).faults
+    faults = {event.rule.kind for event in events if isinstance(event, RequestFault)}
+    assert faults == set(Fault)
+    kinds = Counter(type(event) for event in events)
+    assert kinds[ReplicationDelay] >= 1
+    assert kinds[LinkCut] >= 3
+    assert any(event.target is None for event in events if isinstance(event, LinkCut))
+    process_faults = {
+        (event.kind, event.process.partition("-")[0])
+        for event in events
+        if isinstance(event, ProcessFault)
+    }
+    assert process_faults == {("kill", "compactor"), ("stall", "compactor"), ("kill", "writer")}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_is_over_at_the_end(seed: int) -> None:
+    """Events come in order, end within the run, name what is there, and leave no fault."""
+    schedule = a_schedule(seed)
+    moments = [event.at for event in schedule.faults]
+    assert moments == sorted(moments)
+    for event in schedule.faults:
+        if isinstance(event, ProcessFault):
+            assert event.process in {*COMPACTORS, *WRITERS}
+            assert event.seconds > 0
+            assert event.kind == "kill" or event.at + event.seconds <= schedule.seconds
+        else:
+            assert event.at < event.ends <= schedule.seconds
+    assert schedule.conditions(schedule.seconds) == NO_FAULTS
+    assert schedule.turns() == sorted(set(schedule.turns()))
+    assert schedule.lasting == [
+        event for event in schedule.faults if not isinstance(event, ProcessFault)
+    ]
+
+
+def test_after_each_round_comes_a_time_without_new_faults() -> None:
+    """Nothing new goes wrong for a while once every kind was drawn, again and again."""
+    moments = [event.at for event in a_schedule(5, 300.0).faults]
+    gaps = [after - before for before, after in pairwise(moments)]
+    long = [place for place, gap in enumerate(gaps, start=1) if gap > GAP_SECONDS[1]]
+    assert long == [len(ROUND) * number for number in range(1, len(long) + 1)]
+    assert len(long) > 5
+    assert all(gaps[place - 1] >= RECOVERY_SECONDS[0] for place in long)
+
+
+def test_conditions_are_what_lasts_at_a_moment() -> None:
+    """Cuts add up, a region cut off has no link left, the largest jitter holds, each rule holds."""
+    rule = FaultRule(Fault.HANG, 0.5)
+    schedule = replace(
+        a_schedule(1),
+        faults=(
+            LinkCut(1.0, 4.0, EAST, WEST),
+            LinkCut(2.0, 3.0, ASIA),
+            ReplicationDelay(2.0, 5.0, 1.0),
+            ReplicationDelay(2.5, 3.0, 2.0),
+            RequestFault(3.0, 4.0, rule),
+        ),
+    )
+    island = {(ASIA, EAST), (ASIA, WEST), (EAST, ASIA), (WEST, ASIA)}
+    assert schedule.conditions(0.9) == NO_FAULTS
+    assert schedule.conditions(1.0).cut == {(EAST, WEST)}
+    assert schedule.conditions(2.0).cut == {(EAST, WEST), *island}
+    assert [schedule.conditions(moment).jitter for moment in (2.0, 2.6, 3.0)] == [1.0, 2.0, 1.0]
+    assert schedule.conditions(3.0).cut == {(EAST, WEST)}
+    assert schedule.conditions(3.0).rules == (rule,)
+    assert schedule.conditions(4.0).rules == ()
+    assert schedule.turns() == [1.0, 2.0, 2.5, 3.0, 4.0, 5.0]
