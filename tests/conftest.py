@@ -1,9 +1,27 @@
 """What every tier of tests shares."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+from support import needs
+
+# The same examples on every run, and no verdict that depends on the machine's speed. Other ones:
+# `--hypothesis-profile=drawn --hypothesis-seed=N`.
+_ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+settings.register_profile("fixed", _ANY_SPEED, derandomize=True)
+settings.register_profile("drawn", _ANY_SPEED)
+settings.load_profile("fixed")
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Run tests on asyncio, as aiobotocore does."""
     return "asyncio"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip or fail a test whose marks name an engine or a tool that is missing here."""
+    for tier in ("engines", "tools"):
+        for mark in item.iter_markers(tier):
+            for name in mark.args:
+                needs.check(name)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator
@@ -16,9 +15,9 @@ import boto3
 import pytest
 from support.commands import COLUMNS, Desk, Ran, command_line, environment, run_command
 from support.killing import running
+from support.needs import program
 
 ENTRY_ID = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#[0-9a-f]{16}"
-AWS = shutil.which("aws")
 AWS_SECONDS_MAX = 60.0
 
 
@@ -191,11 +190,11 @@ def check_plain_boto3(up: Up) -> None:
     assert counted["value"] == "7"
 
 
-@pytest.mark.skipif(AWS is None, reason="the AWS CLI (`aws`) is not installed")
+@pytest.mark.tools("aws")
 async def test_the_printed_line_for_the_aws_cli_works(tmp_path: Path) -> None:
     """With what `ledger local up` says to export, its line for the AWS CLI shows the table."""
     async with local_up(tmp_path) as up:
-        await anyio.to_thread.run_sync(check_the_aws_cli, up, str(AWS))
+        await anyio.to_thread.run_sync(check_the_aws_cli, up, program("aws"))
 
 
 def check_the_aws_cli(up: Up, aws: str) -> None:

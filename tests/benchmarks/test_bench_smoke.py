@@ -1,7 +1,6 @@
 """`ledger bench` in small: every part runs, and units and requests are those of the design."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -72,7 +71,7 @@ def test_what_fits_nothing_is_refused() -> None:
     assert "groups are" in str(result.exception)
 
 
-@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib: the extra `bench`")
+@pytest.mark.tools("matplotlib")
 def test_the_picture(tmp_path: Path) -> None:
     """A picture of the bars is drawn."""
     path = tmp_path / "figures.svg"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from support import dynamodb_local
-from support.engines import settings_of, skip_without
+from support.engines import settings_of
 
 from ledger.settings import Settings
 
@@ -21,6 +21,5 @@ pytest.register_assert_rewrite(
 @pytest.fixture(scope="session")
 def dynamodb_local_settings() -> Iterator[Settings]:
     """Run DynamoDB Local for all tests of the session, which differ in their tables."""
-    skip_without("dynamodb_local")
     with dynamodb_local.running() as endpoint:
         yield settings_of(endpoint)

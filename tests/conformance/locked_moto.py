@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from moto.dynamodb.responses import DynamoHandler
-from moto.server import ThreadedMotoServer
 from support.engines import settings_of
 
 from ledger.settings import Settings
@@ -19,9 +17,13 @@ def running() -> Iterator[Settings]:
 
     Without the lock it answers concurrent transactions with a 500, or tears them.
     """
+    # Its server brings Flask and 40 more packages, which the extra `test` does without.
+    from moto.dynamodb.responses import DynamoHandler  # noqa: PLC0415
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415
+
     lock, unlocked = threading.Lock(), DynamoHandler.call_action
 
-    def one_at_a_time(handler: DynamoHandler) -> Any:
+    def one_at_a_time(handler: Any) -> Any:
         with lock:
             return unlocked(handler)
 

@@ -44,7 +44,6 @@ KB = 1024
 _numbers = count()
 examples = settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -73,8 +72,8 @@ class Meters:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(DYNOXIDE, marks=pytest.mark.dynoxide),
-        pytest.param(DYNAMODB_LOCAL, marks=pytest.mark.dynamodb_local),
+        pytest.param(DYNOXIDE, marks=pytest.mark.engines("dynoxide")),
+        pytest.param(DYNAMODB_LOCAL, marks=pytest.mark.engines("dynamodb_local")),
     ],
 )
 def engine(request: pytest.FixtureRequest) -> str:

@@ -27,7 +27,7 @@ class InMemory(CounterInputSuite):
         return MemoryStore("us-east-1")
 
 
-@pytest.mark.dynoxide
+@pytest.mark.engines("dynoxide")
 class OnDynoxide:
     """A table that the tests share."""
 

@@ -7,7 +7,7 @@ import pytest
 from conformance import locked_moto
 from conformance.known_gaps import DYNAMODB_LOCAL, DYNOXIDE, MOTO
 from conformance.store_suite import StoreSuite
-from support.engines import REGIONS, bare_dynoxide, empty_table, skip_without
+from support.engines import REGIONS, bare_dynoxide, empty_table
 
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
@@ -42,7 +42,7 @@ class TestMemoryEngine(RealStoreSuite):
             yield store
 
 
-@pytest.mark.dynoxide
+@pytest.mark.engines("dynoxide")
 class TestDynoxide(RealStoreSuite):
     """The store over the local global table on dynoxide."""
 
@@ -53,7 +53,7 @@ class TestDynoxide(RealStoreSuite):
             yield store
 
 
-@pytest.mark.dynoxide
+@pytest.mark.engines("dynoxide")
 class TestBareDynoxide(RealStoreSuite):
     """The store over dynoxide itself, with nothing of ours between."""
 
@@ -66,6 +66,7 @@ class TestBareDynoxide(RealStoreSuite):
             yield store
 
 
+@pytest.mark.engines("moto_server")
 class TestLockedMoto(RealStoreSuite):
     """The store over moto itself, with nothing of ours between but a lock."""
 
@@ -79,7 +80,7 @@ class TestLockedMoto(RealStoreSuite):
                 yield store
 
 
-@pytest.mark.dynamodb_local
+@pytest.mark.engines("dynamodb_local")
 class TestDynamoDbLocal(RealStoreSuite):
     """The store over AWS's DynamoDB Local, with nothing of ours between."""
 
@@ -102,7 +103,7 @@ class TestLeanMemoryEngine(RealStoreSuite):
             yield store
 
 
-@pytest.mark.dynoxide
+@pytest.mark.engines("dynoxide")
 class TestLeanDynoxide(RealStoreSuite):
     """The store over the lean transport, on dynoxide itself."""
 
@@ -118,7 +119,7 @@ class TestLeanDynoxide(RealStoreSuite):
             yield store
 
 
-@pytest.mark.dynamodb_local
+@pytest.mark.engines("dynamodb_local")
 class TestLeanDynamoDbLocal(RealStoreSuite):
     """The store over the lean transport, on AWS's DynamoDB Local."""
 
@@ -144,7 +145,6 @@ class TestWrapped(StoreSuite):
 
 async def local_store(engine: str, transport: str = "aiobotocore") -> AsyncIterator[Store]:
     """Yield a store of a local global table of one region, without a table."""
-    skip_without(engine)
     starting = LocalGlobalTable.start(regions=[REGION], engine=engine, create=False)
     async with starting as world:
         opening = open_store(world.settings(transport=transport), REGION)

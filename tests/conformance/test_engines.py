@@ -1,10 +1,10 @@
-"""Tests of how tests find their engines: a missing one is told of, and cannot hide in CI."""
+"""Tests of how tests find their engines: a missing one is reported, and cannot hide in CI."""
 
 from pathlib import Path
 
 import pytest
 from support import dynamodb_local
-from support.engines import REQUIRED, skip_without
+from support.needs import REQUIRED, check
 
 from ledger.core.errors import LocalTableError
 
@@ -23,7 +23,7 @@ def missing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp
 def test_a_missing_engine_skips(missing: str) -> None:
     """Without its engine a test is skipped, and says what is missing."""
     with pytest.raises(pytest.skip.Exception, match=VARIABLES[missing]):
-        skip_without(missing)
+        check(missing)
 
 
 def test_a_missing_engine_fails_where_it_is_required(
@@ -32,14 +32,14 @@ def test_a_missing_engine_fails_where_it_is_required(
     """An engine that has to be there fails the test instead."""
     monkeypatch.setenv(REQUIRED, ",".join(VARIABLES))
     with pytest.raises(pytest.fail.Exception, match=VARIABLES[missing]):
-        skip_without(missing)
+        check(missing)
 
 
 def test_only_engines_can_be_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is no engine's fails, rather than require nothing."""
+    """An unknown name fails, rather than require nothing."""
     monkeypatch.setenv(REQUIRED, "dynoxide,dynamodb-local")
     with pytest.raises(pytest.fail.Exception, match="dynamodb-local"):
-        skip_without("memory")
+        check("memory")
 
 
 def test_dynamodb_local_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

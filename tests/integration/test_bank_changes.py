@@ -19,7 +19,7 @@ from random import Random
 
 import anyio
 import pytest
-from support.engines import ENGINES, REGIONS, skip_without
+from support.engines import ENGINES, REGIONS
 from support.worlds import counted_items, cut, is_net, merge_all, open_ledgers, open_stores
 
 from compactor import Compactor, Report
@@ -208,11 +208,10 @@ async def write_and_merge(bank: Bank, compactor: Compactor, changes: Sequence[Ba
 
 @pytest.mark.parametrize(
     "engine",
-    ["memory", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])],
+    ["memory", pytest.param("dynoxide", marks=[pytest.mark.engines("dynoxide"), pytest.mark.slow])],
 )
 async def test_the_sample_is_exact(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """3,021 changes of the shipped sample: no wrong read, one net item for each account."""
-    skip_without(engine)
     bank = await run_bank(read_changes(SAMPLE), engine)
     tell(bank, engine, capsys)
 
@@ -222,7 +221,6 @@ async def test_the_sample_is_exact(engine: str, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_the_whole_file_is_exact(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """All 20,000 changes of 986 accounts: no wrong read, one net item for each account."""
-    skip_without(engine)
     changes = read_whole_file()
     assert (len(changes), len(sums(changes))) == (WHOLE_ROWS, WHOLE_ACCOUNTS)
     bank = await run_bank(changes, engine)

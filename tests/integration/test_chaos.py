@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 import typer
-from support.engines import DYNOXIDE, ENGINES, skip_without
+from support.engines import DYNOXIDE, ENGINES
 from support.killing import running
 from typer.testing import CliRunner, Result
 
@@ -61,7 +61,6 @@ def check_held(result: Result, report: dict[str, Any]) -> None:
 @pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
 def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """Seconds of chaos with real processes: every read right, all merged to rest, status 0."""
-    skip_without(engine)
     monkeypatch.setattr(run, "TIMES", TIMES)
     monkeypatch.setattr(run, "MERGING", MERGING)
     options = ["--seed", "3", "--minutes", SMALL_MINUTES, "--engine", engine]
@@ -74,7 +73,6 @@ def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_longer_run_is_exact(tmp_path: Path, engine: str, seed: str) -> None:
     """Minutes of chaos: every kind of fault was met, and every promise held."""
-    skip_without(engine)
     options = ["--seed", seed, "--minutes", LONG_MINUTES, "--engine", engine]
     result, report = run_chaos(tmp_path, *options)
     check_held(result, report)
@@ -85,13 +83,13 @@ def test_a_longer_run_is_exact(tmp_path: Path, engine: str, seed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "engine", ["memory", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])]
+    "engine",
+    ["memory", pytest.param("dynoxide", marks=[pytest.mark.engines("dynoxide"), pytest.mark.slow])],
 )
 def test_the_usual_merge_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     """With entries and net in one transaction: status 1, the wrong read, and the way to repeat."""
-    skip_without(engine)
     monkeypatch.setattr(run, "TIMES", TIMES)
     monkeypatch.setattr(processes, "compactor_words", usual_merge_words)
     monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.engines import ENGINES, skip_without
+from support.engines import ENGINES
 from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
@@ -22,11 +22,13 @@ SMALL = CompareOptions(changes=24, writers=4, lost=0.3, conflicts=0.05)
 
 @pytest.fixture(
     scope="module",
-    params=["memory", pytest.param("dynoxide", marks=[pytest.mark.dynoxide, pytest.mark.slow])],
+    params=[
+        "memory",
+        pytest.param("dynoxide", marks=[pytest.mark.engines("dynoxide"), pytest.mark.slow]),
+    ],
 )
 async def table(request: pytest.FixtureRequest) -> AsyncIterator[TestTable]:
     """Run a local global table of two regions, which are cut off and healed by the tests."""
-    skip_without(request.param)
     async with open_local(
         CompareOptions(engine=request.param, conflicts=SMALL.conflicts)
     ) as opened:
@@ -115,7 +117,6 @@ def test_a_file_that_cannot_be_written_is_told_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_all_of_it_on_the_local_table(engine: str, tmp_path: Path) -> None:
     """As a new user runs it every promise of every method is seen in a figure."""
-    skip_without(engine)
     written = tmp_path / "all.json"
     ran = run("--engine", engine, "--json", str(written))
     assert ran.exit_code == 0, ran.output

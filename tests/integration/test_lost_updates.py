@@ -14,7 +14,7 @@ from itertools import combinations
 
 import anyio
 import pytest
-from support.engines import ENGINES, REGIONS, skip_without
+from support.engines import ENGINES, REGIONS
 from support.worlds import cut, open_ledgers, open_stores, totals
 
 from ledger import Ledger
@@ -60,7 +60,6 @@ async def add(store: Store, amount: int) -> None:
 @pytest.mark.parametrize("subtract", [read_modify_write, add])
 async def test_of_two_regions_changes_one_is_lost(engine: str, subtract: Subtract) -> None:
     """4 - 1 - 2 ends as 2 in every region, by conditional puts and by `ADD`, without an error."""
-    skip_without(engine)
     starting = LocalGlobalTable.start(regions=REGIONS, lag=0.01, jitter=0.02, engine=engine)
     async with starting as world, open_stores(world.settings()) as stores:
         await stores[HERE].write(Update(KEY, add={"value": {"N": "4"}}))
@@ -81,7 +80,6 @@ async def test_of_two_regions_changes_one_is_lost(engine: str, subtract: Subtrac
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_the_ledger_keeps_both_changes(engine: str) -> None:
     """4 - 1 - 2 ends as 1 in every region; before they meet each shows what has reached it."""
-    skip_without(engine)
     starting = LocalGlobalTable.start(regions=REGIONS, lag=0.01, jitter=0.02, engine=engine)
     async with starting as world, open_ledgers(world.settings()) as ledgers:
         await ledgers[HERE].record(COUNTER, 4)
@@ -104,7 +102,6 @@ async def test_hundreds_of_writers_in_three_regions(
     engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of 300 concurrent changes in three regions single items lose some, the ledger none."""
-    skip_without(engine)
     starting = LocalGlobalTable.start(regions=REGIONS, lag=0.05, jitter=0.2, engine=engine)
     async with (
         starting as world,

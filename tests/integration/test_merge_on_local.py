@@ -12,7 +12,7 @@ from functools import partial
 
 import anyio
 import pytest
-from support.engines import DYNOXIDE, REGIONS, skip_without
+from support.engines import DYNOXIDE, REGIONS
 from support.worlds import merge_all, open_ledgers, open_stores
 
 from compactor import Compactor
@@ -127,7 +127,6 @@ async def test_the_usual_merge_shows_wrong_totals(
     engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Deletes and net in one transaction: right at home, wrong in other regions for a while."""
-    skip_without(engine)
     watch = await watch_merge(usual, engine)
     with capsys.disabled():
         print(f"\n  {engine}, usual merge: {watch.sentence()}; first: {watch.first}")
@@ -138,7 +137,6 @@ async def test_the_usual_merge_shows_wrong_totals(
 @pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
 async def test_our_merge_shows_none(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The compactor, under the same lag and disorder: every read in every region is right."""
-    skip_without(engine)
     watch = await watch_merge(ours, engine)
     with capsys.disabled():
         print(f"\n  {engine}, compactor: {watch.sentence()}")

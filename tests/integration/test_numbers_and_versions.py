@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.clients import together
-from support.engines import ENGINES, REGIONS, skip_without
+from support.engines import ENGINES, REGIONS
 from support.guarding import ARRIVALS, Handling, event, record_put
 
 from ledger.core.errors import LeaseLost
@@ -39,7 +39,6 @@ EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]
 @pytest.fixture(scope="module", params=ENGINES)
 async def settings(request: pytest.FixtureRequest) -> AsyncIterator[Settings]:
     """Run a local global table of one region."""
-    skip_without(request.param)
     async with LocalGlobalTable.start(regions=REGIONS[:1], engine=request.param) as world:
         yield world.settings()
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.engines import DYNOXIDE, skip_without
+from support.engines import DYNOXIDE
 from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
@@ -24,7 +24,6 @@ def test_it_ends_exact_whatever_goes_wrong(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Crashes, late requests, lost answers, a cut between the regions: every category is right."""
-    skip_without(engine)
     monkeypatch.setattr("ledger.lab.demos.pipeline.commands.LINGER_SECONDS", 0)
     written = tmp_path / "report.json"
     files = ("--json", str(written), "--folder", str(tmp_path))

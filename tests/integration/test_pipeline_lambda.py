@@ -16,8 +16,6 @@ from typing import Any
 import anyio.to_thread
 import boto3
 import pytest
-from moto.awslambda.models import LambdaFunction
-from moto.server import ThreadedMotoServer
 from support.ledgers import AWAY, HOME
 from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, message, truth
 from support.stream_events import event_of, kinesis_record
@@ -30,7 +28,10 @@ from ledger.pipeline.aws.stream_events import DELETED
 from ledger.pipeline.sources.dead_letters import letter_of
 from ledger.settings import Settings
 
-pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse AWS..CloudWatch")
+pytestmark = [
+    pytest.mark.engines("moto_server"),
+    pytest.mark.filterwarnings("ignore:Tried to parse AWS..CloudWatch"),
+]
 Event = dict[str, Any]
 RAWS = [
     message(f"{'ET'[number % 2]}{number % 7}", 1 + number // 7, 3 * number, desk="AB"[number % 2])
@@ -78,6 +79,8 @@ def client(endpoint: str, service: str) -> Any:
 @contextmanager
 def deployed(settings: Settings) -> Iterator[Cloud]:
     """Deploy the pipeline's template to moto, with a source table beside it."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (not in the extra `test`)
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
@@ -213,7 +216,7 @@ async def test_what_the_template_deploys_counts_exactly(
         pipeline = {"categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 4}
         settings = world.settings(pipeline=pipeline)
         # moto would run the function in Docker for each record.
-        monkeypatch.setattr(LambdaFunction, "invoke", lambda *_: b"")
+        monkeypatch.setattr("moto.awslambda.models.LambdaFunction.invoke", lambda *_: b"")
         with deployed(settings) as cloud:
             cloud.client("kinesis").put_records(
                 StreamName=cloud.outputs["StreamName"],

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from support.clients import together
-from support.engines import ENGINES, skip_without
+from support.engines import ENGINES
 from support.ledgers import AWAY, HOME
 from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, deliveries, message, truth
 from support.worlds import open_ledgers, open_stores, totals
@@ -83,7 +83,6 @@ async def test_two_regions_end_with_the_truth(engine: str) -> None:
 
     Nothing is left to be reduced, and the same requests are accepted as the store in memory takes.
     """
-    skip_without(engine)
     messages, lanes = traffic()
     async with LocalGlobalTable.start(
         regions=[HOME, AWAY], lag=0.01, jitter=0.2, seed=7, engine=engine

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 from support.commands import Desk, command_line, open_desk
-from support.engines import DYNOXIDE, skip_without
+from support.engines import DYNOXIDE
 from support.killing import Trap, running
 from support.ledgers import AWAY, HOME
 from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, message, truth
@@ -99,7 +99,6 @@ async def test_killed_again_and_again_each_record_counts_once(
 
     What is through is not read again, and the record that cannot be taken is kept.
     """
-    skip_without(engine)
     raws, trap = traffic("Vega"), Trap()
     (tmp_path / "trades.jsonl").write_bytes(lines(raws))
     words = command_line("ledger", "pipeline", "run", "trades.jsonl")

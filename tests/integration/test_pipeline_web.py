@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import anyio
 import pytest
-from support.browsers import browser, dom_of
+from support.browsers import dom_of
 from support.commands import open_desk
 from support.ledgers import AWAY, HOME
 
@@ -73,9 +73,9 @@ def test_the_page_its_parts_and_the_totals_are_served() -> None:
             pass
 
 
+@pytest.mark.tools("browser")
 def test_a_browser_shows_totals_beside_the_truth(tmp_path: Path) -> None:
     """Numbers whole, bars for each region, a line of the pace, and what is behind marked."""
-    browser()
     with serve_page(0) as page:
         page.publish(demo_snapshot())
         shown = dom_of(page.url, tmp_path)
@@ -89,9 +89,9 @@ def test_a_browser_shows_totals_beside_the_truth(tmp_path: Path) -> None:
     assert "NaN" not in shown
 
 
+@pytest.mark.tools("browser")
 def test_a_browser_shows_totals_without_a_truth(tmp_path: Path) -> None:
     """The page of plain counters has bars and a table, and no pace."""
-    browser()
     with serve_page(0) as page:
         page.publish(snapshot(["shop"], {HOME: {"shop": Decimal(5)}}, ["eu-west-1 is away"]))
         shown = dom_of(page.url, tmp_path)

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.engines import DYNOXIDE, REGIONS, skip_without
+from support.engines import DYNOXIDE, REGIONS
 from support.worlds import counted_items, is_net, merge_all, open_stores
 
 from compactor import Compactor
@@ -99,7 +99,6 @@ class Growing:
 @asynccontextmanager
 async def growing(engine: str) -> AsyncIterator[tuple[Growing, LocalGlobalTable]]:
     """Open a world in which the shards grow in a moment."""
-    skip_without(engine)
     starting = LocalGlobalTable.start(regions=REGIONS, lag=0.05, jitter=0.2, engine=engine)
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(starting)

@@ -19,7 +19,7 @@ from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, Seeded
 
 CHANGES = 8
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=25)
 SEEDS = st.integers(0, 10**6)
 SHARES = st.sampled_from((0.2, 0.5, 0.8))
 

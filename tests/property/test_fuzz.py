@@ -169,7 +169,7 @@ def cursors(draw: st.DrawFn) -> dict[str, Any]:
     return item
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cursors())
 async def test_a_damaged_cursor_never_stops_the_search(item: dict[str, Any]) -> None:
     """Whatever stands for a cursor, within two runs every collection is found, and a round ends."""
@@ -301,7 +301,7 @@ async def outcome_of(client: AnsweringClient) -> Outcome | StoreError:
         return error
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(error_answers())
 async def test_any_error_answer_is_an_outcome_or_an_error_of_ours(answer: dict[str, Any]) -> None:
     """No error answer passes for applied, and none of a server's faults for not applied."""
@@ -335,7 +335,7 @@ ANSWERS = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ANSWERS)
 async def test_an_answer_that_is_no_page_is_an_error_of_ours(answer: dict[str, Any]) -> None:
     """A read answered by something else than DynamoDB is a page of items or a StoreError."""

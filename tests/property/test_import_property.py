@@ -95,7 +95,7 @@ async def run_until_finished(content: str, store: FateStore, stops: Sequence[int
     raise AssertionError(f"not finished after {RUNS_MAX} runs")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     changes=changes_of_several_batches(),
     fates=st.lists(FATES, max_size=20),
@@ -134,7 +134,7 @@ def test_the_property_can_fail() -> None:
     assert len(entries_of(table)) > 201
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(st.sampled_from('ab1,.-"\n\r~ é\x00'), max_size=80))
 def test_no_text_breaks_the_reader_and_no_line_is_lost(body: str) -> None:
     """Any text gives rows that, put together, are the text itself; lines rise."""
@@ -147,7 +147,7 @@ def test_no_text_breaks_the_reader_and_no_line_is_lost(body: str) -> None:
     assert "".join(row.raw for row in found).translate(blank) == body.translate(blank)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=120))
 def test_no_bytes_break_the_reader(body: bytes) -> None:
     """Any bytes after a header give rows, good or bad, that keep every byte but blank lines."""
@@ -163,7 +163,7 @@ def test_no_bytes_break_the_reader(body: bytes) -> None:
 def test_every_text_is_read_in_its_encoding(encoding: str) -> None:
     """What a program wrote in an encoding is read back in it, to the letter."""
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.text(st.sampled_from("aáéz, \"'\n"), max_size=30))
     def reads_back(note: str) -> None:
         quoted = note.replace('"', '""')

@@ -75,7 +75,7 @@ async def test_no_order_of_events_shows_in_many_seeds(*, fenced: bool) -> None:
         await walked(Random(seed), fenced=fenced)  # noqa: S311 (repeatable)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32),
     steps=st.lists(st.sampled_from(list(STEPS)), min_size=60, max_size=160),

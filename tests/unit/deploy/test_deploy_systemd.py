@@ -9,10 +9,6 @@ NAMES = ("ledger-compactor.service", "ledger-compactor.timer")
 EXPOSURE_MAX = 20
 """`systemd-analyze security` in tenths: below 2.0 of 10 is its best grade, OK."""
 
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
-)
-
 
 def settings(name: str) -> list[tuple[str, str]]:
     """Give the settings of a unit in order."""
@@ -40,13 +36,13 @@ def units(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@needs_systemd
+@pytest.mark.tools("systemd-analyze")
 def test_systemd_finds_the_units_sound(units: Path) -> None:
     """Every setting is one that systemd knows, with a value that it takes."""
     analyze("verify", "--man=no", *(str(units / name) for name in NAMES))
 
 
-@needs_systemd
+@pytest.mark.tools("systemd-analyze")
 def test_the_service_is_hardly_exposed(units: Path) -> None:
     """The hardening gets, in systemd's own review, its best grade."""
     unit = str(units / NAMES[0])

@@ -1,11 +1,10 @@
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.needs import program
 from typer.testing import CliRunner
 
 from ledger.administration.table_plan import KEYS, STREAM_VIEW
@@ -23,7 +22,6 @@ from ledger.settings import Settings
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 TEMPLATES = ("table", "compactor", "pipeline", "iam")
-CFN_LINT = shutil.which("cfn-lint") or shutil.which("cfn-lint", path=Path(sys.executable).parent)
 
 Run = Callable[..., str]
 
@@ -66,11 +64,10 @@ def test_no_other_file_lies_among_the_generated_ones() -> None:
     assert {path.stem for path in (DEPLOY / "iam").iterdir()} == set(Role)
 
 
-@pytest.mark.skipif(CFN_LINT is None, reason="cfn-lint is not installed (extra `dev`)")
+@pytest.mark.tools("cfn-lint")
 @pytest.mark.parametrize("regions", [["eu-central-1"], ["us-east-1", "eu-west-1", "sa-east-1"]])
 def test_cfn_lint_finds_nothing(run: Run, tmp_path: Path, regions: list[str]) -> None:
     """Every template is sound CloudFormation, with one region and with several."""
-    assert CFN_LINT is not None
     config = tmp_path / "regions.yaml"
     lines = [
         f"home: {regions[0]}",
@@ -85,7 +82,7 @@ def test_cfn_lint_finds_nothing(run: Run, tmp_path: Path, regions: list[str]) ->
         run("template", name, "--config", str(config), "--output", str(path))
         paths.append(str(path))
     result = subprocess.run(
-        [CFN_LINT, "--regions", regions[0], "--", *paths],
+        [program("cfn-lint"), "--regions", regions[0], "--", *paths],
         capture_output=True,
         text=True,
         check=False,

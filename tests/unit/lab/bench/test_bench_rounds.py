@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from support.engines import skip_without
 
 from ledger.core.errors import LedgerError
 from ledger.lab.bench import engines, plain, writes
@@ -71,10 +70,9 @@ async def test_a_wrong_sum_is_no_result(stub: StubControl, monkeypatch: pytest.M
         await writes.record(round_of(stub, callers=2, counters=5, settings={}))
 
 
-@pytest.mark.dynoxide
+@pytest.mark.engines("dynoxide")
 async def test_what_was_acknowledged_is_in_the_engine() -> None:
     """On dynoxide the changes are read back: as many as were acknowledged, with their sum."""
-    skip_without("dynoxide")
     options = {"callers": 50, "counters": 1_000, "settings": NO_HINTS}
     found = await engines.record(Round(Task("", 0.1, options)))
     assert found.extra["items"] == found.work == found.units > 0

@@ -2,7 +2,6 @@ import io
 import re
 from dataclasses import replace
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ def test_a_report_without_methods_is_shown() -> None:
     assert "writers" in shown(replace(report(), figures=(), curves={}))
 
 
-@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib: the extra `bench`")
+@pytest.mark.tools("matplotlib")
 def test_the_picture_has_every_method(tmp_path: Path) -> None:
     """Every method has its bars, and every curve its line."""
     path = tmp_path / "compare.svg"

