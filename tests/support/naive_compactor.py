@@ -8,6 +8,7 @@ import anyio
 from ledger.core.errors import StoreError
 from ledger.lab.bench.usual_merge import merge_once
 from ledger.lab.harness.census import take_census
+from ledger.lab.harness.config import read_config
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.opening import open_store
@@ -27,4 +28,4 @@ async def merge_on(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(merge_on, Settings.load(sys.argv[1]))
+    anyio.run(merge_on, read_config(sys.argv[1]))

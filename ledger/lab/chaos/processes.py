@@ -5,7 +5,8 @@ from pathlib import Path
 import anyio
 
 from ledger.lab.chaos.calls import CALL, RESULT, Call, CallResult
-from ledger.lab.harness.compactor_process import compactor_words, write_config
+from ledger.lab.harness.compactor_process import compactor_words
+from ledger.lab.harness.config import write_config
 from ledger.lab.harness.processes import ManagedProcess, module_words
 from ledger.settings import Settings
 

@@ -1,8 +1,7 @@
-"""A command of ours as a process of its own, with settings that no file may hold.
+"""A command of ours as a process of its own, with settings that no file of a user may hold.
 
 `python -m ledger.lab.harness.command compactor run ...` is the command `compactor run ...`, but its
-settings file may give the constants other values. A run of seconds needs smaller ones than
-production, to meet within seconds what production meets within days.
+settings come from `ledger.lab.harness.config`.
 """
 
 import sys
@@ -10,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ledger.lab.harness.config import read_config
+from ledger.lab.harness.processes import module_words
 from ledger.settings import Settings
 
 MAINS = {"compactor": "compactor.cli", "ledger": "ledger.commands.main"}
@@ -19,13 +18,13 @@ MAINS = {"compactor": "compactor.cli", "ledger": "ledger.commands.main"}
 
 def command_words(*words: str) -> list[str]:
     """Return the words that start a command so."""
-    return [sys.executable, "-m", "ledger.lab.harness.command", *words]
+    return module_words("ledger.lab.harness.command", *words)
 
 
 def _load(path: str | Path | None = None, **overrides: Any) -> Settings:
     if path is None:
         raise ValueError("a command of the laboratory needs --config")
-    return Settings(**yaml.safe_load(Path(path).read_text(encoding="utf-8")), **overrides)
+    return read_config(path).replace(**overrides)
 
 
 if __name__ == "__main__":

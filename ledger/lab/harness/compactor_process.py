@@ -8,10 +8,10 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import anyio
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from ledger.lab.harness.command import command_words
+from ledger.lab.harness.config import write_config
 from ledger.lab.harness.processes import ManagedProcess
 from ledger.settings import Settings
 
@@ -58,14 +58,6 @@ async def run_compactor(
     async with process.started():
         await process.metrics()
         yield process
-
-
-def write_config(settings: Settings, folder: Path) -> Path:
-    """Write the settings to a file for processes of their own."""
-    folder.mkdir(exist_ok=True)
-    config = folder / "regions.yaml"
-    config.write_text(yaml.safe_dump(settings.model_dump(mode="json")), encoding="utf-8")
-    return config
 
 
 def compactor_words(config: Path, *, every: str) -> list[str]:

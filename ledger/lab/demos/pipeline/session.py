@@ -29,7 +29,7 @@ from ledger.lab.demos.pipeline.state import SHOWN, Progress
 from ledger.lab.demos.pipeline.traffic import Message, Traffic
 from ledger.lab.demos.pipeline.truth import Truth
 from ledger.lab.demos.pipeline.worker import Job
-from ledger.lab.harness.compactor_process import write_config
+from ledger.lab.harness.config import write_config
 from ledger.ledger import Ledger
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.progress import Figures

@@ -24,6 +24,7 @@ from ledger.core.errors import LedgerError
 from ledger.lab.demos.pipeline.options import STAGES
 from ledger.lab.demos.pipeline.spoiling import Crashed, Fates, SpoiledStore
 from ledger.lab.demos.pipeline.twins import TWINS
+from ledger.lab.harness.config import read_config
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import figures
 from ledger.pipeline.running import open_stores
@@ -153,7 +154,7 @@ async def _listen(worker: _Worker, everything: anyio.CancelScope) -> None:
 
 
 async def _main(job: Job) -> int:
-    worker = _Worker(job, Settings.load(job.config), SystemClock())
+    worker = _Worker(job, read_config(job.config), SystemClock())
     used, status = cpu_seconds(), FAILED
     async with background_tasks() as tasks:
         tasks.start_soon(_listen, worker, tasks.cancel_scope)
