@@ -1,4 +1,4 @@
-"""`Ledger`: writer, reader and cache of one region put together, the library's public face."""
+"""`Ledger`: writer, reader and cache of one region, the library's public face."""
 
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -37,9 +37,9 @@ class Ledger:
 
     Writes go to this region and are durable here when they return; they reach the others by the
     table's own replication. Totals count the changes that have reached this region, each once,
-    whether they have been merged or not.
+    merged or not.
 
-    A ledger is used by any number of tasks of one event loop::
+    Any number of tasks of one event loop may use a ledger::
 
         async with Ledger.open(Settings.load(), region="eu-west-1") as ledger:
             await ledger.record("customer1-balance", 3, note="refund")
@@ -74,9 +74,9 @@ class Ledger:
         region: str | None = None,
         registry: "CollectorRegistry | None" = None,
     ) -> Self:
-        """Return a ledger of this region (the home region if none is named), to be entered.
+        """Return a ledger of this region (by default the home region), to be used in `async with`.
 
-        `registry` takes its metrics, to be served with the host application's own.
+        `registry` receives the metrics, to be served with those of the application.
 
         Raises:
             SettingsError: the region is not in the settings.
@@ -136,9 +136,9 @@ class Ledger:
         await self.close()
 
     async def close(self) -> None:
-        """Give back connections; reads under way in other tasks fail. Closing again is harmless.
+        """Close the connections; reads in flight in other tasks fail. It may be repeated.
 
-        Leaving `async with` closes as well. It must be called from the task that opened it.
+        Leaving `async with` closes as well. Call it from the task that opened the ledger.
         """
         self._parts = None
         await self._stack.aclose()
@@ -155,14 +155,14 @@ class Ledger:
     ) -> Entry:
         """Add `change` to a counter; durable in this region when it returns.
 
-        Calls without a key that are made at the same time share requests; each is told of its own
-        change. For a counter that the settings combine, the entry returned may stand for more
-        changes than this one: `count` tells for how many, `change` is their sum.
+        Calls without a key that are made at the same time share requests; each returns the outcome
+        of its own change. For a counter that the settings combine, the entry returned may stand
+        for more changes than this one: `count` is their number, `change` their sum.
 
-        Without a key each call is a change of its own, safe against lost answers while it lasts.
-        With `key` and `at` (an aware time, made once by the caller) the same call again changes
-        nothing, in any process and region, until `at` is older than `retry_horizon`. The same key
-        used in two regions at once for different changes keeps one of them.
+        Without a key each call is a change of its own; lost answers are retried within the call.
+        With `key` and `at` (an aware time, chosen once by the caller) repeating the call, in any
+        process and region, changes nothing until `at` is older than `retry_horizon`. If two
+        regions use one key for different changes at the same time, one of them is kept.
 
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
@@ -185,13 +185,13 @@ class Ledger:
         return entry
 
     async def record_many(self, changes: Iterable[ChangeLike]) -> list[Entry]:
-        """Record many changes, each on its own, in batches; all are checked before any is written.
+        """Record many changes, each on its own, in batches; all are validated before any is written.
 
         A change is a `Change`, or a pair of counter and amount.
 
         Raises:
-            OutcomeUnknown: some are not confirmed; its `entries` can be handed to `retry`, all
-                others are durable.
+            OutcomeUnknown: some are not confirmed: pass its `entries` to `retry`; all others are
+                durable.
             And as `record`; a `StoreError` means that none was written.
         """
         asked, parts = _changes(changes), self._open_parts
@@ -214,9 +214,10 @@ class Ledger:
         return entries
 
     async def retry(self, entries: Sequence[Entry], *, together: bool = False) -> list[Entry]:
-        """Write the entries of an `OutcomeUnknown` again, under the ids that they have.
+        """Write the entries of an `OutcomeUnknown` again, under the same ids.
 
-        Whatever became of them, each counts once afterwards. `together` as in the error.
+        Each counts once afterwards, whether the first attempt was applied or not. `together` as in
+        the error.
 
         Raises:
             As `record`; RetryHorizonPassed when it is too late to be sure.
@@ -227,15 +228,15 @@ class Ledger:
         return written
 
     async def total(self, counter: str, *, max_age: float | None = None) -> Total:
-        """Return the total of a counter, from the cache if it is young enough.
+        """Return the total of a counter, from the cache if it is recent enough.
 
-        `max_age` is in seconds, `cache.max_age` of the settings by default; 0 reads now, and then
-        includes every change acknowledged in this region before the call.
+        `max_age` is in seconds, by default `cache.max_age` of the settings; 0 reads the table, and
+        then includes every change acknowledged in this region before the call.
 
         Raises:
             InvalidCounter: not a counter id.
             ReadTooSlow: the collection cannot be read within `read_deadline`.
-            DamagedItem: an item cannot be counted; the message names it.
+            DamagedItem: an item cannot be counted; the message has its key.
             AmountOverflow: the sum does not fit in 38 digits.
             StoreError: DynamoDB could not do it.
         """
@@ -251,16 +252,16 @@ class Ledger:
     ) -> dict[str, Total]:
         """Return the totals of many counters by name, in the order asked, each name once.
 
-        Each is what `total` would give, read side by side, a bounded number at a time: they are
-        no snapshot of one moment. All of them, or an error: the first read that fails gives up the
-        rest, and the message names its counter.
+        Each is what `total` would return; a bounded number are read at a time, so they do not show
+        one moment. Either all are returned or an error is raised: the first read that fails cancels
+        the rest, and the message names its counter.
 
         Raises:
-            InvalidInput: a single str, which is no list of counters; nothing was read.
+            InvalidInput: `counters` is a str, not a list of them; nothing was read.
             And as `total`.
         """
         if isinstance(counters, str):
-            raise InvalidInput(f"counters {counters!r} is one str: give a list of them")
+            raise InvalidInput(f"counters must be a list of counter ids, got the str {counters!r}")
         checked = [keys.checked_counter(counter) for counter in counters]
         _check_age(max_age)
         parts = self._open_parts
@@ -275,8 +276,8 @@ class Ledger:
         """Yield a counter's entries in the order of their ids, from all shards.
 
         `after` and `before` are aware times or entry ids; both bounds are left out. Entries that
-        were merged and deleted are no longer there one by one: `total` tells how many (`merged`).
-        Pages are read as they are needed, so it is no snapshot.
+        were merged and deleted are not yielded; `Total.merged` is their number. Pages are read as
+        they are needed, so the entries do not show one moment.
 
         Raises:
             InvalidCounter, InvalidEntry: a bound or the counter breaks a rule.
@@ -297,7 +298,7 @@ class Ledger:
 
     @property
     def store(self) -> Store:
-        """The store that is open, for what else is kept in the table.
+        """The open store, for other data kept in the same table.
 
         Raises:
             LedgerError: it is not open.
@@ -307,11 +308,11 @@ class Ledger:
     @property
     def _open_parts(self) -> "_Parts":
         if self._parts is None:
-            raise LedgerError("the ledger is not open: use it inside `async with`")
+            raise LedgerError("not open: use it inside `async with`")
         return self._parts
 
     async def _counted(self, call: Awaitable[Result]) -> Result:
-        """Count the errors that the caller gets to see."""
+        """Count the errors raised to the caller."""
         try:
             return await call
         except LedgerError as error:
@@ -331,11 +332,11 @@ class _Parts:
 
 def _check_age(max_age: object) -> None:
     if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):
-        raise InvalidInput(f"max_age {max_age!r} is not 0 or more seconds")
+        raise InvalidInput(f"max_age must be 0 or more seconds, got {max_age!r}")
 
 
 def _changes(asked: Iterable[ChangeLike]) -> list[Change]:
-    return [one if isinstance(one, Change) else _pair(one) for one in asked]
+    return [item if isinstance(item, Change) else _pair(item) for item in asked]
 
 
 def _pair(asked: Iterable[Any]) -> Change:
@@ -343,6 +344,6 @@ def _pair(asked: Iterable[Any]) -> Change:
         counter, change = asked
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"change {asked!r} is neither a Change nor a pair of counter and amount"
+            f"a change must be a Change or a pair of counter and amount, got {asked!r}"
         ) from None
     return Change(counter, change)

@@ -37,10 +37,11 @@ def make_table(store: MemoryStore | None = None, **options: Any) -> Table:
 @pytest.fixture
 def plain() -> Iterator[sync.Table]:
     """A table without async, open; its thread is gone at the end."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with sync.Table(make_table()) as table:
         yield table
-    assert threading.active_count() == before
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    assert [thread for thread in left if "anyio" not in thread.name.lower()] == []
 
 
 def trades(folder: Path) -> Path:
