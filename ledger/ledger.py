@@ -185,7 +185,7 @@ class Ledger:
         return entry
 
     async def record_many(self, changes: Iterable[ChangeLike]) -> list[Entry]:
-        """Record many changes, each on its own, in batches; all are validated before any is written.
+        """Record many changes, each on its own, in batches; all are checked before any is sent.
 
         A change is a `Change`, or a pair of counter and amount.
 

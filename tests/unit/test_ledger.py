@@ -221,9 +221,7 @@ async def test_bad_max_age_is_named(max_age: Any) -> None:
 async def test_one_text_is_no_list_of_counters() -> None:
     """Asked for the totals of a str, the ledger does not take each letter for a counter."""
     async with make_ledger() as book:
-        with pytest.raises(
-            InvalidInput, match="must be a list of counter ids, got the str 'visits'"
-        ):
+        with pytest.raises(InvalidInput, match="got the str 'visits'"):
             await book.totals("visits")
 
 
