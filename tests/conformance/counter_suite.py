@@ -27,7 +27,8 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Scan
-from ledger.store.wrappers.faults import READS, Call, Fault, FaultyStore, Lost
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
+from ledger.store.wrappers.forwarding import READS
 
 LARGEST = Decimal(10**38 - 1)
 WRITERS = 5

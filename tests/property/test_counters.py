@@ -32,10 +32,10 @@ async def stormy(method: str, seed: int, share: float) -> tuple[list[Fate], list
     fates = []
     for place in range(CHANGES):
         fates.append(await fate_of(counter.add(Decimal(10) ** place)))
-        while store.flying and chance.random() < 0.5:
-            store.flying.rotate(chance.randrange(len(store.flying)))
+        while store.in_flight and chance.random() < 0.5:
+            store.in_flight.rotate(chance.randrange(len(store.in_flight)))
             await landed(store)
-    while store.flying:
+    while store.in_flight:
         await landed(store)
     value = await make_counter(method, inner).value()
     return fates, times_counted(value, CHANGES)
@@ -89,7 +89,7 @@ def test_thresholds_hold_under_faults(method: str, seed: int, changes: list[int]
         for change in changes:
             await fate_of(counter.add(change))
             assert -3 <= await plain.value() <= 7
-        while store.flying:
+        while store.in_flight:
             await landed(store)
             assert -3 <= await plain.value() <= 7
 
@@ -111,9 +111,9 @@ def test_exact_methods_count_as_they_say_at_thresholds(
         fates = []
         for change in changes:
             fates.append(await fate_of(counter.add(change)))
-            while store.flying and chance.random() < 0.3:
+            while store.in_flight and chance.random() < 0.3:
                 await landed(store)
-        while store.flying:
+        while store.in_flight:
             await landed(store)
         pairs = list(zip(changes, fates, strict=True))
         applied = sum(change for change, fate in pairs if isinstance(fate, Applied))
@@ -143,7 +143,7 @@ def test_thresholds_of_the_sum_hold_over_shards(method: str, seed: int, changes:
             await fate_of(counter.add(change))
             if chance.random() < 0.2:
                 plain = ShardedCounter(items(inner), shards=await plain.shards() + 1)
-            while store.flying and chance.random() < 0.3:
+            while store.in_flight and chance.random() < 0.3:
                 await landed(store)
             assert -5 <= await plain.value() <= 11
 
@@ -160,7 +160,7 @@ def test_a_slot_is_held_as_told(seed: int, share: float) -> None:
         store = FaultyStore(inner, Seeded(seed, share=share), clock=InstantClock())
         counter = make_counter("slots", store, randomness=seeded(seed), maximum=5)
         fates = [await fate_of(counter.add(1, token=f"t{place}")) for place in range(CHANGES)]
-        while store.flying:
+        while store.in_flight:
             await landed(store)
         held = ((await inner.get(Get(counter.key(0)))) or {}).get(SLOTS, {"SS": []})["SS"]
         assert len(held) <= 5

@@ -23,7 +23,7 @@ CALLS = 12
 
 async def land_some(store: FaultyStore, seed: int) -> None:
     """Let a write in flight land, or not."""
-    if store.flying and seeded(seed).random() < 0.5:
+    if store.in_flight and seeded(seed).random() < 0.5:
         await store.land()
 
 
@@ -43,7 +43,7 @@ async def append_all(seed: int, share: float) -> None:
         if isinstance(outcome, Numbered):
             told[str(call)] = outcome.number
         await land_some(store, seed + call)
-    while store.flying:
+    while store.in_flight:
         await store.land()
     partition = inner.table.partitions.get("~sequence~s", {})
     items = [partition[key] for key in sorted(partition)]
@@ -90,7 +90,7 @@ async def guard_all(seed: int, share: float, versions: list[int]) -> None:
             handled.append(version)
             assert record_in(inner.table) == version
         await land_some(store, seed + call)
-    while store.flying:
+    while store.in_flight:
         await store.land()
     assert handled == sorted(set(handled))
     assert (record_in(inner.table) or 0) >= max(handled, default=0)

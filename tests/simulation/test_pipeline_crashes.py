@@ -66,7 +66,7 @@ async def end_of(kind: str, number: int, *, second: Sequence[Delivery]) -> list[
         raise StopAsyncIteration
     await lane_worker(second, store, lane="other", batch_max=next(cuts)).run()
     await lane_worker(records, store, letters=letters, batch_max=next(cuts)).run()
-    while faulty.flying:
+    while faulty.in_flight:
         await faulty.land()
     await lane_worker(records, store, letters=letters, batch_max=next(cuts)).run()
     wrong = [] if shown(store.table) == truth([*RAWS, *(one.raw for one in second)]) else ["total"]

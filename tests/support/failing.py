@@ -26,5 +26,5 @@ def many(count: int, counter: str = "c") -> list[Change]:
 
 async def land_all(store: FaultyStore) -> None:
     """Let everything in flight reach the table."""
-    while store.flying:
+    while store.in_flight:
         await store.land()

@@ -17,13 +17,13 @@ Fault = Literal["applied, no answer", "not applied, no answer", "lands later", "
 class FaultyStore(MemoryStore):
     """A store in memory whose next writes go wrong as `faults` says, in order; None: nothing wrong.
 
-    A write that lands later waits in `flying` until `land` is called.
+    A write that lands later waits in `in_flight` until `land` is called.
     """
 
     def __init__(self, region: str, table: Table | None = None) -> None:
         super().__init__(region, table)
         self.faults: deque[Fault | None] = deque()
-        self.flying: deque[Write] = deque()
+        self.in_flight: deque[Write] = deque()
 
     def plan(self, *faults: Fault | None) -> None:
         """Set what becomes of the next writes, in place of what was planned."""
@@ -46,9 +46,9 @@ class FaultyStore(MemoryStore):
         if fault == "applied, no answer":
             await super().write(write)
         if fault == "lands later":
-            self.flying.append(write)
+            self.in_flight.append(write)
         return Unknown(fault)
 
     async def land(self) -> Outcome:
         """Let the oldest request in flight reach the table."""
-        return await super().write(self.flying.popleft())
+        return await super().write(self.in_flight.popleft())

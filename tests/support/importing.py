@@ -71,7 +71,7 @@ class FateStore(MemoryStore):
         super().__init__(HOME, table, page_items_max=3)
         self.fates = deque(fates)
         self.sent: list[Sequence[Action]] = []
-        self._flying: deque[Sequence[Action]] = deque()
+        self._in_flight: deque[Sequence[Action]] = deque()
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction as its fate has it."""
@@ -79,7 +79,7 @@ class FateStore(MemoryStore):
         await checkpoint()
         fate = self.fates.popleft() if self.fates else "applied"
         if fate == "lands later":
-            self._flying.append(actions)
+            self._in_flight.append(actions)
             return Unknown(fate)
         outcome = await self._done(actions, fate, token)
         await self.land()
@@ -99,8 +99,8 @@ class FateStore(MemoryStore):
 
     async def land(self) -> None:
         """Let every request that is in flight reach the table."""
-        while self._flying:
-            await super().transact(self._flying.popleft())
+        while self._in_flight:
+            await super().transact(self._in_flight.popleft())
 
 
 class MarkerlessStore(FateStore):

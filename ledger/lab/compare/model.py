@@ -32,7 +32,7 @@ from ledger.lab.simulator.world import Lag, World
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
-from ledger.store.wrappers.forwarding import Answer, ForwardingStore
+from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, Outcome, Put, Unknown, Write, signed_by
 
@@ -154,8 +154,9 @@ class ModelStore(ForwardingStore):
         size = max(item_size(there), item_size(action.item) if isinstance(action, Put) else 0)
         return write_units(size, transactional=is_transaction)
 
-    async def _carry(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
         """Carry a request there and its answer back."""
+        del operation
         await self._trip()
         return await self._answer(send())
 

@@ -26,7 +26,8 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
-from ledger.store.wrappers.faults import READS, Call, Fault, FaultyStore, Lost, NeverArrived
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
+from ledger.store.wrappers.forwarding import READS
 
 APPLIED_SHARE = 0.5
 """Share of the writes without an answer that are applied: only their answer was lost."""

@@ -1,18 +1,18 @@
-"""A store that goes wrong on purpose, to show what a program does when DynamoDB does.
+"""A store that injects faults, to show what a program does when DynamoDB fails.
 
-Shipped as public API for tests of programs that use the ledger. What goes wrong is a value:
+Shipped as public API for tests of programs that use the ledger. A fault is a value:
 
 - `Lost`: the write is applied, its answer is lost: `Unknown`;
-- `NeverArrived`: the write is not applied: `Unknown` all the same;
-- `Late`: `Unknown` now, applied when the test calls `land`, as a request still in flight;
+- `NeverArrived`: the write is not applied: `Unknown` as well;
+- `Late`: `Unknown` now, applied when the test calls `land`, like a request still in flight;
 - `Partial`: of a batch, some positions stay unprocessed, some are lost, some never arrive;
 - `Raises`: an error instead of an answer: `Throttled`, `Unreachable`, or a crash, which alone may
-  come after the request was applied;
-- `Slow`: time passes before the request, after it, or both; then another fault may follow.
+  follow an applied request;
+- `Slow`: time passes before the request, after it, or both; another fault may follow.
 
 A read has no outcome but its answer: where a write would be unknown, it raises `Unreachable`.
 
-Which calls go wrong is decided by any callable; `InOrder` and `Seeded` are two::
+Any callable can decide which calls fail; `InOrder` and `Seeded` are two::
 
     store = FaultyStore(MemoryStore("eu-west-1"), InOrder(Lost(), None, Raises(Throttled("slow"))))
 """
@@ -20,20 +20,14 @@ Which calls go wrong is decided by any callable; `InOrder` and `Seeded` are two:
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
-from typing import Literal, TypeVar
 
-from ledger.core.entry import Item
 from ledger.core.errors import Throttled, Unreachable
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.store.port import Store
-from ledger.store.reads import Get, Page, Query, Scan
-from ledger.store.retry import RetryBudget
+from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore, Operation
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Unknown, Write
-
-Answer = TypeVar("Answer")
-Operation = Literal["write", "write_batch", "transact", "get", "query", "scan"]
-READS: frozenset[Operation] = frozenset({"get", "query", "scan"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +37,14 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class NeverArrived:
-    """The write is not applied, and the caller cannot know."""
+    """The write is not applied, and the caller cannot know that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The caller hears nothing; the write waits in `FaultyStore.flying` until it lands.
+    """The caller gets no answer; the write stays in `FaultyStore.in_flight` until it lands.
 
-    With a `crash`, that is raised: the caller died while its request was in flight.
+    A `crash` is raised: the caller died while its request was in flight.
     """
 
     crash: BaseException | None = None
@@ -58,7 +52,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """By position in a batch: left unprocessed, applied but unknown, not applied but unknown."""
+    """Positions of a batch: left unprocessed, applied but unknown, not applied but unknown."""
 
     unprocessed: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
@@ -67,7 +61,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Raises:
-    """This error instead of an answer; `applied` is for crashes: no store error leaves a write."""
+    """An error instead of an answer; `applied` is for crashes: a `StoreError` leaves no write."""
 
     error: BaseException
     applied: bool = False
@@ -75,7 +69,7 @@ class Raises:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Seconds pass before the request, after it, or both; `then` is what else goes wrong."""
+    """Seconds pass before the request, after it, or both; `then` is a further fault."""
 
     before_seconds: float = 0.0
     after_seconds: float = 0.0
@@ -87,7 +81,7 @@ Fault = Lost | NeverArrived | Late | Partial | Raises | Slow
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the store: the how-manyth (from 1), of what, with how many actions."""
+    """One call of the store: its number (from 1), its operation, and its number of actions."""
 
     number: int
     operation: Operation
@@ -98,7 +92,7 @@ Decide = Callable[[Call], Fault | None]
 
 
 class InOrder:
-    """The first call meets the first fault, and so on; None and what comes after go well."""
+    """The first call gets the first fault, and so on; None, and calls after the last, succeed."""
 
     def __init__(self, *faults: Fault | None) -> None:
         self._left = deque(faults)
@@ -110,14 +104,14 @@ class InOrder:
 
 
 class Seeded:
-    """Of all calls this share goes wrong, in ways that the seed alone decides."""
+    """A share of all calls fails, in ways that the seed alone decides."""
 
     def __init__(self, seed: int, *, share: float = 0.3) -> None:
         self._random = Random(seed)  # noqa: S311 (faults are no secret, and must be repeatable)
         self._share = share
 
     def __call__(self, call: Call) -> Fault | None:
-        """Draw what becomes of a call."""
+        """Draw the fault of a call."""
         draw = self._random
         if draw.random() >= self._share:
             return None
@@ -136,105 +130,65 @@ class Seeded:
         return Partial(left, lost, never)
 
 
-class FaultyStore:
-    """A `Store` that passes calls on, except for what `decide` makes of them.
+class FaultyStore(ForwardingStore):
+    """A `Store` that forwards calls, each under the fault that `decide` returns for it.
 
-    `flying` holds the writes that are still to land; `calls` counts every call.
+    `in_flight` holds the writes that have yet to land; `calls` counts every call.
     """
 
     def __init__(self, inner: Store, decide: Decide, *, clock: Clock | None = None) -> None:
+        super().__init__(inner)
         self.calls = 0
         self.decide = decide
-        self.flying: deque[Callable[[], Awaitable[object]]] = deque()
-        self._inner = inner
+        self.in_flight: deque[Callable[[], Awaitable[object]]] = deque()
         self._clock = clock or SystemClock()
 
-    @property
-    def region(self) -> str:
-        """The region of the store behind."""
-        return self._inner.region
-
-    @property
-    def retry_budget(self) -> RetryBudget:
-        """The budget of the store behind."""
-        return self._inner.retry_budget
-
     async def land(self) -> object:
-        """Apply the write that has been in flight longest; returns the answer nobody gets."""
-        return await self.flying.popleft()()
+        """Apply the write that has been in flight longest and return its undelivered answer."""
+        return await self.in_flight.popleft()()
 
     async def write(self, write: Write) -> Outcome:
-        """Do one conditional write, or go wrong."""
-
-        async def send() -> Outcome:
-            return await self._inner.write(write)
-
+        """Do one conditional write, under its fault."""
         fault = self._decided("write", 1)
-        return await self._face(fault, send, Unknown(_cause(fault)))
+        return await self._face(fault, lambda: self._inner.write(write), Unknown(_cause(fault)))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
-        """Do a transaction, or go wrong."""
-
-        async def send() -> Outcome:
-            return await self._inner.transact(actions, token=token)
-
+        """Do a transaction, under its fault."""
         fault = self._decided("transact", len(actions))
+        send = partial(self._inner.transact, actions, token=token)
         return await self._face(fault, send, Unknown(_cause(fault)))
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do a batch, or go wrong, as a whole or in part."""
+        """Do a batch, under a fault of the whole or of its parts."""
         fault = self._decided("write_batch", len(writes))
-        partial = fault.then if isinstance(fault, Slow) else fault
-
-        async def send() -> BatchOutcome:
-            if isinstance(partial, Partial):
-                return await self._send_part(writes, partial)
-            return await self._inner.write_batch(writes)
-
+        parts = fault.then if isinstance(fault, Slow) else fault
+        if isinstance(parts, Partial):
+            send = partial(self._send_part, writes, parts)
+        else:
+            send = partial(self._inner.write_batch, writes)
         lost = BatchOutcome(unknown=tuple(range(len(writes))), cause=_cause(fault))
         return await self._face(fault, send, lost)
 
-    async def _send_part(self, writes: Sequence[BatchWrite], partial: Partial) -> BatchOutcome:
-        """Send what arrives; what the store behind leaves undone keeps its place."""
-        held = {*partial.unprocessed, *partial.never_arrived}
+    async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Send a read, under its fault."""
+        return await self._face(self._decided(operation, 1), send)
+
+    async def _send_part(self, writes: Sequence[BatchWrite], parts: Partial) -> BatchOutcome:
+        """Send what arrives; what the store behind leaves unprocessed keeps its position."""
+        held = {*parts.unprocessed, *parts.never_arrived}
         sent = [place for place in range(len(writes)) if place not in held]
         answer = BatchOutcome()
         if sent:
             answer = await self._inner.write_batch([writes[place] for place in sent])
-        left = {sent[place] for place in answer.unprocessed} | set(partial.unprocessed)
+        left = {sent[place] for place in answer.unprocessed} | set(parts.unprocessed)
         unknown = {sent[place] for place in answer.unknown}
-        unknown |= {*partial.lost, *partial.never_arrived}
+        unknown |= {*parts.lost, *parts.never_arrived}
         places = range(len(writes))
         return BatchOutcome(
             unprocessed=tuple(place for place in places if place in left),
             unknown=tuple(place for place in places if place in unknown - left),
-            cause=answer.cause or _cause(partial),
+            cause=answer.cause or _cause(parts),
         )
-
-    async def get(self, get: Get) -> Item | None:
-        """Read one item, or go wrong."""
-        fault = self._decided("get", 1)
-        return await self._face(fault, lambda: self._inner.get(get))
-
-    async def query(self, query: Query) -> Page:
-        """Read one page of a partition, or go wrong."""
-
-        async def send() -> Page:
-            return await self._inner.query(query)
-
-        return await self._face(self._decided("query", 1), send)
-
-    async def scan(self, scan: Scan) -> Page:
-        """Read one page of one segment, or go wrong."""
-
-        async def send() -> Page:
-            return await self._inner.scan(scan)
-
-        return await self._face(self._decided("scan", 1), send)
-
-    async def close(self) -> None:
-        """Close the store behind."""
-        await self._inner.close()
 
     def _decided(self, operation: Operation, size: int) -> Fault | None:
         self.calls += 1
@@ -246,7 +200,7 @@ class FaultyStore:
         send: Callable[[], Awaitable[Answer]],
         lost: Answer | None = None,
     ) -> Answer:
-        """Do a call under this fault; without a `lost` answer, as in a read, losing it raises."""
+        """Send a call under a fault; without a `lost` answer, as for a read, its loss raises."""
         match fault:
             case None | Partial():
                 return await send()
@@ -262,7 +216,7 @@ class FaultyStore:
             case Lost():
                 await send()
             case Late() if lost is not None:
-                self.flying.append(send)
+                self.in_flight.append(send)
                 if fault.crash is not None:
                     raise fault.crash
         if lost is None:

@@ -1,7 +1,7 @@
-"""A store in front of another, for those that change what happens to some requests only."""
+"""The store that every wrapper builds on: it forwards each request to the store behind it."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from ledger.core.entry import Item
 from ledger.store.port import Store
@@ -10,10 +10,16 @@ from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
 
 Answer = TypeVar("Answer")
+Operation = Literal["write", "write_batch", "transact", "get", "query", "scan"]
+READS: frozenset[Operation] = frozenset({"get", "query", "scan"})
 
 
 class ForwardingStore:
-    """A `Store` that hands every request to the one behind; each goes through `_carry`."""
+    """A `Store` that forwards every request to the one behind it, each through `_carry`.
+
+    A wrapper overrides `_carry` for what it does to every request, and an operation for what it
+    does to that one alone.
+    """
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -30,32 +36,33 @@ class ForwardingStore:
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
-        return await self._carry(lambda: self._inner.write(write))
+        return await self._carry("write", lambda: self._inner.write(write))
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do a batch."""
-        return await self._carry(lambda: self._inner.write_batch(writes))
+        """Do a batch of unconditional writes."""
+        return await self._carry("write_batch", lambda: self._inner.write_batch(writes))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction."""
-        return await self._carry(lambda: self._inner.transact(actions, token=token))
+        return await self._carry("transact", lambda: self._inner.transact(actions, token=token))
 
     async def get(self, get: Get) -> Item | None:
         """Read one item."""
-        return await self._carry(lambda: self._inner.get(get))
+        return await self._carry("get", lambda: self._inner.get(get))
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition."""
-        return await self._carry(lambda: self._inner.query(query))
+        return await self._carry("query", lambda: self._inner.query(query))
 
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
-        return await self._carry(lambda: self._inner.scan(scan))
+        return await self._carry("scan", lambda: self._inner.scan(scan))
 
     async def close(self) -> None:
         """Close the store behind."""
         await self._inner.close()
 
-    async def _carry(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Make a request and return its answer."""
+    async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Send a request and return its answer."""
+        del operation
         return await send()

@@ -1,9 +1,9 @@
-"""A store that counts what each operation takes: time, and DynamoDB's billing units.
+"""A store that measures each operation: its duration, and DynamoDB's billing units.
 
 The units come from our own model of the documented rules (`ledger.core.capacity`), as charged in
-this store's region. A global table charges the write units once more in each further replica. Those
-of a page are DynamoDB's own count where the store has it: exact, and to size each of 10,000 items
-takes longer than to add them up.
+this store's region. A global table charges the write units again in each further replica. The units
+of a page are DynamoDB's own count where the store has it: that is exact, and measuring 10,000 items
+takes longer than adding them up.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
-from ledger.store.retry import RetryBudget
+from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
     Applied,
@@ -29,26 +29,16 @@ from ledger.store.writes import (
 )
 
 
-class MeteredStore:
-    """A `Store` that passes everything on and counts it."""
+class MeteredStore(ForwardingStore):
+    """A `Store` that forwards every request and measures it."""
 
     def __init__(self, inner: Store, *, metrics: Metrics, clock: Clock) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._metrics = metrics
         self._clock = clock
 
-    @property
-    def region(self) -> str:
-        """The region of the store behind."""
-        return self._inner.region
-
-    @property
-    def retry_budget(self) -> RetryBudget:
-        """The budget of the store behind."""
-        return self._inner.retry_budget
-
     async def write(self, write: Write) -> Outcome:
-        """Do one conditional write; a rejected one is charged as well."""
+        """Do one conditional write; a rejected one is charged too."""
         started = self._clock.monotonic()
         outcome = await self._inner.write(write)
         operation = type(write).__name__.lower()
@@ -56,7 +46,7 @@ class MeteredStore:
         return outcome
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        """Do a batch; what stayed unprocessed is not charged."""
+        """Do a batch; unprocessed writes are not charged."""
         started = self._clock.monotonic()
         outcome = await self._inner.write_batch(writes)
         rest = {*outcome.unprocessed, *outcome.unknown}
@@ -97,10 +87,6 @@ class MeteredStore:
         self._read("scan", _page_units(page, consistent=False))
         return page
 
-    async def close(self) -> None:
-        """Close the store behind."""
-        await self._inner.close()
-
     def _written(
         self, operation: str, units: float, outcome: str, count: int, started: float
     ) -> None:
@@ -114,7 +100,7 @@ class MeteredStore:
 
 
 def outcome_name(outcome: Outcome) -> str:
-    """Return the outcome's name as metrics show it."""
+    """Return the name of an outcome in metrics."""
     match outcome:
         case Applied():
             return "applied"

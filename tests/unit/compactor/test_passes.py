@@ -306,7 +306,7 @@ async def test_unknown_fold(fault: Fault) -> None:
     one.faults.clear()
     await world.run_once(one)
     for store in one.stores.values():
-        while store.flying:
+        while store.in_flight:
             await store.land()
     for _ in range(3):
         await world.run_once(one)

@@ -40,6 +40,7 @@ from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.transports.sdk import SdkTransport
+from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
     BatchOutcome,
@@ -153,13 +154,11 @@ class Recorder:
         return kind(MemoryStore(region, self.table), self.calls)
 
 
-class _RecordingStore:
+class _RecordingStore(ForwardingStore):
     """A `Store` that notes the permission behind each call."""
 
     def __init__(self, inner: MemoryStore, calls: list[Call]) -> None:
-        self.region = inner.region
-        self.retry_budget = inner.retry_budget
-        self._inner = inner
+        super().__init__(inner)
         self._calls = calls
 
     def _note(self, action: str, *partitions: str) -> None:
@@ -167,31 +166,28 @@ class _RecordingStore:
 
     async def write(self, write: Write) -> Outcome:
         self._note(ACTIONS[type(write)], write.key[0])
-        return await self._inner.write(write)
+        return await super().write(write)
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         self._note("BatchWriteItem", *(write.key[0] for write in writes))
-        return await self._inner.write_batch(writes)
+        return await super().write_batch(writes)
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         for action in actions:
             self._note(ACTIONS[type(action)], action.key[0])
-        return await self._inner.transact(actions, token=token)
+        return await super().transact(actions, token=token)
 
     async def get(self, get: Get) -> Item | None:
         self._note("GetItem", get.key[0])
-        return await self._inner.get(get)
+        return await super().get(get)
 
     async def query(self, query: Query) -> Page:
         self._note("Query", query.partition)
-        return await self._inner.query(query)
+        return await super().query(query)
 
     async def scan(self, scan: Scan) -> Page:
         self._note("Scan")
-        return await self._inner.scan(scan)
-
-    async def close(self) -> None:
-        await self._inner.close()
+        return await super().scan(scan)
 
 
 class _ForgetfulStore(_RecordingStore):

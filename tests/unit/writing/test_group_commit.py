@@ -256,7 +256,7 @@ async def test_property_each_change_once(
     asked = [Change(f"c{number % 3}", 2**number) for number in range(calls)]
     async with sharing(store, combine=["c1", "c2"] if combine else []) as writer:
         told = await record_all(writer, asked)
-        while store.flying:
+        while store.in_flight:
             await store.land()
         store.decide = InOrder()
         for one in told:

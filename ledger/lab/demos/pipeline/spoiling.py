@@ -18,17 +18,8 @@ from ledger.core.errors import StoreError
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.wrappers.faults import (
-    READS,
-    Call,
-    Fault,
-    FaultyStore,
-    Late,
-    Lost,
-    NeverArrived,
-    Raises,
-)
-from ledger.store.wrappers.forwarding import Answer, ForwardingStore
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
+from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore
 from ledger.store.writes import Action, Outcome, Write
 
 
@@ -96,9 +87,9 @@ class SpoiledStore(ForwardingStore):
 
 async def _landing(stage: FaultyStore, call: Awaitable[Answer]) -> Answer:
     """Make a stage's call, then let land what was in flight before it."""
-    waiting = len(stage.flying)
+    waiting = len(stage.in_flight)
     answer = await call
-    for _ in range(min(waiting, len(stage.flying))):
+    for _ in range(min(waiting, len(stage.in_flight))):
         with suppress(StoreError):  # nobody waits for its answer
             await stage.land()
     return answer

@@ -70,7 +70,7 @@ class Kept:
     async def land(self, draw: Random) -> None:
         """Let some of the requests that are in flight land."""
         for store in self.faulty:
-            while store.flying and draw.random() < 0.5:
+            while store.in_flight and draw.random() < 0.5:
                 await store.land()
 
     async def dead_letters(self, region: str) -> DeadLetterList:

@@ -214,7 +214,7 @@ async def test_a_long_silence_is_no_answer(stage: str, fault: Fault) -> None:
 
     faulty = FaultyStore(store, decide, clock=InstantClock())
     await lane_worker(deliveries(RAWS), faulty).run()
-    while faulty.flying:
+    while faulty.in_flight:
         await faulty.land()
     assert shown(store.table) == truth(RAWS)
     assert map_items(store.table) == []
@@ -382,7 +382,7 @@ async def test_a_commit_that_lands_late_is_refused() -> None:
     with anyio.CancelScope() as life:
 
         def dies(call: Call) -> Fault | None:
-            if slow.flying:
+            if slow.in_flight:
                 life.cancel()
             return Late() if call.operation == "transact" else None
 
@@ -390,7 +390,7 @@ async def test_a_commit_that_lands_late_is_refused() -> None:
         await lane_worker(deliveries(RAWS), slow, batch_max=5).run()
     assert store.table.get(position_key(f"{HOME}/lane")) is None
     await lane_worker(deliveries(RAWS), store, batch_max=2).run()
-    while slow.flying:
+    while slow.in_flight:
         assert isinstance(await slow.land(), Rejected)
     await lane_worker(deliveries(RAWS), store).run()
     assert shown(store.table) == truth(RAWS)

@@ -136,7 +136,7 @@ async def test_an_unanswered_put_is_settled_by_reading(fault: Fault, after_race:
     """One item, one number and no gap, whether the put was applied, lost, or lands later."""
     store = faulty(None, fault, table=(table := with_items(4)))
     assert await sequence(store, after_race=after_race).append(CONTENT) == Numbered(5)
-    while store.flying:
+    while store.in_flight:
         await store.land()
     assert shown(table) == [1, 2, 3, 4, 5]
 

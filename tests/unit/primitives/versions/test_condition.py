@@ -63,7 +63,7 @@ async def test_an_unanswered_put_is_repeated_until_known(fault: Fault) -> None:
     """After an unknown outcome the put is repeated, which cannot harm, and ends as handled."""
     store = faulty(fault)
     assert await condition_guard(store).put(PLACE, version=2) == Handled(2)
-    while store.flying:
+    while store.in_flight:
         await store.land()
     assert version_of(await store.get(Get(KEY))) == 2
 
@@ -108,7 +108,7 @@ async def test_an_unanswered_transaction_is_repeated_under_its_token(fault: Faul
     """A transaction without an answer is repeated, and is known in the end to be done once."""
     store = faulty(fault)
     assert await condition_guard(store).handle(event(2), [record_put(2)]) == Handled(2)
-    while store.flying:
+    while store.in_flight:
         await store.land()
     assert version_of(await store.get(Get(event(2).key))) == 2
 

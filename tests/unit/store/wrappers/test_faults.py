@@ -16,12 +16,12 @@ from ledger.store.wrappers.faults import (
     Late,
     Lost,
     NeverArrived,
-    Operation,
     Partial,
     Raises,
     Seeded,
     Slow,
 )
+from ledger.store.wrappers.forwarding import Operation
 from ledger.store.writes import Applied, BatchOutcome, Put, Rejected, Unknown
 
 
@@ -71,7 +71,7 @@ async def test_late_writes_land_in_order_when_told() -> None:
     await store.write(put("a"))
     await store.transact([put("a"), put("b")])
     await store.write_batch([Put(put("d").item)])
-    assert (names(inner), len(store.flying)) == (set(), 3)
+    assert (names(inner), len(store.in_flight)) == (set(), 3)
 
     assert isinstance(await store.land(), Applied)
     assert names(inner) == {"a"}
@@ -136,7 +136,7 @@ async def test_lost_reads_are_unreachable(fault: Fault) -> None:
         await store.query(Query("c"))
     with pytest.raises(Unreachable):
         await store.scan(Scan())
-    assert not store.flying
+    assert not store.in_flight
 
 
 async def fates(decide: Decide) -> list[Fault | None]:
