@@ -238,7 +238,7 @@ def _draw_cases(axis: Any, title: str, rows: Sequence[CaseResult]) -> None:
         [row.name for row in rows],
         values,
         colours=[THEIRS if row.name in baselines else OURS for row in rows],
-        labels=[f" {value:,.0f}{ratio}" for value, ratio in zip(values, times, strict=True)],
+        labels=[f"{value:,.0f}{ratio}" for value, ratio in zip(values, times, strict=True)],
     )
 
 

@@ -65,16 +65,14 @@ class Bench:
         self.log.write_bytes(b"")
         core = self.core if case.with_stub else None
         process = ManagedProcess(case.name, words, log=self.log, core=core)
-        output: list[bytes] = []
         async with process.started():
-            with anyio.move_on_after(seconds + ROUND_SECONDS_MAX) as waiting:
+            with anyio.move_on_after(seconds + ROUND_SECONDS_MAX):
                 output = [line async for line in process.lines()]
-        if waiting.cancelled_caught:
-            raise LedgerError(f"case {case.name!r} does not end")
-        if not output:
-            last = (process.last_words() or "no output").splitlines()[-1]
-            raise LedgerError(f"case {case.name!r} failed: {last}")
-        return TypeAdapter(Measured).validate_json(output[-1])
+                if status := await process.wait():
+                    last = (process.last_words() or f"status {status}").splitlines()[-1]
+                    raise LedgerError(f"case {case.name!r} failed: {last}")
+                return TypeAdapter(Measured).validate_json(output[-1])
+        raise LedgerError(f"case {case.name!r} does not end")
 
 
 async def run_bench(cases: Sequence[Case], options: BenchOptions, tell: Tell) -> BenchReport:

@@ -83,7 +83,7 @@ class CompareReport(Report):
             [one.method for one in self.figures],
             values,
             colours=[WRONG if is_fault and value else OURS for value in values],
-            labels=[f" {value:,.1f}" if value % 1 else f" {value:,.0f}" for value in values],
+            labels=[f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in values],
         )
 
     def _lines(self, axis: Any, title: str, figure: str, scale: str) -> None:

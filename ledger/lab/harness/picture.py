@@ -58,7 +58,7 @@ def draw_bars(
 ) -> None:
     """Draw a labelled bar for each name, the first on top."""
     bars = axis.barh(names, values, color=colours)
-    axis.bar_label(bars, labels=labels, fontsize=8, color=INK)
+    axis.bar_label(bars, labels=labels, padding=3, fontsize=8, color=INK)
     axis.invert_yaxis()
     axis.margins(x=0.25)
     finish_axis(axis, title)

@@ -94,14 +94,17 @@ class ManagedProcess:
     async def attend(self) -> None:
         """Do what has to be done while the process runs; by default, nothing."""
 
+    async def wait(self) -> int:
+        """Wait for the end of the process, and return its status; 0 if it does not run."""
+        return 0 if self._process is None else await self._process.wait()
+
     async def check_killed(self) -> None:
         """Wait for the end of the process, and return if `kill` was its cause.
 
         Raises:
             ProcessEnded: it ended by itself.
         """
-        if self._process is not None:
-            await self._process.wait()
+        await self.wait()
         if not self.is_killed:
             raise ProcessEnded(f"{self.name} ended by itself: {self.last_words()}")
 
