@@ -9,8 +9,8 @@ _LABELS = ("region", "stage")
 class PipelineMetrics(RegistryMetrics):
     """The pipeline's metrics in one registry.
 
-    `stage` is state, map or reduce. What comes in and goes out are records and changed trades in
-    state, changed trades and map items in map, map items and ledger entries in reduce.
+    `stage` is state, map or reduce. What comes in and goes out are records and changed records in
+    state, changed records and map items in map, map items and ledger entries in reduce.
     """
 
     def _define(self, make: MetricMaker) -> None:
@@ -18,7 +18,7 @@ class PipelineMetrics(RegistryMetrics):
         self.given = make.counter("ledger_pipeline_out_total", "What a stage made of it.", _LABELS)
         self.left_out = make.counter(
             "ledger_pipeline_left_out_total",
-            "What changed nothing: doubled, outdated, or dead (kept as a dead letter).",
+            "What changed nothing: duplicate, stale or dead (kept as a dead letter).",
             (*_LABELS, "reason"),
         )
         self.retried = make.counter(
@@ -28,7 +28,7 @@ class PipelineMetrics(RegistryMetrics):
         )
         self.restarts = make.counter(
             "ledger_pipeline_restarts_total",
-            "Times that a lane was begun again at its committed position, by cause.",
+            "Times that a lane restarted at its committed position, by cause.",
             ("region", "lane", "cause"),
         )
         self.batch = make.histogram(

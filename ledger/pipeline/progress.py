@@ -13,8 +13,8 @@ class Figures:
     """What one run did; records that were read again after a restart are counted again."""
 
     records: int
-    doubled: int
-    outdated: int
+    duplicates: int
+    stale: int
     dead: int
     entries: int
     retried: int
@@ -29,8 +29,8 @@ def figures(registry: CollectorRegistry) -> Figures:
 
     return Figures(
         records=count("in", stage="state"),
-        doubled=count("left_out", stage="state", reason="doubled"),
-        outdated=count("left_out", stage="state", reason="outdated"),
+        duplicates=count("left_out", stage="state", reason="duplicate"),
+        stale=count("left_out", stage="state", reason="stale"),
         dead=count("left_out", stage="state", reason="dead"),
         entries=count("out", stage="reduce"),
         retried=count("retried"),

@@ -225,18 +225,18 @@ FieldPath = Annotated[str, AfterValidator(_as_path)]
 
 
 class PipelineFields(_Group):
-    """Where a record has what the pipeline needs: names joined by dots."""
+    """Where a record has its id, version and value: names joined by dots."""
 
-    id: FieldPath = "TradeID"
-    version: FieldPath = "Version"
-    value: FieldPath = "Value"
+    id: FieldPath
+    version: FieldPath
+    value: FieldPath
 
 
 class PipelineHome(_Group):
-    """Which region keeps a trade's state: the first pattern that its `field` matches.
+    """Which region keeps a record's state: the first pattern that its `field` matches.
 
-    Without patterns it is the home region. The field is the trade's id unless another is named; it
-    must be the same in every version of a trade, or the trade would count once in each region.
+    Without patterns it is the home region. The field is the record's id unless another is named; it
+    must be the same in every version of a record, or the record would count once in each region.
     """
 
     field: FieldPath | None = None
@@ -246,7 +246,7 @@ class PipelineHome(_Group):
 class PipelineSettings(_Group):
     """How records become changes of counters; see `ledger/pipeline/README.md`."""
 
-    fields: PipelineFields = PipelineFields()
+    fields: PipelineFields | None = None
     categories: Annotated[
         tuple[Annotated[str, AfterValidator(_as_template)], ...], Field(max_length=TEMPLATES_MAX)
     ] = ()

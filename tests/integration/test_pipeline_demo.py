@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
 
-SMALL = ("--messages", "800", "--trades", "60", "--batch", "25", "--lead", "100", "--lag", "0.01")
+SMALL = ("--messages", "800", "--records", "60", "--batch", "25", "--lead", "100", "--lag", "0.01")
 BAD = ("--fail-state", "0.05", "--fail-map", "0.4", "--fail-reduce", "0.4", "--poison", "0.01")
 SLOW = pytest.mark.slow
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 import boto3
 import pytest
 from support.ledgers import AWAY, HOME
-from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, message, truth
+from support.pipelines import BOTH_HOMES, CATEGORIES, FIELDS, POISON, message, truth
 from support.stream_events import event_of, kinesis_record
 from support.worlds import open_ledgers, totals
 
@@ -86,7 +86,7 @@ def deployed(settings: Settings) -> Iterator[Cloud]:
     try:
         endpoint = "http://{}:{}".format(*server.get_host_and_port())
         source = client(endpoint, "dynamodb").create_table(
-            TableName="trades",
+            TableName="records",
             KeySchema=[{"AttributeName": "TradeID", "KeyType": "HASH"}],
             AttributeDefinitions=[{"AttributeName": "TradeID", "AttributeType": "S"}],
             BillingMode="PAY_PER_REQUEST",
@@ -207,13 +207,13 @@ def letters(cloud: Cloud) -> dict[str, bytes]:
 async def test_what_the_template_deploys_counts_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records of a stream and of a table, doubled and cut anew, end as the truth in both regions.
+    """Records of a stream and a table, duplicated, divided at random, end as expected.
 
     What cannot be taken lies in the queue; a record too long for a message with its beginning.
     """
     long = b'{"TradeID": "' + b"x" * 300_000 + b'"}'
     async with LocalGlobalTable.start(regions=[HOME, AWAY], lag=0.01, seed=7) as world:
-        pipeline = {"categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 4}
+        pipeline = {"fields": FIELDS, "categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 4}
         settings = world.settings(pipeline=pipeline)
         # moto would run the function in Docker for each record.
         monkeypatch.setattr("moto.awslambda.models.LambdaFunction.invoke", lambda *_: b"")
@@ -225,13 +225,13 @@ async def test_what_the_template_deploys_counts_exactly(
                     for number, raw in enumerate([*RAWS, *RAWS[::3], POISON, long])
                 ],
             )
-            trades = cloud.client("dynamodb")
+            records = cloud.client("dynamodb")
             item: Event = {"TradeID": {"S": "S1"}, "Value": {"N": "0.50"}}
             place = {"RiskType": {"S": "Delta"}, "Region": {"S": "EMEA"}, "Desk": {"S": "A"}}
             for version in ("1", "2"):
                 item = {**item, "Version": {"N": version}, "Hierarchy": {"M": place}}
-                trades.put_item(TableName="trades", Item=item)
-            trades.delete_item(TableName="trades", Key={"TradeID": {"S": "S1"}})
+                records.put_item(TableName="records", Item=item)
+            records.delete_item(TableName="records", Key={"TradeID": {"S": "S1"}})
 
             async with function(settings, cloud, tmp_path, monkeypatch):
                 for size in (9, 5):

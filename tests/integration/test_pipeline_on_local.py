@@ -9,7 +9,7 @@ import pytest
 from support.clients import together
 from support.engines import ENGINES
 from support.ledgers import AWAY, HOME
-from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, deliveries, message, truth
+from support.pipelines import BOTH_HOMES, CATEGORIES, FIELDS, POISON, deliveries, message, truth
 from support.worlds import open_ledgers, open_stores, totals
 
 from ledger.core.errors import AccessDenied
@@ -31,7 +31,7 @@ LIVES = (40, 25, None)
 
 
 def traffic() -> tuple[list[bytes], dict[str, list[Delivery]]]:
-    """Return messages, and a lane in each region, through which they come doubled, in disorder."""
+    """Return messages, and a lane in each region: duplicated and in disorder."""
     draw = Random(7)  # noqa: S311 (repeatable)
     messages = [
         message(
@@ -79,7 +79,7 @@ async def live(
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_two_regions_end_with_the_truth(engine: str) -> None:
-    """Lanes of two regions correct each other's trades, and are killed: totals end right in both.
+    """Lanes of two regions correct each other's records, and are killed: totals end right in both.
 
     Nothing is left to be reduced, and the same requests are accepted as the store in memory takes.
     """
@@ -87,7 +87,7 @@ async def test_two_regions_end_with_the_truth(engine: str) -> None:
     async with LocalGlobalTable.start(
         regions=[HOME, AWAY], lag=0.01, jitter=0.2, seed=7, engine=engine
     ) as world:
-        pipeline = {"categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 20}
+        pipeline = {"fields": FIELDS, "categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 20}
         settings = world.settings(pipeline={**pipeline, "reduce_every": 0})
 
         async def work(region: str, stores: Mapping[str, Store]) -> None:

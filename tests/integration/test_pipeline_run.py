@@ -16,7 +16,7 @@ from support.commands import Desk, command_line, open_desk
 from support.engines import DYNOXIDE
 from support.killing import Trap, running
 from support.ledgers import AWAY, HOME
-from support.pipelines import BOTH_HOMES, CATEGORIES, POISON, message, truth
+from support.pipelines import BOTH_HOMES, CATEGORIES, FIELDS, POISON, message, truth
 from support.worlds import open_ledgers, totals
 from typer.testing import CliRunner, Result
 
@@ -30,7 +30,13 @@ from ledger.pipeline.sources.source import lane_of
 from ledger.settings import Settings
 
 TRADES, VERSIONS = 30, 3
-PIPELINE = {"categories": CATEGORIES, "home": BOTH_HOMES, "batch_max": 20, "reduce_every": 0}
+PIPELINE = {
+    "fields": FIELDS,
+    "categories": CATEGORIES,
+    "home": BOTH_HOMES,
+    "batch_max": 20,
+    "reduce_every": 0,
+}
 COMMIT, PUT = "TransactWriteItems", "PutItem"
 KILLS: Mapping[str, Sequence[tuple[str, int, Fault | None]]] = {
     "few": [(PUT, 12, None), (COMMIT, 3, Fault.ERROR_500)],
@@ -62,11 +68,11 @@ def lines(raws: list[bytes]) -> bytes:
 
 
 def traffic(risk: str) -> list[bytes]:
-    """Return versions of trades in disorder, some doubled, and one record that cannot be taken."""
+    """Return versions of records in disorder, some duplicated, and a malformed one."""
     draw = Random(11)  # noqa: S311 (repeatable)
     raws = [
-        message(f"{'ET'[trade % 2]}{trade}{risk}", version, draw.randrange(1000), risk, risk)
-        for trade in range(TRADES)
+        message(f"{'ET'[record % 2]}{record}{risk}", version, draw.randrange(1000), risk, risk)
+        for record in range(TRADES)
         for version in range(1, VERSIONS + 1)
     ]
     raws += [*raws[::9], POISON]
@@ -100,8 +106,8 @@ async def test_killed_again_and_again_each_record_counts_once(
     What is through is not read again, and the record that cannot be taken is kept.
     """
     raws, trap = traffic("Vega"), Trap()
-    (tmp_path / "trades.jsonl").write_bytes(lines(raws))
-    words = command_line("ledger", "pipeline", "run", "trades.jsonl")
+    (tmp_path / "records.jsonl").write_bytes(lines(raws))
+    words = command_line("ledger", "pipeline", "run", "records.jsonl")
     async with LocalGlobalTable.start(
         regions=[HOME, AWAY], fault=trap, lag=0.01, jitter=0.05, engine=engine
     ) as world:
@@ -121,7 +127,7 @@ async def test_killed_again_and_again_each_record_counts_once(
         await world.wait_replicated()
         right = truth(raws)
         assert await shown(settings, right) == everywhere(right)
-    kept = [letter_of(line) for line in (tmp_path / "trades.jsonl.dead").read_text().splitlines()]
+    kept = [letter_of(line) for line in (tmp_path / "records.jsonl.dead").read_text().splitlines()]
     assert {letter.raw for letter in kept} == {POISON}
     assert len({letter.position for letter in kept}) == 1
 
@@ -129,7 +135,7 @@ async def test_killed_again_and_again_each_record_counts_once(
 def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) -> None:
     """Mended settings take the letters in, each once; what dies again is kept with its place."""
     raws = [message("D1", 1, 5, "Dead", "D"), POISON, message("D2", 1, 7, "Dead", "D")]
-    file, dead = tmp_path / "trades.jsonl", tmp_path / "trades.jsonl.dead"
+    file, dead = tmp_path / "records.jsonl", tmp_path / "records.jsonl.dead"
     file.write_bytes(lines(raws))
     broken = {**PIPELINE, "categories": ["risk/{Hierarchy.Missing}"]}
     wrong = desk.write_settings(desk.settings(pipeline=broken), "wrong.yaml")
@@ -180,7 +186,7 @@ async def test_standard_input_is_kept_and_finished_from_there(desk: Desk, tmp_pa
 
 async def test_a_followed_file_is_brought_in_until_a_signal(desk: Desk, tmp_path: Path) -> None:
     """Lines that come later are taken, half a line is not; SIGTERM ends it in good order."""
-    path, settings = tmp_path / "trades.jsonl", desk.settings(pipeline=PIPELINE)
+    path, settings = tmp_path / "records.jsonl", desk.settings(pipeline=PIPELINE)
     early, late = message("F1", 1, 5, "Theta", "F"), message("F2", 1, 7, "Theta", "F")
     path.write_bytes(lines([early]))
     lane = Lane(lane_of(path), HOME, path, tmp_path / "dead", follows=True)

@@ -64,7 +64,7 @@ def test_differences_telescope(images: Sequence[Image]) -> None:
 def test_committed_and_open_transitions_add_up(
     arrivals: Sequence[tuple[str, int, Image]], data: st.DataObject
 ) -> None:
-    """Versions in any order through two lanes that commit now and then: nothing lost or doubled."""
+    """Versions in any order through two lanes that commit at times: each counts once."""
     state: State | None = None
     committed = {"A": "", "B": ""}
     taken: list[Changes] = []

@@ -30,6 +30,7 @@ from ledger.settings import Settings
 from ledger.store.memory import Table
 
 CATEGORIES = ("risk/{Hierarchy.RiskType}", "desk/{Hierarchy.Region}/{Hierarchy.Desk}")
+FIELDS = {"id": "TradeID", "version": "Version", "value": "Value"}
 BOTH_HOMES = {"field": "TradeID", "regions": {"E*": AWAY, "*": HOME}}
 POISON = b'{"TradeID": "T1", "Version": 7.5, "Value": 1}'
 POSITION_DIGITS = 6
@@ -54,11 +55,11 @@ METRICS, LEDGER_METRICS = PipelineMetrics(), Metrics()
 
 
 def message(
-    trade: str, version: int, value: str | int, risk: str = "Delta", desk: str = "A"
+    record: str, version: int, value: str | int, risk: str = "Delta", desk: str = "A"
 ) -> bytes:
     """Return a record as a producer sends it."""
     hierarchy = {"RiskType": risk, "Region": "EMEA", "Desk": desk}
-    told = {"TradeID": trade, "Version": version, "Value": value, "Hierarchy": hierarchy}
+    told = {"TradeID": record, "Version": version, "Value": value, "Hierarchy": hierarchy}
     return json.dumps(told).encode()
 
 
@@ -73,7 +74,7 @@ def position(number: int) -> str:
 
 
 def truth(raws: Iterable[bytes]) -> dict[str, Decimal]:
-    """Return the totals that the newest version of each trade makes, without code of ours."""
+    """Return the totals that the newest version of each record makes, without code of ours."""
     newest: dict[str, dict[str, Any]] = {}
     for raw in raws:
         told = json.loads(raw)
@@ -111,7 +112,7 @@ def map_items(table: Table) -> list[str]:
 def pipeline_settings(**overrides: Any) -> Settings:
     """Return settings of two regions with these categories; further ones are the pipeline's."""
     return make_settings(
-        pipeline={"categories": CATEGORIES, "reduce_every": 0, **overrides},
+        pipeline={"fields": FIELDS, "categories": CATEGORIES, "reduce_every": 0, **overrides},
         compactor={"hint_every": 0, "scan_every": 0, "fold_min": 2, "prune_min": 1},
         retry_horizon=20,
         signature_lifetime=60,
@@ -153,7 +154,7 @@ class Lane:
 class PipelineWorld:
     """Two regions, lanes in both, workers that crash, stall and come twice, and what is left of it.
 
-    Every version of a trade comes at least once, through any lane, some several times; so do
+    Every version of a record comes at least once, through any lane, some several times; so do
     records that cannot be taken.
     """
 
@@ -174,7 +175,7 @@ class PipelineWorld:
         self._workers = 0
 
     def _lanes(self) -> list[Lane]:
-        """Deal the messages out to two or three lanes, doubled and in disorder."""
+        """Deal the messages out to two or three lanes, duplicated and in disorder."""
         regions = [HOME, self.draw.choice((HOME, AWAY)), AWAY][: self.draw.choice((1, 2, 3))]
         dealt: list[list[bytes]] = [[POISON] for _ in regions]
         for one in self.messages:
@@ -284,12 +285,12 @@ class PipelineWorld:
         return wrong + ([f"dead letters {buried}, not {expected}"] if buried != expected else [])
 
 
-def _messages(draw: Random, trades: int) -> list[bytes]:
-    """Return versions of trades, each of another value, some on other desks than before."""
+def _messages(draw: Random, records: int) -> list[bytes]:
+    """Return versions of records, each of another value, some on other desks than before."""
     return [
         message(
-            trade, version, draw.randrange(-(10**9), 10**9), draw.choice("DV"), draw.choice("ABC")
+            record, version, draw.randrange(-(10**9), 10**9), draw.choice("DV"), draw.choice("ABC")
         )
-        for trade in (f"{draw.choice('ET')}{number}" for number in range(trades))
+        for record in (f"{draw.choice('ET')}{number}" for number in range(records))
         for version in range(1, draw.choice((2, 3, 6)))
     ]

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 EVENTS = Path(__file__).parents[1] / "unit" / "pipeline" / "events"
-STREAM = "arn:aws:kinesis:us-east-1:111122223333:stream/trades"
+STREAM = "arn:aws:kinesis:us-east-1:111122223333:stream/records"
 SHARD = "shardId-000000000006"
-LANE = f"trades/{SHARD}"
+LANE = f"records/{SHARD}"
 FIRST_NUMBER = 49590338271490256608559692538361571095921575989136588898
 ARRIVED = 1545084650.0
 

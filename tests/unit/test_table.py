@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 from support.ledgers import AWAY, HOME, make_settings, seeded
+from support.pipelines import FIELDS
 
 from ledger import InvalidInput, LeaseLost, Ledger, LedgerError, SettingsError, sync
 from ledger.core.entry import Item
@@ -29,7 +30,7 @@ RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
 
 def make_table(store: MemoryStore | None = None, **options: Any) -> Table:
     """Return a table over a store in memory, to be opened."""
-    settings = make_settings(pipeline={"categories": ["desk/{Desk}"]})
+    settings = make_settings(pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]})
     options = {"region": HOME, "store": store or MemoryStore(HOME), **options}
     return Table(settings, randomness=seeded(), **options)
 

@@ -127,7 +127,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("GuardVersions", _LEASING, Where.HOME, only_keys=(_VERSIONS,)),
         Grant("HoldLeases", _LEASING, Where.HOME, only_keys=(_LEASES,)),
     ),
-    # States are written in their trades' home regions, all else in the lane's: any may be either.
+    # States are written in their records' home regions, all else in the lane's: any may be either.
     Role.PIPELINE: (
         Grant("KeepStates", ("GetItem", "PutItem"), only_keys=(_STATES,)),
         Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),

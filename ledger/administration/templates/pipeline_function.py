@@ -162,7 +162,7 @@ def _own_statements() -> tuple[dict[str, Any], ...]:
 
 def _function() -> dict[str, Any]:
     return function(
-        "Brings records into the totals, each trade's newest version once",
+        "Brings records into the totals, each record's newest version once",
         timeout_seconds=FUNCTION_SECONDS_MAX,
         ImageConfig={"Command": [HANDLER]},
         Environment={

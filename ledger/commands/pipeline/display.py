@@ -38,8 +38,8 @@ def summary(done: Figures) -> str:
 def _named(done: Figures) -> list[tuple[str, int]]:
     named = [
         ("records in", done.records),
-        ("doubled", done.doubled),
-        ("outdated", done.outdated),
+        ("duplicate", done.duplicates),
+        ("stale", done.stale),
         ("dead", done.dead),
         ("entries written", done.entries),
     ]

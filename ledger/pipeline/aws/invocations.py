@@ -21,7 +21,7 @@ from prometheus_client import Counter
 from prometheus_client.samples import Sample
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.aws.begun import begin
+from ledger.pipeline.aws.in_progress import begin
 from ledger.pipeline.aws.stream_events import Batch, Event, read_event, response
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.core.records import Delivery, Form
@@ -35,9 +35,9 @@ from ledger.settings import Settings
 from ledger.store.port import Store
 
 LANES_MAX = 4
-"""Lanes whose trades' states are remembered; an environment gets events of any."""
+"""Lanes whose records' states are remembered; an environment gets events of any."""
 
-SHOWN = {"doubled": "Doubled", "outdated": "Outdated", "dead": "DeadLetters"}
+SHOWN = {"duplicate": "Duplicates", "stale": "Stale", "dead": "DeadLetters"}
 """Why a record was left out, and CloudWatch's metric of it."""
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class Invocations:
         error = await _within(seconds, lane, batch.deliveries)
         if error is None:
             return Answer(response(event), batch.deliveries)
-        del self._lanes[lane.name]  # begun anew, whatever state it was left in
+        del self._lanes[lane.name]  # restarted, whatever state it was left in
         place = batch.first_after(lane.pipeline.position)
         if place is None:
             place = len(batch.deliveries) - 1

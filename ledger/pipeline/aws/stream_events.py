@@ -9,7 +9,7 @@ hold its `state` as well. Without the shard there is no lane: sequence numbers o
 say nothing about which record came first, so nobody could tell what has been committed.
 
 A record of DynamoDB Streams is the item's new image, as JSON. An item that was deleted is no
-version of a trade, so it takes nothing out of the totals: `pipeline.deletes` says whether it is
+version of a record, so it takes nothing out of the totals: `pipeline.deletes` says whether it is
 refused, and so becomes a dead letter, or ignored.
 """
 
@@ -27,7 +27,9 @@ from ledger.pipeline.core.records import Delivery
 KINESIS_DIGITS = 129
 """Of a sequence number, by the pattern in the API reference; some 56 are usual."""
 DYNAMODB_DIGITS = 40
-DELETED = "the item was deleted from its table: no version of a trade, and pipeline.deletes refuses"
+DELETED = (
+    "the item was deleted from its table: no version of a record, and pipeline.deletes refuses"
+)
 AGGREGATED = "aggregated by the Kinesis Producer Library: switch its aggregation off"
 _AGGREGATED_BEGINNING = b"\xf3\x89\x9a\xc2"
 _WINDOW = ("window", "isFinalInvokeForWindow")

@@ -1,6 +1,6 @@
 """The pipeline's items in the table and their codec: states, lanes' positions, map items: pure.
 
-- state: pk `~state~` + trade, sk `state`: `version` N, `value` N, `categories` SS, `home` S (the
+- state: pk `~state~` + record, sk `state`: `version` N, `value` N, `categories` SS, `home` S (the
   only region that may write it), `open` M (lane, position, category, change);
 - lane: pk `~pipeline~` + lane, sk `position`: `position` S, up to which all is in map items;
 - map item: pk `~pipeline~` + lane, sk `map#`, SHA-256, `#`, part: `sums` M (category, change).
@@ -55,9 +55,9 @@ def lane_id(region: str, name: str) -> str:
     return lane
 
 
-def state_key(trade: str) -> Key:
-    """Return the key of a trade's state."""
-    return f"{STATE_PREFIX}{trade}", STATE_SORT_KEY
+def state_key(record_id: str) -> Key:
+    """Return the key of a record's state."""
+    return f"{STATE_PREFIX}{record_id}", STATE_SORT_KEY
 
 
 def position_key(lane: str) -> Key:
@@ -65,9 +65,9 @@ def position_key(lane: str) -> Key:
     return f"{PIPELINE_PREFIX}{lane}", POSITION_SORT_KEY
 
 
-def state_item(trade: str, state: State) -> Item:
-    """Return the item of a trade's state."""
-    partition, sort_key = state_key(trade)
+def state_item(record_id: str, state: State) -> Item:
+    """Return the item of a record's state."""
+    partition, sort_key = state_key(record_id)
     item: dict[str, AttributeValue] = {
         "pk": {"S": partition},
         "sk": {"S": sort_key},
@@ -82,7 +82,7 @@ def state_item(trade: str, state: State) -> Item:
 
 
 def state_of(item: Item) -> State:
-    """Read a trade's state.
+    """Read a record's state.
 
     Raises:
         DamagedItem: an attribute is missing or of another kind.

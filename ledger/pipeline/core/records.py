@@ -22,7 +22,7 @@ from ledger.settings.templates import Path, look_up, path_of, template_of
 
 WHOLE_DIGITS_MAX = 15
 DECIMALS_MAX = 15
-TRADE_BYTES_MAX = 1024
+RECORD_ID_BYTES_MAX = 1024
 REMEMBERED_MAX = 10_000
 """Combinations of field values whose categories, or home region, are remembered."""
 _SHOWN_CHARACTERS = 60
@@ -45,9 +45,9 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A version of a trade: its value counts in each of its categories, once."""
+    """A version of a record: its value counts in each of its categories, once."""
 
-    trade: str
+    id: str
     version: int
     value: Decimal
     categories: tuple[str, ...]
@@ -69,7 +69,7 @@ class Form:
     """How the bytes of a record are read: the `pipeline` group of the settings, ready for use.
 
     Raises:
-        SettingsError: no category is configured.
+        SettingsError: no category is configured, or no fields.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -79,8 +79,13 @@ class Form:
                 "pipeline.categories is empty: name the counters that a record adds to, such as"
                 " risk/{Hierarchy.RiskType}"
             )
+        if chosen.fields is None:
+            raise SettingsError(
+                "pipeline.fields is missing: name the fields of a record, such as"
+                " {id: OrderId, version: Version, value: Amount}"
+            )
         self._bytes_max = chosen.record_bytes_max
-        self._trade = path_of(chosen.fields.id)
+        self._id = path_of(chosen.fields.id)
         self._version = path_of(chosen.fields.version)
         self._value = path_of(chosen.fields.value)
         self._templates = tuple(template_of(text) for text in chosen.categories)
@@ -97,7 +102,7 @@ class Form:
 
     @property
     def homes(self) -> frozenset[str]:
-        """Every region that is home to some trade."""
+        """Every region that is home to some record."""
         return frozenset(self._homes.values() or [self._fixed_home])
 
     def take(self, delivery: Delivery) -> Record | Poison:
@@ -131,7 +136,7 @@ class Form:
     def _record(self, found: Mapping[str, Any]) -> Record:
         texts = tuple([_label(found, path) for path in self._paths])
         return Record(
-            trade=_trade(found, self._trade),
+            id=_record_id(found, self._id),
             version=_version(found, self._version),
             value=_value(found, self._value),
             categories=self._categories(texts),
@@ -168,15 +173,15 @@ def _label(found: Mapping[str, Any], path: Path) -> str:
     return value
 
 
-def _trade(found: Mapping[str, Any], path: Path) -> str:
-    trade = _label(found, path)
+def _record_id(found: Mapping[str, Any], path: Path) -> str:
+    label = _label(found, path)
     try:
-        size = len(trade) if trade.isascii() else len(trade.encode())
+        size = len(label) if label.isascii() else len(label.encode())
     except UnicodeEncodeError:
-        raise _Bad(f"{'.'.join(path)} {_shown(trade)} cannot be written in UTF-8") from None
-    if size > TRADE_BYTES_MAX:
-        raise _Bad(f"{'.'.join(path)} {_shown(trade)} is over {TRADE_BYTES_MAX:,} bytes")
-    return trade
+        raise _Bad(f"{'.'.join(path)} {_shown(label)} cannot be written in UTF-8") from None
+    if size > RECORD_ID_BYTES_MAX:
+        raise _Bad(f"{'.'.join(path)} {_shown(label)} is over {RECORD_ID_BYTES_MAX:,} bytes")
+    return label
 
 
 def _version(found: Mapping[str, Any], path: Path) -> int:

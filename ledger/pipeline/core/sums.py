@@ -1,4 +1,4 @@
-"""Changes per category: what one version of a trade changes, what a batch does, and its hash: pure.
+"""Changes per category: what one version of a record changes, what a batch does, its hash: pure.
 
 All sums are exact in any order. A category whose changes cancel out is left out.
 """
@@ -25,14 +25,14 @@ NO_CHANGES: Changes = {}
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a version of a trade adds: its value, in each of its categories."""
+    """What a version of a record adds: its value, in each of its categories."""
 
     value: Decimal
     categories: tuple[str, ...]
 
 
 def difference(before: Image | None, after: Image) -> Changes:
-    """Return what it takes to bring the totals from one version of a trade to another."""
+    """Return what it takes to bring the totals from one version of a record to another."""
     if before is None:
         return dict.fromkeys(after.categories, after.value) if after.value else NO_CHANGES
     taken = before.value.copy_negate()

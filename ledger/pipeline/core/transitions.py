@@ -1,8 +1,8 @@
-"""What a newer version of a trade does to its state: pure. The rule on which exactness rests.
+"""What a newer version of a record does to its state: pure. The rule on which exactness rests.
 
-The state of a trade holds its newest version, and, for each lane, the *open transitions*: what that
-lane's records changed, each under the position of its record, for as long as the lane's committed
-position does not cover it::
+The state of a record holds its newest version, and, for each lane, the *open transitions*: what
+that lane's records changed, each under the position of its record, for as long as the lane's
+committed position does not cover it::
 
     state   version 3, value 7      open: lane A: {position 12: +5}, lane B: {position 40: -1}
                                                       |                        |
@@ -14,7 +14,7 @@ position does not cover it::
 - A transition never changes once it is written, and is never joined with another. A worker that
   is taken for dead may commit what it saw earlier; were a later change joined with what it saw, the
   next commit would count that again.
-- No transition appears below a version that is there: once a trade shows the newest version
+- No transition appears below a version that is there: once a record shows the newest version
   of a batch, the transitions of that batch's positions are all that there will ever be.
 - One is dropped only once a position that its lane has committed, read at any time, covers it.
 """
@@ -31,7 +31,7 @@ Open = Mapping[str, Mapping[str, Changes]]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A trade as its home region knows it."""
+    """A record as its home region knows it."""
 
     version: int
     image: Image

@@ -73,7 +73,7 @@ class ReduceStage:
             if not isinstance(outcome, Rejected):
                 raise Unreachable(f"{len(items)} map items got no answer: {outcome.cause}")
             left = plan.left(outcome.found)
-            self._metrics.leave_out("doubled", len(items) - len(left))
+            self._metrics.leave_out("duplicate", len(items) - len(left))
             items = left
             if not items:
                 return ()

@@ -1,8 +1,8 @@
-"""The first stage: brings each trade of a batch to its newest version, and notes what that changes.
+"""The first stage: brings each record of a batch to its newest version, noting what changes.
 
 ::
 
-    batch   newest version of each trade --> known state newer? -- yes --> nothing written
+    batch   newest version of each record --> known state newer? -- yes --> nothing written
                                                  | no
             put, if the version judged by is still there --+-- applied
                      ^                                     |-- rejected: the item that is there --+
@@ -32,9 +32,9 @@ from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Rejected
 
 TRIES_MAX = 50
-"""Of one trade: each rejection means that another lane brought it to a newer version."""
+"""Of one record: each rejection means that another lane brought it to a newer version."""
 QUICK_TRIES_MAX = 3
-"""Tries without a wait: the first finds what a trade's state is, where it was not known."""
+"""Tries without a wait: the first finds what a record's state is, where it was not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Prepared:
 
 
 class StateStage:
-    """Brings trades to their newest versions, each through its home region's store."""
+    """Brings records to their newest versions, each through its home region's store."""
 
     def __init__(
         self,
@@ -92,10 +92,10 @@ class StateStage:
         return Prepared(after, deliveries, transitions)
 
     async def _write_states(self, batch: "_Batch") -> None:
-        """Bring every trade of a batch to the version that it has there, or find a newer one."""
+        """Bring every record of a batch to the version that it has there, or find a newer one."""
         jobs = []
         for record, delivery in batch.newest.values():
-            state = self._states.get(record.trade)
+            state = self._states.get(record.id)
             if state is None or is_newer(record, state):
                 jobs.append(partial(self._advance, batch, record, delivery, state))
             else:
@@ -106,7 +106,7 @@ class StateStage:
     async def _advance(
         self, batch: "_Batch", record: Record, delivery: Delivery, state: State | None
     ) -> None:
-        """Write a trade's version unless it has a newer one by now."""
+        """Write a record's version unless it has a newer one by now."""
         store = self._stores[record.home]
         for tries in range(1, TRIES_MAX + 1):
             if state is not None and (state.home != record.home or not is_newer(record, state)):
@@ -118,11 +118,11 @@ class StateStage:
                 await self._retrier.pause(tries)
         else:
             raise Unreachable(
-                f"trade {record.trade[:40]!r} could not be written in {TRIES_MAX} tries"
+                f"record {record.id[:40]!r} could not be written in {TRIES_MAX} tries"
             )
         if state is None:
             raise AssertionError("unreachable: what was written, or was newer, is a state")
-        self._states.keep(record.trade, state)
+        self._states.keep(record.id, state)
         batch.found(record, delivery, state)
 
     async def _put(
@@ -130,7 +130,7 @@ class StateStage:
     ) -> tuple[State | None, bool]:
         """Try to write a version once; returns the state that is there, and whether it is written.
 
-        That a trade not remembered is there already is how its state is learned: no retry.
+        A rejected put of a record that is not remembered returns its state; that is no retry.
 
         Raises:
             StoreError: nothing was written, or its outcome could not be read.
@@ -140,26 +140,26 @@ class StateStage:
         lane = self._lanes.lane
         new = advanced(state, record, lane=lane, position=position, committed=committed)
         expected = Equals("version", {"N": str(state.version)}) if state else Absent()
-        outcome = await store.write(Put(state_item(record.trade, new), expected))
+        outcome = await store.write(Put(state_item(record.id, new), expected))
         if isinstance(outcome, Applied):
             return new, True
         # Not every engine hands back the item that was in the way.
         found = outcome.found[0] if isinstance(outcome, Rejected) else None
         if state is not None or not isinstance(outcome, Rejected):
             self._metrics.retry()
-        found = found or await store.get(Get(state_key(record.trade)))
+        found = found or await store.get(Get(state_key(record.id)))
         return (state_of(found) if found else None), False
 
     def _count(self, batch: "_Batch", *, taken: int, given: int) -> None:
         metrics = self._metrics
         metrics.batch(taken=taken, given=given)
-        metrics.leave_out("doubled", batch.doubled)
-        metrics.leave_out("outdated", batch.outdated)
+        metrics.leave_out("duplicate", batch.duplicates)
+        metrics.leave_out("stale", batch.stale)
         metrics.leave_out("dead", len(batch.letters))
 
 
 class _Batch:
-    """The records of one batch: the newest version of each trade, and what became of the rest.
+    """The records of one batch: the newest version of each record, and what became of the rest.
 
     A version that names another home than the others is judged apart: it may be a dead letter.
     """
@@ -168,41 +168,41 @@ class _Batch:
         self.newest: dict[tuple[str, str], tuple[Record, Delivery]] = {}
         self.states: list[State] = []
         self.letters: list[DeadLetter] = []
-        self.doubled = 0
-        self.outdated = 0
+        self.duplicates = 0
+        self.stale = 0
         self._lane = lane
 
     def add(self, delivery: Delivery, record: Record | Poison) -> None:
         """Take in one record as it was read."""
         if isinstance(record, Poison):
-            self._bury(delivery, record.reason)
+            self._dead_letter(delivery, record.reason)
             return
-        place = record.trade, record.home
+        place = record.id, record.home
         known = self.newest.get(place)
         if known is None or record.version > known[0].version:
-            self.outdated += known is not None
+            self.stale += known is not None
             self.newest[place] = record, delivery
         elif record.version == known[0].version:
-            self.doubled += 1
+            self.duplicates += 1
         else:
-            self.outdated += 1
+            self.stale += 1
 
     def found(self, record: Record, delivery: Delivery, state: State) -> None:
-        """Take in the state that a trade has come to, or had before."""
+        """Take in the state that a record has come to, or had before."""
         if state.home != record.home:
-            self._bury(
+            self._dead_letter(
                 delivery,
-                f"trade {record.trade[:40]!r} is kept in {state.home}, not in {record.home}:"
-                " what decides a trade's home must never change",
+                f"record {record.id[:40]!r} is kept in {state.home}, not in {record.home}:"
+                " what decides a record's home must never change",
             )
             return
         self.states.append(state)
         if state.version > record.version:
-            self.outdated += 1
+            self.stale += 1
         elif delivery.position not in state.open.get(self._lane, ()):
-            self.doubled += 1
+            self.duplicates += 1
 
-    def _bury(self, delivery: Delivery, reason: str) -> None:
+    def _dead_letter(self, delivery: Delivery, reason: str) -> None:
         self.letters.append(DeadLetter(self._lane, delivery.position, reason, delivery.raw))
 
 
@@ -213,12 +213,12 @@ class _States:
         self._most = most
         self._states: OrderedDict[str, State] = OrderedDict()
 
-    def get(self, trade: str) -> State | None:
-        return self._states.get(trade)
+    def get(self, record_id: str) -> State | None:
+        return self._states.get(record_id)
 
-    def keep(self, trade: str, state: State) -> None:
-        self._states[trade] = state
-        self._states.move_to_end(trade)
+    def keep(self, record_id: str, state: State) -> None:
+        self._states[record_id] = state
+        self._states.move_to_end(record_id)
         if len(self._states) > self._most:
             self._states.popitem(last=False)
 

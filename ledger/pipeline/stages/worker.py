@@ -56,9 +56,9 @@ def _ignore(_position: str) -> None:
 
 
 class Pipeline:
-    """Brings the records of one lane into the totals, each trade's newest version once.
+    """Brings the records of one lane into the totals, each record's newest version once.
 
-    `stores` has the lane's own region and every region that is home to a trade. `on_counted` is
+    `stores` has the lane's own region and every region that is home to a record. `on_counted` is
     told of positions up to which the totals show everything, after each batch or more of them.
 
     Raises:

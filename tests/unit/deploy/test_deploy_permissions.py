@@ -405,6 +405,7 @@ async def run_the_pipeline(stores: Mapping[str, _RecordingStore], region: str) -
     """Bring an event's records in, of trades at home in both regions, beside another lane's."""
     settings = SETTINGS.replace(
         pipeline={
+            "fields": {"id": "TradeID", "version": "Version", "value": "Value"},
             "categories": ["risk/{Hierarchy.RiskType}"],
             "home": {"regions": {"E*": OTHER, "*": HOME}},
             "cache_max": 1,

@@ -15,7 +15,7 @@ from ledger.settings.templates import look_up, path_of, template_of
 def test_fields_stand_in_braces(
     text: str, values: dict[tuple[str, ...], str], rendered: str
 ) -> None:
-    """A template's fields are replaced by their values; doubled braces are meant."""
+    """A template's fields are replaced by their values; doubled braces are literal."""
     template = template_of(text)
     assert set(template.paths) == set(values)
     assert template.render(values) == rendered

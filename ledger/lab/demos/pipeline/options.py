@@ -76,6 +76,7 @@ class Options:
         """Return the `pipeline` group of the settings."""
         homes = {f"{number}-*": name for number, name in enumerate(self.names)}
         return {
+            "fields": {"id": "TradeID", "version": "Version", "value": "Value"},
             "categories": CATEGORIES,
             "home": {"field": "TradeID", "regions": homes},
             "batch_max": self.batch,

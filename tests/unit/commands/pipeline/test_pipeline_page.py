@@ -29,11 +29,11 @@ async def test_the_settings_of_the_page_count(
     """Under its settings a file of records is counted, run once or twice, and its poison kept."""
     monkeypatch.chdir(str(tmp_path))
     raws = [message("T1", 1, 5), POISON, message("T1", 2, "7.5", desk="B")]
-    await Path("trades.jsonl").write_bytes(b"".join(raw + b"\n" for raw in raws))
+    await Path("records.jsonl").write_bytes(b"".join(raw + b"\n" for raw in raws))
     store, settings = MemoryStore(HOME), make_settings(**yaml.safe_load(block("yaml")))
     for _ in range(2):
         table = Table(settings, region=HOME, store=store, clock=InstantClock(), randomness=seeded())
-        opening = table.pipeline("trades.jsonl", "trades.jsonl", dead_letters="dead.jsonl")
+        opening = table.pipeline("records.jsonl", "records.jsonl", dead_letters="dead.jsonl")
         async with table, opening as pipeline:
             await pipeline.run()
         assert shown(store.table) == truth(raws)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.ledgers import HOME, make_settings
-from support.pipelines import CATEGORIES, POISON, message, shown, truth
+from support.pipelines import CATEGORIES, FIELDS, POISON, message, shown, truth
 from support.stream_events import event_of, kinesis_records, recorded
 
 from ledger.administration.templates.pipeline_function import FUNCTION_SECONDS_MAX, HANDLER
@@ -58,7 +58,9 @@ class InMemory(KeptConnections):
 def in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[InMemory]]:
     """Give the function a regions.yaml of its own, and a table in memory."""
     config = tmp_path / "regions.yaml"
-    settings = make_settings(pipeline={"categories": CATEGORIES, "reduce_every": 0})
+    settings = make_settings(
+        pipeline={"fields": FIELDS, "categories": CATEGORIES, "reduce_every": 0}
+    )
     config.write_text(settings.model_dump_json(exclude_none=True), encoding="utf-8")
     monkeypatch.setenv("LEDGER_CONFIG", str(config))
     monkeypatch.setattr(aws_lambda, "KeptConnections", InMemory)
@@ -92,10 +94,10 @@ def test_what_is_done_is_told_as_metrics(capsys: pytest.CaptureFixture[str]) -> 
     handler(event_of(kinesis_records(raws)), LambdaContext())
     handler(recorded("dynamodb_window_end"), LambdaContext())
     first, second = lines(capsys)
-    assert (first["Records"], first["Doubled"], first["DeadLetters"]) == (3, 1, 1)
-    assert (first["Again"], first["Outdated"], first["Retried"]) == (0, 0, 0)
+    assert (first["Records"], first["Duplicates"], first["DeadLetters"]) == (3, 1, 1)
+    assert (first["Again"], first["Stale"], first["Retried"]) == (0, 0, 0)
     assert first["LagSeconds"] > 0
-    assert (second["Records"], second["Doubled"], second["DeadLetters"]) == (0, 0, 0)
+    assert (second["Records"], second["Duplicates"], second["DeadLetters"]) == (0, 0, 0)
     assert "LagSeconds" not in second
     (described,) = first["_aws"]["CloudWatchMetrics"]
     assert described["Namespace"] == PIPELINE_NAMESPACE

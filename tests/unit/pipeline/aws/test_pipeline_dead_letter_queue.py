@@ -45,7 +45,7 @@ class Queue:
 
 def letter(number: int, raw: bytes = b"{}") -> DeadLetter:
     """Return a letter."""
-    return DeadLetter("us-east-1/trades/shard", f"{number:04d}", "no field Value: “V”", raw)
+    return DeadLetter("us-east-1/records/shard", f"{number:04d}", "no field Value: “V”", raw)
 
 
 async def test_each_letter_is_a_message() -> None:

@@ -40,7 +40,9 @@ from ledger.store.wrappers.faults import Call, Decide, Fault, FaultyStore, Late,
 CRASH = Raises(AccessDenied("killed"))
 FAULTS_SHARE = 0.2
 RAWS = [
-    message(f"T{trade}", version, 100 * trade + version) for version in (1, 2) for trade in range(6)
+    message(f"T{record}", version, 100 * record + version)
+    for version in (1, 2)
+    for record in range(6)
 ]
 RECORDS = kinesis_records(RAWS)
 
@@ -224,7 +226,7 @@ async def test_batches_cut_anew_end_exact(seed: int) -> None:
     """
     draw = Random(seed)  # noqa: S311 (repeatable)
     versions = [(f"T{draw.randrange(8)}", draw.randrange(1, 5)) for _ in range(60)]
-    raws = [message(trade, version, 7 * version**3) for trade, version in versions]
+    raws = [message(record, version, 7 * version**3) for record, version in versions]
     kept = Kept()
     kept.decide = lambda _call: (
         draw.choice((CRASH, Lost(), Late())) if draw.random() < FAULTS_SHARE else None
@@ -308,11 +310,11 @@ async def test_two_batches_of_one_shard_at_once_would_lose_records() -> None:
 
 
 async def test_two_regions_are_reached_and_opened_once() -> None:
-    """States go to their trades' homes, whichever region's stream brings them."""
+    """States go to their records' homes, whichever region's stream brings them."""
     kept = Kept()
     lambda_ = environment(kept, home=BOTH_HOMES)
     raws = [message("E1", 1, 5), message("T1", 1, 7)]
-    records = kinesis_records(raws, stream=f"arn:aws:kinesis:{AWAY}:111122223333:stream/trades")
+    records = kinesis_records(raws, stream=f"arn:aws:kinesis:{AWAY}:111122223333:stream/records")
     assert await again(lambda_, records) is None
     assert await again(lambda_, records) is None
     assert kept.opened == sorted([HOME, AWAY])
@@ -322,7 +324,7 @@ async def test_two_regions_are_reached_and_opened_once() -> None:
 
 
 async def test_a_few_lanes_are_remembered() -> None:
-    """An environment keeps the lanes that it saw last, and their trades' states with them."""
+    """An environment keeps the lanes that it saw last, and their records' states with them."""
     kept = Kept()
     lambda_ = environment(kept)
     shards = [f"shardId-{place:012d}" for place in range(LANES_MAX + 1)]
@@ -333,7 +335,7 @@ async def test_a_few_lanes_are_remembered() -> None:
 
 
 async def test_what_is_done_is_counted() -> None:
-    """Doubled, outdated and dead records are told apart, and requests made again."""
+    """Doubled, stale and dead records are told apart, and requests made again."""
     kept, metrics = Kept(), PipelineMetrics()
     lambda_ = environment(kept, metrics=metrics)
     raws = [message("T1", 2, 5), message("T1", 1, 4), message("T1", 2, 5), POISON]
@@ -342,7 +344,7 @@ async def test_what_is_done_is_counted() -> None:
     last = answer.records[-1].at
     assert last is not None
     assert last.timestamp() == ARRIVED
-    assert values_of(metrics) == {"Doubled": 1, "Outdated": 1, "DeadLetters": 1, "Retried": 0}
+    assert values_of(metrics) == {"Duplicates": 1, "Stale": 1, "DeadLetters": 1, "Retried": 0}
 
 
 async def test_settings_without_categories_are_refused_at_once() -> None:

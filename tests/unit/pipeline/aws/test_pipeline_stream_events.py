@@ -33,7 +33,7 @@ def read(event: dict[str, Any], *, deletes: Deletes = "refuse", table: str = "le
 def test_a_kinesis_event_is_a_batch_of_its_shard() -> None:
     """Lane, positions, arrival and records are those of the shard, in its order."""
     batch = read(recorded("kinesis"))
-    assert (batch.region, batch.lane) == ("us-east-1", "trades/shardId-000000000006")
+    assert (batch.region, batch.lane) == ("us-east-1", "records/shardId-000000000006")
     first, second = batch.deliveries
     assert first.position.lstrip("0") == batch.identifiers[0]
     assert len(first.position) == len(second.position) == KINESIS_DIGITS
@@ -66,12 +66,12 @@ def test_a_table_event_is_a_batch_of_new_images() -> None:
     """Each new image is a record, a number with its very digits; lanes tell table and shard."""
     batch = read(recorded("dynamodb_window"))
     assert batch.region == "us-east-1"
-    assert batch.lane == ("trades/2026-11-21T06:30:00.525/shardId-00000001763707000000-1a2b3c4d")
+    assert batch.lane == ("records/2026-11-21T06:30:00.525/shardId-00000001763707000000-1a2b3c4d")
     assert {len(one.position) for one in batch.deliveries} == {DYNAMODB_DIGITS}
     assert b'"Value":12.50' in batch.deliveries[1].raw
     taken = FORM.take(batch.deliveries[1])
     assert isinstance(taken, Record)
-    assert (taken.trade, taken.version, taken.value) == ("T1", 2, Decimal("12.5"))
+    assert (taken.id, taken.version, taken.value) == ("T1", 2, Decimal("12.5"))
     assert taken.categories == ("desk/EMEA/A", "risk/Delta")
 
 
@@ -101,7 +101,7 @@ def test_a_table_without_new_images_says_what_to_set() -> None:
 def test_the_ledgers_own_table_is_no_source() -> None:
     """The pipeline writes to its own table, so what it reads there would never end."""
     with pytest.raises(SettingsError, match="own table"):
-        read(recorded("dynamodb_window"), table="trades")
+        read(recorded("dynamodb_window"), table="records")
 
 
 def test_images_become_json_of_the_same_meaning() -> None:

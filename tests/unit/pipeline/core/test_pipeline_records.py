@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from support.ledgers import AWAY, HOME, make_settings
-from support.pipelines import BOTH_HOMES, CATEGORIES, message, pipeline_settings
+from support.pipelines import BOTH_HOMES, CATEGORIES, FIELDS, message, pipeline_settings
 
 from ledger.core.errors import SettingsError
 from ledger.pipeline.core.records import Form, Poison, Record
@@ -34,11 +34,11 @@ def test_fields_go_by_any_name() -> None:
     """The settings name the fields, at any depth, and numbers can be names of things."""
     form = Form(
         pipeline_settings(
-            fields={"id": "trade.no", "version": "v", "value": "amount"},
+            fields={"id": "record.no", "version": "v", "value": "amount"},
             categories=["book-{book}", "all"],
         )
     )
-    raw = b'{"trade": {"no": 17}, "v": 0, "amount": "1.50", "book": 4, "more": [1]}'
+    raw = b'{"record": {"no": 17}, "v": 0, "amount": "1.50", "book": 4, "more": [1]}'
     assert form.read(raw) == Record("17", 0, Decimal("1.50"), ("all", "book-4"), HOME)
 
 
@@ -134,9 +134,9 @@ def test_a_category_counts_once() -> None:
 
 
 def test_the_first_pattern_that_matches_is_home() -> None:
-    """A trade's home follows from the field that the settings name, its id by default."""
+    """A record's home follows from the field that the settings name, its id by default."""
     form = Form(pipeline_settings(home=BOTH_HOMES))
-    homes = [form.read(message(trade, 1, 1)) for trade in ("E1", "T1")]
+    homes = [form.read(message(record, 1, 1)) for record in ("E1", "T1")]
     assert [one.home for one in homes if isinstance(one, Record)] == [AWAY, HOME]
     assert form.homes == {HOME, AWAY}
     by_desk = Form(pipeline_settings(home={"field": "Hierarchy.Desk", "regions": {"A": AWAY}}))
@@ -166,4 +166,4 @@ def test_without_categories_there_is_no_form() -> None:
 def test_settings_are_checked_when_they_are_made(group: dict[str, Any], told: str) -> None:
     """What breaks a rule of the pipeline's settings is named before anything runs."""
     with pytest.raises(SettingsError, match=told):
-        make_settings(pipeline={"categories": CATEGORIES, **group})
+        make_settings(pipeline={"fields": FIELDS, "categories": CATEGORIES, **group})

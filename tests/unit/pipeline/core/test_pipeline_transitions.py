@@ -10,7 +10,7 @@ A, B = "lane-a", "lane-b"
 
 
 def record(version: int, value: int, *categories: str) -> Record:
-    """Return a version of a trade."""
+    """Return a version of a record."""
     return Record("T1", version, Decimal(value), categories or ("c",), HOME)
 
 

@@ -44,12 +44,12 @@ async def cost_of(raws: Sequence[bytes], table: Table | None = None) -> tuple[fl
 
 
 def versions(version: int) -> list[bytes]:
-    """Return a version of every trade."""
+    """Return a version of every record."""
     return [message(f"T{number}", version, version + number) for number in range(TRADES)]
 
 
 async def known() -> Table:
-    """Return a table with version 1 of every trade."""
+    """Return a table with version 1 of every record."""
     meter = Meter()
     await lane_worker(deliveries(versions(1)), meter.store).run()
     return meter.inner.table
@@ -72,7 +72,7 @@ async def test_a_correction_of_a_trade_that_is_not_remembered_costs_two() -> Non
     assert reads <= 0.01  # another lane's position, once
 
 
-async def test_a_doubled_record_costs_nothing_while_it_is_remembered() -> None:
+async def test_a_duplicate_record_costs_nothing_while_it_is_remembered() -> None:
     """Repeats of remembered versions write and read nothing; others cost the refused put."""
     moves = 1  # of the lane's position, for each batch that changes nothing
     raws = [*versions(1), *versions(1), *versions(1)]

@@ -59,7 +59,7 @@ RAWS = [
 
 
 async def test_the_newest_version_of_each_trade_counts() -> None:
-    """Corrections move between categories; doubled and outdated versions change nothing."""
+    """Corrections move between categories; duplicates and stale versions change nothing."""
     store = MemoryStore(HOME)
     await lane_worker(deliveries(RAWS), store).run()
     assert shown(store.table) == truth(RAWS)
@@ -118,7 +118,7 @@ async def test_a_letter_that_cannot_be_kept_stops_the_lane() -> None:
 
 
 async def test_a_trade_that_changes_its_home_is_a_dead_letter() -> None:
-    """A record that names another home than its trade's state is not counted a second time."""
+    """A record that names another home than its record's state is not counted a second time."""
     stores = {name: MemoryStore(name) for name in (HOME, AWAY)}
     home = {"field": "Hierarchy.Desk", "regions": {"A": HOME, "B": AWAY}}
     first = deliveries([message("T1", 1, 10)])
@@ -134,7 +134,7 @@ async def test_a_trade_that_changes_its_home_is_a_dead_letter() -> None:
 
 
 async def test_states_go_to_their_home_and_totals_to_the_lanes_region() -> None:
-    """Whoever produces, a trade's state is written in its home; the lane's items stay by it."""
+    """Whoever produces, a record's state is written in its home; the lane's items stay by it."""
     stores = {name: MemoryStore(name) for name in (HOME, AWAY)}
     raws = [message("E1", 1, 10), message("T1", 1, 5)]
     await lane_worker(deliveries(raws), stores, region=AWAY, home=BOTH_HOMES).run()
@@ -329,7 +329,7 @@ async def test_whoever_asks_hears_of_records_once_they_count() -> None:
 
 
 async def test_metrics_tell_each_stage() -> None:
-    """In, out, doubled, outdated, dead, batch sizes and lag are counted by stage."""
+    """In, out, duplicates, stale, dead, batch sizes and lag are counted by stage."""
     metrics, clock = PipelineMetrics(), InstantClock()
     records = [one._replace(at=START - timedelta(seconds=5)) for one in deliveries([*RAWS, POISON])]
     await lane_worker(records, metrics=metrics, clock=clock, reduce_every=0).run()
@@ -345,7 +345,7 @@ async def test_metrics_tell_each_stage() -> None:
         ("reduce", "in"): 1,
         ("reduce", "out"): 2,
     }
-    for reason, count in (("doubled", 1), ("outdated", 2), ("dead", 1)):
+    for reason, count in (("duplicate", 1), ("stale", 2), ("dead", 1)):
         found = _count(metrics, "ledger_pipeline_left_out_total", stage="state", reason=reason)
         assert found == count, reason
     assert _count(metrics, "ledger_pipeline_batch_size_sum", stage="state") == 6
@@ -370,7 +370,7 @@ async def test_the_compactor_is_led_to_the_totals() -> None:
 
 
 def test_a_store_of_every_home_is_needed() -> None:
-    """A pipeline that could not write some trade's state is refused before it runs."""
+    """A pipeline that could not write some record's state is refused before it runs."""
     with pytest.raises(SettingsError, match="eu-west-1"):
         lane_worker([], home=BOTH_HOMES)
 

@@ -63,8 +63,8 @@ def test_the_truth_is_what_the_pipeline_reads_in_the_messages() -> None:
             poison += 1
             continue
         assert record.home == OPTIONS.names[one.trade % OPTIONS.regions]
-        if record.trade not in newest or record.version > newest[record.trade].version:
-            newest[record.trade] = record
+        if record.id not in newest or record.version > newest[record.id].version:
+            newest[record.id] = record
     sums: dict[str, Decimal] = {}
     for record in newest.values():
         for category in record.categories:

@@ -3,26 +3,26 @@ from support.ledgers import HOME
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, LeftOut, Unreachable
-from ledger.pipeline.aws.begun import (
-    BEGUN_SORT_KEY,
+from ledger.pipeline.aws.in_progress import (
+    MARKER_SORT_KEY,
     TRIES_MAX,
-    Begun,
+    InProgress,
     begin,
-    begun_item,
-    begun_of,
     joined,
+    mark_item,
+    mark_of,
 )
 from ledger.pipeline.core.items import lane_item, position_key
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, InOrder, Lost, NeverArrived
 
-LANE = f"{HOME}/trades/shard"
-KEY = position_key(LANE)[0], BEGUN_SORT_KEY
+LANE = f"{HOME}/records/shard"
+KEY = position_key(LANE)[0], MARKER_SORT_KEY
 
 
-def mark(first: int, last: int) -> Begun:
+def mark(first: int, last: int) -> InProgress:
     """Return a mark from one position to another."""
-    return Begun(f"{first:04d}", f"{last:04d}")
+    return InProgress(f"{first:04d}", f"{last:04d}")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,9 @@ def mark(first: int, last: int) -> Begun:
         (mark(10, 19), 14, mark(15, 16), mark(15, 19)),
     ],
 )
-def test_a_mark_is_moved_on(known: Begun | None, committed: int, asked: Begun, left: Begun) -> None:
+def test_a_mark_is_moved_on(
+    known: InProgress | None, committed: int, asked: InProgress, left: InProgress
+) -> None:
     """Records that follow what is committed may be begun; what was begun is never forgotten."""
     assert joined(known, f"{committed:04d}" if committed else "", asked) == left
 
@@ -54,20 +56,20 @@ def test_a_mark_is_moved_on(known: Begun | None, committed: int, asked: Begun, l
     ],
 )
 def test_records_begun_and_then_missing_stop_the_lane(
-    known: Begun, committed: int, asked: Begun
+    known: InProgress, committed: int, asked: InProgress
 ) -> None:
     """What may be in states and is not in totals must come before what follows it."""
-    with pytest.raises(LeftOut, match="begin anew"):
+    with pytest.raises(LeftOut, match="restart the event source"):
         joined(known, f"{committed:04d}" if committed else "", asked)
 
 
 def test_a_mark_is_read_as_it_is_written() -> None:
     """The item and the mark stand for each other; another item is refused."""
-    assert begun_of(begun_item(LANE, mark(1, 2))) == mark(1, 2)
-    assert begun_of(None) is None
-    item: Item = {**begun_item(LANE, mark(1, 2)), "last": {"N": "2"}}
-    with pytest.raises(DamagedItem, match="a mark needs"):
-        begun_of(item)
+    assert mark_of(mark_item(LANE, mark(1, 2))) == mark(1, 2)
+    assert mark_of(None) is None
+    item: Item = {**mark_item(LANE, mark(1, 2)), "last": {"N": "2"}}
+    with pytest.raises(DamagedItem, match="a marker needs"):
+        mark_of(item)
 
 
 async def test_a_mark_is_left_before_anything_else() -> None:
@@ -75,14 +77,14 @@ async def test_a_mark_is_left_before_anything_else() -> None:
     store = MemoryStore(HOME)
     positions = ["0001", "0003", "0005"]
     await begin(store, LANE, positions)
-    assert begun_of(store.table.get(KEY)) == mark(1, 5)
+    assert mark_of(store.table.get(KEY)) == mark(1, 5)
     store.table.set(position_key(LANE), lane_item(LANE, "0003"))
     await begin(store, LANE, positions)
-    assert begun_of(store.table.get(KEY)) == mark(5, 5)
+    assert mark_of(store.table.get(KEY)) == mark(5, 5)
     store.table.set(position_key(LANE), lane_item(LANE, "0005"))
     await begin(store, LANE, positions)
     await begin(store, LANE, ["0007"])
-    assert begun_of(store.table.get(KEY)) == mark(7, 7)
+    assert mark_of(store.table.get(KEY)) == mark(7, 7)
 
 
 async def test_an_answer_lost_is_looked_up() -> None:
@@ -90,7 +92,7 @@ async def test_an_answer_lost_is_looked_up() -> None:
     store = MemoryStore(HOME)
     faulty = FaultyStore(store, InOrder(None, None, NeverArrived(), None, None, Lost()))
     await begin(faulty, LANE, ["0001"])
-    assert begun_of(store.table.get(KEY)) == mark(1, 1)
+    assert mark_of(store.table.get(KEY)) == mark(1, 1)
 
 
 async def test_another_worker_in_between_is_seen() -> None:
@@ -99,12 +101,12 @@ async def test_another_worker_in_between_is_seen() -> None:
 
     def decide(call: Call) -> Fault | None:
         if call.number == 3:
-            store.table.set(KEY, begun_item(LANE, mark(1, 9)))
+            store.table.set(KEY, mark_item(LANE, mark(1, 9)))
         return None
 
     with pytest.raises(LeftOut):
         await begin(FaultyStore(store, decide), LANE, ["0004"])
-    assert begun_of(store.table.get(KEY)) == mark(1, 9)
+    assert mark_of(store.table.get(KEY)) == mark(1, 9)
 
 
 async def test_a_mark_that_cannot_be_left_is_an_error() -> None:
