@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from ledger.core import fold
 from ledger.core.errors import LedgerError
 from ledger.lab.bench.usual_merge import merge_every
-from ledger.lab.demos.changes import story
+from ledger.lab.demos.changes import run
 from ledger.lab.demos.changes.commands import demo
 from ledger.lab.harness.probes import PREFIX
 from ledger.settings import Settings
@@ -28,8 +28,8 @@ MERGING = {"fold_min": 2, "fold_age": 4.6, "lease": 6.0, "heartbeat": 1.0}
 @pytest.fixture
 def changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write a small input, and let the demo settle sooner."""
-    monkeypatch.setattr(story, "_TIMES", TIMES)
-    monkeypatch.setattr(story, "_COMPACTOR", MERGING)
+    monkeypatch.setattr(run, "TIMES", TIMES)
+    monkeypatch.setattr(run, "MERGING", MERGING)
     path = tmp_path / "changes.csv"
     rows = [f"a{number % ACCOUNTS},{number}.25" for number in range(ROWS)]
     path.write_text("\n".join(["account,change", *rows, ""]), encoding="utf-8")
@@ -51,7 +51,7 @@ async def usual_merge(
     """Stand in for the compactor: merge as usually described, entries and net in a transaction."""
     del every
     partitions = [f"a{number}" for number in range(ACCOUNTS)]
-    partitions += [f"{PREFIX}{number}" for number in range(story.PROBES)]
+    partitions += [f"{PREFIX}{number}" for number in range(run.PROBES)]
     async with open_store(settings, settings.home) as home, anyio.create_task_group() as tasks:
         merging = partial(merge_every, home, partitions, settle=0.2, pause_seconds=0.05)
         tasks.start_soon(merging)
@@ -72,7 +72,7 @@ class FakeCompactor:
 
 def use_usual_merge(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge in the usual way."""
-    monkeypatch.setattr(story, "run_compactor", usual_merge)
+    monkeypatch.setattr(run, "run_compactor", usual_merge)
 
 
 def count_merged_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_a_compactor_that_does_not_start_ends_the_demo(
     changes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A setting that the compactor refuses is an error of the command, not a wait without end."""
-    monkeypatch.setattr(story, "run_compactor", dead_compactor)
+    monkeypatch.setattr(run, "run_compactor", dead_compactor)
     result = run_demo(changes)
     assert isinstance(result.exception, LedgerError)
     assert "ended by itself" in str(result.exception)

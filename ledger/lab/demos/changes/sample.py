@@ -23,11 +23,11 @@ _SAMPLE = files("ledger.lab.demos.changes") / "bank-changes.csv"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The changes in their order, and the exact sum of each counter, worked out apart."""
+    """The changes in their order, and the exact sum of each counter, computed independently."""
 
     name: str
     changes: Sequence[Change]
-    truth: dict[str, Decimal]
+    expected: dict[str, Decimal]
 
 
 def load_sample(path: Path | None, *, counter: str, change: str) -> Sample:
@@ -54,8 +54,8 @@ def _read(path: Path, counter: str, change: str, *, name: str) -> Sample:
     sums: dict[str, list[Decimal]] = defaultdict(list)
     for row in rows:
         sums[row.counter].append(row.change)
-    truth = {account: amounts.total(changes) for account, changes in sums.items()}
-    return Sample(name, [Change(row.counter, row.change) for row in rows], truth)
+    expected = {account: amounts.total(changes) for account, changes in sums.items()}
+    return Sample(name, [Change(row.counter, row.change) for row in rows], expected)
 
 
 def _good(row: Row | BadRow) -> Row:

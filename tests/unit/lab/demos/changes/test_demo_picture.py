@@ -2,20 +2,18 @@
 
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from ledger.lab.demos.changes.picture import draw_errors
-from ledger.lab.demos.changes.state import Outcome, Verdict
+from ledger.lab.demos.changes.report import DemoReport, Outcome
 from ledger.lab.harness.picture import save_picture
 
 EXACT = Outcome("us-east-1", Decimal(10), 2, 0, {"a": Decimal(0), "b": Decimal(0)})
 LOST = Outcome("us-east-1", Decimal(3), 1, 40, {"a": Decimal(-7), "b": Decimal(0)})
-VERDICT = Verdict(
-    truth=Decimal(10),
+VERDICT = DemoReport(
+    expected=Decimal(10),
     counters=2,
     changes=3_021,
     ledger=[EXACT],
@@ -37,9 +35,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def drawn(verdict: Verdict, path: Path) -> str:
+def drawn(verdict: DemoReport, path: Path) -> str:
     """Return the picture's text."""
-    save_picture(partial(draw_errors, verdict), path)
+    save_picture(verdict.draw, path)
     return path.read_text(encoding="utf-8")
 
 

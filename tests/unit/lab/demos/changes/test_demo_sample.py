@@ -22,18 +22,18 @@ def test_the_shipped_sample() -> None:
     """The sample is there wherever the package is, and its figures are those of the file."""
     sample = load_sample(None, counter="account", change="change")
     assert len(sample.changes) == 3021
-    assert len(sample.truth) == 65
+    assert len(sample.expected) == 65
     text = (files("ledger.lab.demos.changes") / "bank-changes.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
     cents = sum(round(float(row["change"]) * 100) for row in rows)
-    assert sum(sample.truth.values()) * 100 == cents
+    assert sum(sample.expected.values()) * 100 == cents
 
 
 def test_sums_are_exact(tmp_path: Path) -> None:
     """0.1 and 0.2 are 0.3, and changes keep the order of the file."""
     path = sample_file(tmp_path, "who,amount\nb,0.1\na,-5\nb,0.2\n")
     sample = load_sample(path, counter="who", change="amount")
-    assert sample.truth == {"b": Decimal("0.3"), "a": Decimal(-5)}
+    assert sample.expected == {"b": Decimal("0.3"), "a": Decimal(-5)}
     assert [one.counter for one in sample.changes] == ["b", "a", "b"]
     assert sample.name == "changes.csv"
 
@@ -42,7 +42,7 @@ def test_lines_of_json(tmp_path: Path) -> None:
     """A JSONL file does as well."""
     lines = '{"who": "a", "amount": "1.50"}\n{"who": "a", "amount": 2}\n'
     path = sample_file(tmp_path, lines, "changes.jsonl")
-    assert load_sample(path, counter="who", change="amount").truth == {"a": Decimal("3.50")}
+    assert load_sample(path, counter="who", change="amount").expected == {"a": Decimal("3.50")}
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ from decimal import Decimal
 
 from rich.console import Console, RenderableType
 
-from ledger.lab.demos.changes.display import panel, verdict_table
+from ledger.lab.demos.changes.report import DemoProgress, DemoReport, Outcome
 from ledger.lab.demos.changes.sample import Sample
-from ledger.lab.demos.changes.state import Outcome, Progress, Verdict
+from ledger.lab.harness.display import panel
+from ledger.lab.harness.report import render
 from ledger.writing.plan import Change
 
 REGIONS = ("us-east-1", "eu-west-1")
-EXACT = Verdict(
-    truth=Decimal("1234.50"),
+EXACT = DemoReport(
+    expected=Decimal("1234.50"),
     counters=2,
     changes=100,
     ledger=[Outcome(region, Decimal("1234.50"), 2, 0) for region in REGIONS],
@@ -30,17 +31,22 @@ EXACT = Verdict(
 )
 
 
-def shown(content: RenderableType) -> str:
+def shown(*content: RenderableType) -> str:
     """Return what a terminal would show."""
-    console = Console(width=120, record=True, quiet=False, file=None)
+    console = Console(width=120)
     with console.capture() as capture:
-        console.print(content)
+        console.print(*content)
     return capture.get()
+
+
+def printed(report: DemoReport) -> str:
+    """Return the figures and remarks of a report."""
+    return shown(*map(render, report.sections()), *report.remarks())
 
 
 def test_the_verdict_compares_both_ways() -> None:
     """Sums, errors, exact counters, lost changes, reads, items and costs are all there."""
-    text = shown(verdict_table(EXACT))
+    text = printed(EXACT)
     assert EXACT.is_exact
     for region in REGIONS:
         assert text.count(region) == 2
@@ -49,17 +55,17 @@ def test_the_verdict_compares_both_ways() -> None:
     assert "1.00 to write, 1.04 to merge and delete" in text
 
 
-def test_wrong_reads_are_shown_and_judged() -> None:
+def test_wrong_reads_are_shown_and_count() -> None:
     """One wrong read is enough for the verdict, and the first few are shown word for word."""
     wrong = replace(EXACT, wrong=[f"probe-{number} is wrong" for number in range(9)])
     assert not wrong.is_exact
-    text = shown(verdict_table(wrong))
+    text = printed(wrong)
     assert "of which wrong: 9" in text
     assert "probe-0 is wrong" in text
     assert "probe-8 is wrong" not in text
 
 
-def test_an_inexact_counter_in_one_region_is_judged() -> None:
+def test_an_inexact_counter_in_one_region_is_wrong() -> None:
     """A single counter that is not exact in a single region is enough for the verdict."""
     off = Outcome(REGIONS[1], Decimal("1234.40"), 1, 0)
     assert not replace(EXACT, ledger=[EXACT.ledger[0], off]).is_exact
@@ -68,12 +74,12 @@ def test_an_inexact_counter_in_one_region_is_judged() -> None:
 def test_the_live_panel() -> None:
     """The panel shows the phase, each region, the partition, and wrong reads at once."""
     sample = Sample("sample", [Change("a", 1)] * 20, {"a": Decimal(20)})
-    progress = Progress(sample, REGIONS, phase="writing", partition="cut off")
+    progress = DemoProgress(sample, phase="writing", partition="cut off")
     progress.recorded["us-east-1"] = 7
-    progress.judged(None)
-    text = shown(panel(progress))
+    progress.add_read(None)
+    text = shown(panel(progress.view()))
     for part in ("writing", "us-east-1", "eu-west-1", "cut off", "reads checked: 1, wrong: 0"):
         assert part in text
-    progress.judged("wrong")
-    assert "reads checked: 2, wrong: 1" in shown(panel(progress))
+    progress.add_read("wrong")
+    assert "reads checked: 2, wrong: 1" in shown(panel(progress.view()))
     assert progress.wrong == ["wrong"]
