@@ -82,7 +82,7 @@ async def test_counters_take_thresholds_and_shards() -> None:
     ("options", "message"),
     [
         ({"method": "markers"}, "method must be one of .*marker.*, got 'markers'"),
-        ({"minimum": 0}, "holds no minimum"),
+        ({"minimum": 0}, "takes no minimum"),
         ({"shards": 2}, "takes no shards"),
         ({"method": "atomic", "shards": 0}, "shards"),
     ],

@@ -1,4 +1,4 @@
-"""Changing values by `ADD`: the action, and what the answers of such writes mean. Pure."""
+"""Changing values by `ADD`: the action, and what its outcomes mean. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime

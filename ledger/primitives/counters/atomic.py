@@ -1,4 +1,4 @@
-"""The atomic counter: `ADD`, with nothing that tells two tries of one change apart."""
+"""The atomic counter: `ADD`; nothing distinguishes two attempts of one change."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ from ledger.store.retry import Backoff
 from ledger.store.writes import Outcome
 
 _ONCE = Backoff(tries_max=1)
-_TOKENS = "Ignored: nothing about a change is kept, so the same token counts again."
-_COST = "The least there is: one write of a small item."
+_TOKENS = "Ignored: nothing about a change is stored, so the same token counts again."
+_COST = "The lowest: one write of a small item."
 
 
 class AtomicCounter(ItemCounter):
-    """A value changed by `ADD`; a try without an answer is repeated, so it may count twice.
+    """A value changed by `ADD`; an unanswered attempt is repeated, so it may count twice.
 
     The other policy is `AtomicOnceCounter`.
     """
@@ -38,7 +38,7 @@ class AtomicCounter(ItemCounter):
     )
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
-        del token  # nothing would recognize it
+        del token  # it is not stored, so it could not be recognized
         actions = [addition(self.key(part.shard), part) for part in parts]
 
         async def attempt() -> Outcome:

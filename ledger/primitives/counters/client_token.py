@@ -1,4 +1,4 @@
-"""The counter changed in a transaction with a client request token: DynamoDB knows repeats.
+"""The counter changed in a transaction with a client request token: DynamoDB detects repeats.
 
 Source: Amazon DynamoDB API Reference, TransactWriteItems: "a client token is valid for 10 minutes
 after the first request that uses it is completed"; the same token with another content is refused.

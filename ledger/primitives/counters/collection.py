@@ -20,7 +20,7 @@ from ledger.writing.writer import Writer
 
 
 class Records(Protocol):
-    """What of an open `Ledger` the counter needs."""
+    """The part of an open `Ledger` that the counter needs."""
 
     async def record(
         self,
@@ -40,7 +40,7 @@ class CollectionCounter:
     """A counter that is an item per change, summed by the reader and merged by the compactor.
 
     The change's key is the token, its time the token's own, so that a repeat in any process and
-    region is the same entry. How it reads is up to the ledger's settings.
+    region is the same entry. The ledger's settings decide how it reads.
     """
 
     guarantees = Guarantees(
@@ -74,8 +74,7 @@ class CollectionCounter:
         entry_id = ids.parse(token)
         if entry_id is None:
             raise InvalidEntry(
-                f"token {token[:60]!r} tells no time, which the id of an entry needs:"
-                " make it with new_token"
+                f"token must contain a time (make it with new_token), got {token[:60]!r}"
             )
         try:
             await self._ledger.record(self.name, change, key=token, at=entry_id.at)
@@ -87,7 +86,7 @@ class CollectionCounter:
 
     async def value(self, *, consistent: bool = True) -> Decimal:
         """Return the total in this region, read now; see `Counter.value`."""
-        del consistent  # the ledger's settings say how it reads
+        del consistent  # the ledger's settings decide how it reads
         return (await self._ledger.total(self.name, max_age=0)).value
 
 
@@ -125,12 +124,12 @@ def make_collection(
     minimum: int | Decimal | None = None,
     maximum: int | Decimal | None = None,
 ) -> CollectionCounter:
-    """Make the counter over one region's table, as the registry does with every method.
+    """Make the counter over one region's table, in the form that the registry needs.
 
     Raises:
-        InvalidInput: a threshold was asked for, which no item collection can hold.
+        InvalidInput: `minimum` or `maximum` is given: no item collection can hold them.
     """
     if minimum is not None or maximum is not None:
-        raise InvalidInput(f"counter {name!r}: an item collection holds no minimum or maximum")
+        raise InvalidInput(f"counter {name!r}: method 'collection' takes no minimum or maximum")
     ledger = BareLedger(store, clock=clock, randomness=randomness)
     return CollectionCounter(ledger, name, clock=clock, randomness=randomness)

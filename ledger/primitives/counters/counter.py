@@ -12,9 +12,9 @@ Reason = Literal[
 - threshold: the value would pass `minimum` or `maximum`;
 - applied before: this token's change is counted already;
 - token conflict: this token stands for another change;
-- contention: others were first in every try that was allowed;
+- contention: other writers were first in every attempt allowed;
 - size: the item has no room left under DynamoDB's 400 KB;
-- no such slot: the token to be given back holds none.
+- no such slot: the token holds no slot that could be given back.
 """
 
 
@@ -38,9 +38,9 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No answer: the change may be counted, or may yet be. `cause` is one line.
+    """No answer: the change may be counted, or may still be. `cause` is one line.
 
-    `token` repeats it without harm, as long as the method's guarantees say; None where none does.
+    Repeating it with `token` is safe within the method's guarantees; None if no token makes it so.
     """
 
     cause: str
@@ -72,9 +72,9 @@ class Guarantees:
 
 
 class Counter(Protocol):
-    """Something that is counted, in one region's table.
+    """A counted value in one region's table, beginning at 0.
 
-    A counter begins at 0. Any number of processes may use it at once, through a `Counter` each.
+    Any number of processes may use it at once, through a `Counter` each.
     """
 
     @property

@@ -35,7 +35,7 @@ class Part:
 class ItemCounter(ABC):
     """A counter in one item, or in one per shard: `sharding` chooses the shards.
 
-    `kind` is its items' sort key. `known_in` tells where a repeated token is recognized: nowhere,
+    `kind` is its items' sort key. `known_in` is where a repeated token is recognized: nowhere,
     in the shard's item, or in the whole counter. With `splits` one change can be divided over
     several shards, all or none.
     """
@@ -97,6 +97,6 @@ class ItemCounter(ABC):
         """Make the change, as the method does."""
 
     async def _check_overflow(self, parts: Sequence[Part]) -> None:
-        """Say so if a refused request would have left a value that no item can hold."""
+        """Raise AmountOverflow if the refused request would have overflowed the value."""
         for part in parts:
             amounts.total([await self.value_of(part.shard), part.change])

@@ -16,14 +16,14 @@ _ZERO = Decimal(0)
 class Limits:
     """The least and the most that a value may be; None for no bound.
 
-    A change is judged by the bound that it moves towards, so that a value outside can come back.
+    Only the bound that a change moves towards counts, so that a value outside can come back.
     """
 
     minimum: Decimal | None = None
     maximum: Decimal | None = None
 
     def allows(self, value: Decimal, change: Decimal) -> bool:
-        """Tell whether a value may be changed so."""
+        """Return whether the limits allow this change of the value."""
         after = amounts.total_wide([value, change])
         if change < 0 and self.minimum is not None:
             return after >= self.minimum
@@ -69,12 +69,14 @@ def checked_limits(minimum: int | Decimal | None, maximum: int | Decimal | None)
     """Return thresholds that a counter can begin within.
 
     Raises:
-        InvalidInput: a bound is no exact amount, or 0, where counters begin, is not between them.
+        InvalidInput: a bound is not an exact amount, or 0, where counters begin, lies outside.
     """
     low = None if minimum is None else amounts.exact(minimum)
     high = None if maximum is None else amounts.exact(maximum)
     if (low is not None and low > 0) or (high is not None and high < 0):
-        raise InvalidInput(f"{Limits(low, high)}: a counter begins at 0, which must lie within")
+        raise InvalidInput(
+            f"limits must include 0, where a counter begins, got {Limits(low, high)}"
+        )
     return Limits(low, high)
 
 

@@ -49,12 +49,12 @@ class MarkerCounter(ItemCounter):
     kept_seconds = KEPT_SECONDS
     guarantees = Guarantees(
         unknown="Exact: a try without an answer is repeated under its marker, and counts once.",
-        tokens="Recognized as long as its marker lives (TTL, a week by default), told from a"
-        " threshold; another change under it is refused.",
+        tokens="Recognized as long as its marker lives (TTL, a week by default), and"
+        " distinguished from a threshold; another change under it is refused.",
         thresholds=EXACT_LIMITS,
         regions=SINGLE_ITEM_REGIONS + " So does a marker: each region then counts the token once.",
         cost="Four write units: two items in a transaction. Markers are stored until they expire;"
-        " TTL deletes them for nothing in their own region.",
+        " TTL deletes them free of charge in their own region.",
         write_units=4,
         read_units=0,
         value_units=1,
@@ -71,7 +71,7 @@ class MarkerCounter(ItemCounter):
 
         final = await self.retrier.until_answered(attempt)
         if isinstance(final.outcome, writes.Rejected) and 0 in final.outcome.found:
-            # Not every engine hands back the item that was in the way.
+            # Not every engine returns the item that made the condition false.
             found = final.outcome.found[0] or await self.store.get(Get(self.marker_key(token)))
             return _met(found or marker, marker, final)
         return outcome_of(final, parts, token=token)
@@ -97,7 +97,7 @@ class MarkerCounter(ItemCounter):
 
 
 def _met(found: Item, ours: Item, final: FinalOutcome) -> AddOutcome:
-    """Read what a marker in the way says: our own try, an earlier call, or another change."""
+    """Return what a marker that exists means: our own attempt, an earlier call, another change."""
     theirs, wanted = number_of(found, "change"), number_of(ours, "change")
     if theirs != wanted:
         return Rejected(

@@ -1,11 +1,11 @@
-"""Optimistic counters: read, then `SET` on condition that nobody has written in between.
+"""Optimistic counters: read, then `SET` on condition that no other write came in between.
 
 Every writer leaves a tag of its own. What an item shows after a write without an answer::
 
     the tag before, still the newest    not applied so far: the same again, on the same condition
     ours among the tags                 applied
     the one before among the tags,      not applied, and never will be: the condition is false for
-    ours not                            good, since no tag comes twice
+    ours not                            good, since tags are unique
     neither                             ambiguous: both may have been pushed out by later writers
 
 With the newest tag alone (`optimistic`) a single write of another makes it ambiguous; with a
@@ -54,12 +54,12 @@ class Tagged:
     tags: tuple[str, ...]
 
     def knows(self, token: str) -> bool:
-        """Tell whether one of the writers had this token."""
+        """Return whether one of the writers had this token."""
         return any(tag.partition(_MARK)[2] == token for tag in self.tags)
 
 
 def new_tag(unique: str, token: str | None) -> str:
-    """Return a writer's tag: never the same twice, so that no condition comes true again."""
+    """Return a writer's tag: unique, so that no condition becomes true again."""
     return unique if token is None else f"{unique}{_MARK}{token}"
 
 
@@ -74,12 +74,12 @@ def tagged_of(item: Item | None, value: Decimal) -> Tagged:
     newest = item.get(TAG, {}).get("S")
     older = item.get(RECENT, {"L": []}).get("L")
     if not isinstance(newest, str) or not isinstance(older, list):
-        raise damaged(item, f"{TAG} and {RECENT} are not those of an optimistic counter")
-    return Tagged(value, (newest, *(one.get("S", "") for one in older)))
+        raise damaged(item, f"{TAG} and {RECENT} are not in the form of an optimistic counter")
+    return Tagged(value, (newest, *(tag.get("S", "") for tag in older)))
 
 
 def judge(before: Tagged, now: Tagged, tag: str) -> Verdict:
-    """Tell what became of a write under `tag` on condition of the newest tag before."""
+    """Return the fate of a write under `tag` on condition of the newest tag before."""
     if tag in now.tags:
         return "applied"
     if now.tags[0] == before.tags[0]:
@@ -88,7 +88,7 @@ def judge(before: Tagged, now: Tagged, tag: str) -> Verdict:
 
 
 class OptimisticCounter(ItemCounter):
-    """A value read, changed, and written back if nobody has written in between."""
+    """A value read, changed, and written back if no other write came in between."""
 
     kind = "optimistic"
     known_in = "item"
@@ -129,7 +129,9 @@ class OptimisticCounter(ItemCounter):
                 case "applied":
                     return Applied(now.value if now.tags[0] == tag else None)
                 case "ambiguous" if doubt is not None:
-                    return Unknown(f"{doubt}; others have written since, so nobody can tell")
+                    return Unknown(
+                        f"{doubt}; others have written since, so its outcome cannot be determined"
+                    )
                 case "overtaken" | "ambiguous":
                     seen, doubt = now, None
             if doubt is None:
@@ -170,7 +172,7 @@ class OptimisticCounter(ItemCounter):
 
     def _update(self, shard: int, seen: Tagged, tag: str, after: Decimal) -> writes.Update:
         newest = seen.tags[0]
-        older = [{"S": one} for one in seen.tags[: self.tags_max - 1]]
+        older = [{"S": tag} for tag in seen.tags[: self.tags_max - 1]]
         return writes.Update(
             self.key(shard),
             set={

@@ -87,7 +87,7 @@ class ShardedCounter:
     async def add(self, change: int | Decimal, *, token: str | None = None) -> AddOutcome:
         """Change the value by way of one shard, or several; see `Counter.add`."""
         outcome = await self._add(change, token)
-        # What a shard stands at is not what the counter does.
+        # The value of a shard is not the counter's.
         return Applied() if isinstance(outcome, Applied) else outcome
 
     async def _add(self, change: int | Decimal, token: str | None) -> AddOutcome:
@@ -101,7 +101,7 @@ class ShardedCounter:
         if isinstance(outcome, Rejected) and outcome.reason == "threshold":
             outcome = await self._elsewhere(amount, token, shards, first)
         if isinstance(outcome, Unknown) and self._items.known_in == "item":
-            return Unknown(outcome.cause)  # the token that was made for it leads to another shard
+            return Unknown(outcome.cause)  # the token generated for it belongs to another shard
         return outcome
 
     async def value(self, *, consistent: bool = True) -> Decimal:
@@ -128,7 +128,7 @@ class ShardedCounter:
             outcome = await self._items.add_parts(parts, token)
             if not (isinstance(outcome, Rejected) and outcome.reason == "threshold"):
                 return outcome
-        return Rejected("contention", "others used the room that was there, each time")
+        return Rejected("contention", "other writers used the free room each time")
 
     def _part(self, shard: int, change: Decimal, shards: Shards) -> Part:
         return Part(shard, change, self._limits(shard, shards))
@@ -144,7 +144,7 @@ class ShardedCounter:
         return await run_all(reads, at_once=SHARDS_AT_ONCE)
 
     async def _shards(self) -> Shards:
-        """Return how many there are, as far as we know: to write, an old number will do."""
+        """Return how many there are, from memory if known: to write, an old number is enough."""
         if self._known is None:
             self._known = await self._read(consistent=True) or await self._begin()
             if self._known.count < self._wanted:
@@ -152,7 +152,7 @@ class ShardedCounter:
         return self._known
 
     async def _begin(self) -> Shards:
-        """Write how many there are at first; what others wrote before us counts."""
+        """Store the first number of shards, unless another process did; return what is stored."""
         item = {**_key_attributes(self._key), **_attributes(Shards(self._wanted, self._wanted))}
         return await self._write(writes.Put(item, Absent()), at_least=1)
 
@@ -164,7 +164,7 @@ class ShardedCounter:
         self._known = await self._write(update, at_least=shards)
 
     async def _write(self, write: writes.Put | writes.Update, *, at_least: int) -> Shards:
-        """Write until the table shows it: any number of writers, and repeats, do no harm."""
+        """Write until the table shows it; repeats and other writers are harmless."""
         tries = self._items.retrier.begin("write")
         while True:
             await self._items.store.write(write)
@@ -198,5 +198,5 @@ def _key_attributes(key: Key) -> Item:
 
 def _checked(shards: int) -> int:
     if not (isinstance(shards, int) and 1 <= shards <= SHARDS_MAX):
-        raise InvalidInput(f"shards {shards!r}: a counter has 1 to {SHARDS_MAX:,} of them")
+        raise InvalidInput(f"shards must be from 1 to {SHARDS_MAX:,}, got {shards!r}")
     return shards

@@ -1,4 +1,4 @@
-"""The set of slots: an item holds the tokens of those who take part, each once.
+"""The set of slots: an item holds the tokens of the members, each once.
 
 The value is the size of the set. A change is +1, which takes a slot for its token, or -1, which
 gives the token's slot back.
@@ -67,7 +67,9 @@ class SlotsCounter(ItemCounter):
             store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
         )
         if self.limits.minimum:
-            raise InvalidInput(f"counter {name!r}: a set of slots has no minimum but 0")
+            raise InvalidInput(
+                f"counter {name!r}: minimum of a set of slots must be 0, got {minimum}"
+            )
 
     def value_in(self, item: Item | None) -> Decimal:
         """Return the size of the set."""
@@ -78,9 +80,11 @@ class SlotsCounter(ItemCounter):
         if part.change == 1:
             return await self._take(part, token or nonce(self.randomness))
         if part.change != -1:
-            raise InvalidAmount(f"change {part.change} of slots: one is taken by 1 or given by -1")
+            raise InvalidAmount(
+                f"change of slots must be 1 (take one) or -1 (give one back), got {part.change}"
+            )
         if token is None:
-            raise InvalidEntry("a slot is given back under the token that took it: name it")
+            raise InvalidEntry("token is needed to give a slot back: the one that took it")
         return await self._give_back(part, token)
 
     async def _take(self, part: Part, token: str) -> AddOutcome:
@@ -104,7 +108,7 @@ class SlotsCounter(ItemCounter):
 
     @staticmethod
     def _refused(part: Part, token: str, *, held: bool, doubt: str | None) -> AddOutcome:
-        """Tell why no slot was taken: the token holds one, or there is none."""
+        """Return why no slot was taken: the token holds one, or none is free."""
         if doubt is None:
             return Rejected("applied before") if held else Rejected("threshold", str(part.limits))
         if held:
@@ -112,7 +116,7 @@ class SlotsCounter(ItemCounter):
         return Unknown(f"{doubt}; all slots are taken now, but it may land later", token)
 
     async def _give_back(self, part: Part, token: str) -> AddOutcome:
-        # Without the look before, a repeat could not tell a slot given back from one never held.
+        # Without this read, a repeat could not distinguish a slot given back from one never held.
         if token not in _tokens(await self.store.get(Get(self.key(part.shard)))):
             return Rejected("no such slot")
         slot = {"S": token}
@@ -133,11 +137,11 @@ class SlotsCounter(ItemCounter):
         return await self.retrier.until_answered(lambda: self.store.write(update))
 
     async def _found(self, part: Part, rejected: writes.Rejected) -> Item | None:
-        # Not every engine hands back the item that was in the way.
+        # Not every engine returns the item that made the condition false.
         return rejected.found[0] or await self.store.get(Get(self.key(part.shard)))
 
     async def _without_room(self, part: Part, token: str) -> Rejected | None:
-        """Say so if a refused request was over DynamoDB's limit of an item, None if it was not."""
+        """Return the rejection if the request was over DynamoDB's item size; None if it was not."""
         item = await self.store.get(Get(self.key(part.shard)))
         size = item_size(item or {}) + len(token.encode())
         if size <= ITEM_BYTES_MAX:
@@ -151,7 +155,7 @@ class SlotsCounter(ItemCounter):
 
 
 def _taking(key: tuple[str, str], token: str, maximum: Decimal | None) -> writes.Update:
-    """Return the update that takes a slot, if there is one and the token holds none yet."""
+    """Return the update that takes a slot if one is free and the token holds none yet."""
     condition: Condition = Not(Contains(SLOTS, {"S": token}))
     if maximum is not None:
         free = AnyOf((Not(Has(SLOTS)), Shorter(SLOTS, int(maximum))))

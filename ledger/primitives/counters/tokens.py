@@ -1,4 +1,4 @@
-"""Tokens: names of changes, given by callers so that a repeat can be recognized. Pure."""
+"""Tokens: names of changes, chosen by callers so that a repeat can be recognized. Pure."""
 
 from datetime import datetime
 from random import Random
@@ -12,15 +12,15 @@ TAG_BITS = 64
 
 
 def new_token(now: datetime, randomness: Random) -> str:
-    """Return a token that no other change has, and that tells when it was made.
+    """Return a unique token that contains the time it was made.
 
-    Every method takes it; the item collection takes no other, since its entries need a time.
+    Every method accepts it; the item collection accepts no other, since its entries need a time.
     """
     return ids.sort_key(now, randomness.getrandbits(ids.SUFFIX_BITS))
 
 
 def checked_token(token: str | None) -> str | None:
-    """Return a caller's token if it is one.
+    """Return a caller's token, checked; None for none.
 
     Raises:
         InvalidEntry: not a str of 1 to 1,024 bytes of UTF-8.
@@ -29,15 +29,15 @@ def checked_token(token: str | None) -> str | None:
 
 
 def nonce(randomness: Random) -> str:
-    """Return a text that nobody else has."""
+    """Return a unique text."""
     return f"{randomness.getrandbits(NONCE_BITS):0{NONCE_BITS // 4}x}"
 
 
 def tag_nonce(randomness: Random) -> str:
-    """Return a shorter one, for the few writers that are compared with each other."""
+    """Return a shorter unique text, for the few writers whose tags are compared."""
     return f"{randomness.getrandbits(TAG_BITS):0{TAG_BITS // 4}x}"
 
 
 def draw(token: str, below: int) -> int:
-    """Return a number from 0 to `below` - 1 that only the token decides."""
+    """Return a number from 0 to `below` - 1 that depends on the token alone."""
     return int(request_token(token), 16) % below

@@ -61,7 +61,7 @@ class LeaseItem:
     def left_in(self, seen: LeaseRecord | None) -> Item:
         """Return the data that the holder before us left in a record.
 
-        Our own acquisition, landed without our knowing, is no holder: what it replaced counts.
+        If the record is our own unanswered acquisition, that is the data it replaced.
         """
         if seen is None:
             return {}

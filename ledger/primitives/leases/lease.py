@@ -120,7 +120,7 @@ class Lease:
 
     @property
     def held_until(self) -> float:
-        """Until when nobody else can take it, on our monotonic clock; minus infinity if not held.
+        """Until when no other can take it, on our monotonic clock; minus infinity if not held.
 
         That is a full lease from before the last heartbeat known to be applied was sent.
         """
@@ -160,7 +160,7 @@ class Lease:
             await self._clock.sleep(max(pause, TICK_SECONDS))
 
     async def hand_over(self, home: str) -> bool:
-        """Give the lease up for good to contenders of another region, under the next epoch.
+        """Transfer the lease to contenders of another region, under the next epoch.
 
         Returns whether that is known to be applied; if not, look again and repeat. From then on
         no contender of this region can take it, and no fence of an earlier epoch holds here.
@@ -337,7 +337,7 @@ class Lease:
         """Return how long we must still wait: not at all for a record that we wrote ourselves.
 
         Such a record is an acquisition whose answer was lost, or a holding that we gave up as
-        too old. Nobody acts on it, and taking it makes a new epoch.
+        too old. No process acts on it, and taking it makes a new epoch.
         """
         seen = self._watch.record
         if seen and seen.owner == self.owner and self._item.sent(seen.rvn) is not None:
@@ -396,7 +396,7 @@ class Lease:
         return self._holding
 
     def _lose(self, why: str) -> LeaseLost:
-        """Set `lost`. The holding is kept for `release`, in case nobody has taken the lease."""
+        """Set `lost`. The holding is kept for `release`, in case the lease was not taken."""
         if not self.lost.is_set():
             self._why = why
             self.lost.set()
@@ -415,5 +415,5 @@ class Lease:
 
 def _holder(record: LeaseRecord | None) -> str:
     if record is None:
-        return "nobody: its item was deleted"
-    return repr(record.owner) if not record.released else "nobody"
+        return "no owner (its item was deleted)"
+    return repr(record.owner) if not record.released else "no owner (released)"

@@ -1,4 +1,4 @@
-"""A lease, judged: its record in the table, its terms, and the watch over another's record.
+"""The rules of a lease: its record in the table, its terms, and watching another's record.
 
 ::
 
@@ -46,8 +46,8 @@ class LeaseRecord:
     """What the table shows of a lease.
 
     `rvn` is new at each write; `epoch` grows by one at each change of owner and never falls, since
-    a released lease keeps its item. `owner` is empty when nobody holds it. `data` is what holders
-    have stored with it. Its item lies under `partition`, with `name` as its sort key.
+    a released lease keeps its item. `owner` is empty after a release. `data` is what holders
+    stored with it. Its item lies under `partition`, with `name` as its sort key.
     """
 
     name: str
@@ -85,20 +85,24 @@ class LeaseTerms:
     def __post_init__(self) -> None:
         if not 0 < self.lease_seconds <= LEASE_SECONDS_MAX:
             raise SettingsError(
-                f"lease_seconds {self.lease_seconds:g} must lie over 0, up to {LEASE_SECONDS_MAX:g}"
+                f"lease_seconds must be over 0 and at most {LEASE_SECONDS_MAX:g},"
+                f" got {self.lease_seconds:g}"
             )
         most = self.lease_seconds / HEARTBEATS_PER_LEASE_MIN
         if not 0 < self.heartbeat_seconds <= most:
             raise SettingsError(
-                f"heartbeat_seconds {self.heartbeat_seconds:g} must lie over 0, up to {most:g}"
-                f" (half of lease_seconds): one lost heartbeat must not cost the lease"
+                f"heartbeat_seconds must be over 0 and at most {most:g} (half of lease_seconds), so"
+                f" that one lost heartbeat does not cost the lease, got {self.heartbeat_seconds:g}"
             )
         if not 0 <= self.margin_share < MARGIN_SHARE_MAX:
             raise SettingsError(
-                f"margin_share {self.margin_share:g} must lie from 0 to under {MARGIN_SHARE_MAX:g}"
+                f"margin_share must be from 0 to under {MARGIN_SHARE_MAX:g},"
+                f" got {self.margin_share:g}"
             )
         if self.polls_per_heartbeat < 1:
-            raise SettingsError(f"polls_per_heartbeat {self.polls_per_heartbeat} must be 1 or more")
+            raise SettingsError(
+                f"polls_per_heartbeat must be 1 or more, got {self.polls_per_heartbeat}"
+            )
 
     @property
     def margin_seconds(self) -> float:
@@ -133,8 +137,8 @@ class LeaseGrant:
 class NotHeld:
     """The lease is not ours.
 
-    `owner` held it at the last look (empty: nobody, and the attempt to take it is not known to
-    have succeeded); it can be taken in `left_seconds` unless a heartbeat comes. `data` is what is
+    `owner` held it when last read (empty: none, and our attempt to take it is not known to have
+    succeeded); it can be taken in `left_seconds` unless a heartbeat comes. `data` is what is
     stored with it.
     """
 
@@ -181,7 +185,7 @@ def lease_key(name: str) -> Key:
 
 
 def own_key(name: str) -> Key:
-    """Return where any other lease lies: in a partition of its own, which IAM can tell apart.
+    """Return the default key of a lease: in a partition of its own, which IAM can distinguish.
 
     Raises:
         InvalidCounter: the name breaks a rule of counter ids.
@@ -193,12 +197,12 @@ def checked_key(key: Key) -> Key:
     """Return a key that a lease may have.
 
     Raises:
-        InvalidInput: it lies in the collection of a counter, where it would be a damaged entry.
+        InvalidInput: it is in the collection of a counter, where it would be a damaged entry.
     """
     if keys.counter_of(key[0]) is not None:
         raise InvalidInput(
-            f"the key of a lease {key!r} lies among the entries of a counter:"
-            f" begin its partition with {keys.LEASE_PREFIX!r}"
+            f"key of a lease must not be among the entries of a counter: begin its partition with"
+            f" {keys.LEASE_PREFIX!r}, got {key!r}"
         )
     return key
 
@@ -210,7 +214,9 @@ def checked_data(data: Mapping[str, AttributeValue]) -> Item:
         InvalidInput: the item would be over DynamoDB's limit of 400 KB.
     """
     if (size := item_size({"data": {"M": data}}) + OWN_BYTES_MAX) > ITEM_BYTES_MAX:
-        raise InvalidInput(f"data makes an item of {size:,} bytes: {ITEM_BYTES_MAX:,} at most")
+        raise InvalidInput(
+            f"data must make an item of at most {ITEM_BYTES_MAX:,} bytes, got {size:,}"
+        )
     return data
 
 

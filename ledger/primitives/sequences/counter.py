@@ -4,7 +4,7 @@
 
     client 1   ADD 1 ──── 7 ── dies                        7 is a gap
     client 2        ADD 1 ──── 8 ── puts its item under 8
-    client 3             ADD 1 ── no answer ── ADD 1 ── 10   9 may be a gap; 9 is nobody's
+    client 3             ADD 1 ── no answer ── ADD 1 ── 10   9 may be a gap, and is never given
 
 The `ADD`s of one item are applied one after another, so no number is given twice. An unanswered
 one may have taken its number: it is repeated, which costs at worst the number.
@@ -56,7 +56,7 @@ class CounterSequence:
         backoff: Backoff = BACKOFF,
     ) -> None:
         if not 1 <= block <= BLOCK_MAX:
-            raise InvalidInput(f"block {block} must lie from 1 to {BLOCK_MAX:,}")
+            raise InvalidInput(f"block must be from 1 to {BLOCK_MAX:,}, got {block}")
         self._store = store
         self._block = block
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
@@ -114,7 +114,7 @@ def _block_of(applied: Applied, block: int) -> range:
 
 
 def _refused(rejected: Rejected) -> NotNumbered:
-    """Tell an end from damage: a number that is none fails the comparison as well."""
+    """Return the end of the sequence; a damaged number fails the comparison too, and raises."""
     if (found := rejected.found[0]) is not None:
         last_of(found)
     return NotNumbered("exhausted")

@@ -1,4 +1,4 @@
-"""Numbers of sequences: what a call ends in, where they lie, and the form of their sort keys.
+"""Numbers of sequences: the outcomes of a call, their keys, and the form of their sort keys.
 
 A sequence lies in a partition of its own, `~sequence~` and its name, so that many in one table
 share no load. There the counter item has the sort key `counter`, and a numbered item its number in
@@ -21,14 +21,14 @@ NUMBER_MAX = 10**DIGITS_MAX - 1
 FIRST_SORT_KEY, LAST_SORT_KEY = "0" * DIGITS_MAX, "9" * DIGITS_MAX
 COUNTER_SORT_KEY = "counter"
 TOKEN = "~token"  # noqa: S105 (the name of an attribute)
-"""The attribute of a numbered item that tells whose it is."""
+"""The attribute of a numbered item that identifies the call that put it."""
 
 _NUMBER = re.compile(rf"[0-9]{{{DIGITS_MAX}}}", flags=re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """The number is the caller's, and nobody else's."""
+    """The number belongs to this caller alone."""
 
     number: int
 
@@ -69,10 +69,10 @@ def sort_key_of(number: int) -> str:
     """Return the sort key of a number, from 0 to 10^38 - 1; its order is that of the numbers.
 
     Raises:
-        InvalidInput: the number is none, or lies outside.
+        InvalidInput: the number is not an int, or outside that range.
     """
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= NUMBER_MAX:
-        raise InvalidInput(f"number {number!r} is not an int from 0 to 10^{DIGITS_MAX} - 1")
+        raise InvalidInput(f"number must be an int from 0 to 10^{DIGITS_MAX} - 1, got {number!r}")
     return f"{number:0{DIGITS_MAX}d}"
 
 
@@ -84,7 +84,7 @@ def number_of_key(key: Key) -> int:
     """
     if not _NUMBER.fullmatch(key[1]):
         item = {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
-        raise damaged(item, f"its sort key is no number of {DIGITS_MAX} digits")
+        raise damaged(item, f"its sort key is not a number of {DIGITS_MAX} digits")
     return int(key[1])
 
 
@@ -114,7 +114,9 @@ def checked_content(content: Mapping[str, AttributeValue]) -> Mapping[str, Attri
     """
     ours = [name for name in content if name in {"pk", "sk"} or name.startswith(keys.RESERVED)]
     if ours:
-        raise InvalidInput(f"content must not name {', '.join(sorted(ours))}: that is the ledger's")
+        raise InvalidInput(
+            f"content must not have reserved attributes, got {', '.join(sorted(ours))}"
+        )
     return content
 
 
@@ -129,7 +131,9 @@ def numbered_item(
     place: Item = {"pk": {"S": partition}, "sk": {"S": sort_key_of(number)}, TOKEN: {"S": token}}
     item = {**place, **content}
     if (size := item_size(item)) > ITEM_BYTES_MAX:
-        raise InvalidInput(f"content makes an item of {size:,} bytes: {ITEM_BYTES_MAX:,} at most")
+        raise InvalidInput(
+            f"content must make an item of at most {ITEM_BYTES_MAX:,} bytes, got {size:,}"
+        )
     return item
 
 
@@ -139,7 +143,7 @@ def content_of(item: Item) -> Item:
 
 
 def fate_of(shown: Item | None, token: str) -> Literal["ours", "taken", "open"]:
-    """Tell what an item shown under a number means for the one who tried to put it there."""
+    """Return what an item under a number means for the call that tried to put its own there."""
     if shown is None:
         return "open"
     return "ours" if shown.get(TOKEN) == {"S": token} else "taken"

@@ -8,7 +8,7 @@
 
 A number is put only after the one below it was seen or refused as taken, and items stay, so there
 are no gaps whatever crashes. An unanswered put is never given up for another number while it may
-still land: its own number is read and offered again until somebody has it.
+still land: its own number is read and offered again until it is taken.
 """
 
 import random
@@ -44,7 +44,7 @@ from ledger.store.writes import Applied, Put, Rejected
 AfterRace = Literal["query", "add_one"]
 BACKOFF = Backoff(longest_seconds=1.0, tries_max=64)
 ADDED_MAX = 4
-"""So often in a row one is added unseen. Then the highest is read: who is behind stays behind."""
+"""How often in a row one is added without a read; a client that is behind would stay behind."""
 _TOKEN_BITS = 128
 
 
@@ -148,7 +148,7 @@ class SortKeySequence:
         """Return the content under a number, strongly consistent, None for no item.
 
         Raises:
-            InvalidInput: it is no number of a sequence.
+            InvalidInput: the number is out of range.
             StoreError: the table could not be read.
         """
         item = await self._store.get(Get((self._partition, sort_key_of(number))))

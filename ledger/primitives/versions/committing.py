@@ -45,12 +45,14 @@ class Committing:
 
         Raises:
             InvalidInput: too many actions for one transaction.
-            DamagedItem: what is under the version's key is no version.
+            DamagedItem: the item under the version's key is not a version.
             StoreError: nothing was written, nor will be.
         """
         own: list[Action] = [version_put(event), *([fence] if fence else [])]
         if len(own) + len(actions) > TRANSACTION_ACTIONS_MAX:
-            raise InvalidInput(f"{len(actions)} actions and {len(own)} of the guard are over 100")
+            raise InvalidInput(
+                f"actions must be at most {TRANSACTION_ACTIONS_MAX - len(own)}, got {len(actions)}"
+            )
         final = await self._send((*own, *actions))
         match final.outcome:
             case Applied():
@@ -70,7 +72,7 @@ class Committing:
 
 
 def _judged(event: Event, rejected: Rejected, fence: Check | None) -> Skipped | LockLost | Refused:
-    """Tell why a transaction was refused; an old version before a lost lock, before the caller."""
+    """Return why a transaction was refused: an old version, else a lost lock, else the caller."""
     if (newest := version_of(rejected.found.get(0))) is not None:
         return Skipped(event.version, newest)
     own = 2 if fence else 1

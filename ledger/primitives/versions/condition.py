@@ -48,7 +48,7 @@ class ConditionGuard:
         """Put a whole item and its version, as attribute `version`, over an older one.
 
         An unanswered put is repeated: it cannot harm, and finding this very version in the table
-        afterwards counts as `Handled`, whoever of its deliveries wrote it.
+        afterwards counts as `Handled`, whichever delivery wrote it.
 
         Raises:
             InvalidInput: the version is not an int from 0.
@@ -76,7 +76,7 @@ class ConditionGuard:
 
         Raises:
             InvalidInput: over 99 actions.
-            DamagedItem: what is under the version's key is no version.
+            DamagedItem: the item under the version's key is not a version.
             StoreError: nothing was written, nor will be.
         """
         committed = await self._committing.commit(event, actions)

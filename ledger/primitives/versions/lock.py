@@ -6,9 +6,9 @@
     version 3     newer? yes ── waits ─────────────────────────────────── lock ── newer? no: release
     version 2                                               newer? no: no lock asked for
 
-The check before the lock only saves calls: it may be stale. The one inside decides, since nobody
-else handles meanwhile. A holder that is paused past its lease goes on without the lock; its commit
-is refused by the fence, but what its handler writes by itself is stopped by nothing of ours.
+The check before the lock only saves calls: it may be stale. The one inside decides, since no other
+handler runs meanwhile. A holder that is paused past its lease continues without the lock; its
+commit is refused by the fence, but nothing here stops what its handler writes by itself.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Versions of records, judged: events, what handling one ends in, the item, the condition.
+"""Versions of records: events, the outcomes of handling one, the item, the condition.
 
 A version item lies in the partition `~version~` and the event's subject, under its kind: kinds
 of one subject are numbered apart, and the subjects of a table share no load. The subject's lock
@@ -22,7 +22,7 @@ LOCK_SORT_KEY = "~lock"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """That a subject's record of some kind has come to a version.
+    """A new version of a subject's record of some kind.
 
     Raises:
         InvalidCounter: the subject breaks a rule of counter ids.
@@ -38,9 +38,13 @@ class Event:
         keys.checked_counter(self.subject)
         checked_version(self.version)
         if not 1 <= len(self.kind.encode()) <= KIND_BYTES_MAX:
-            raise InvalidInput(f"kind {self.kind[:40]!r} must have 1 to {KIND_BYTES_MAX:,} bytes")
+            raise InvalidInput(
+                f"kind must have 1 to {KIND_BYTES_MAX:,} bytes, got {self.kind[:40]!r}"
+            )
         if self.kind.startswith(keys.RESERVED):
-            raise InvalidInput(f"kind {self.kind[:40]!r} begins with '~', which is reserved")
+            raise InvalidInput(
+                f"kind must not begin with '~', which is reserved, got {self.kind[:40]!r}"
+            )
 
     @property
     def key(self) -> Key:
@@ -70,7 +74,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """The lock was not to be had in time; nothing was done. `owner` held it at the last look."""
+    """The lock was not acquired in time; nothing was done. `owner` held it when last read."""
 
     owner: str
 
@@ -102,9 +106,9 @@ def checked_version(version: object) -> int:
         InvalidInput: not an int from 0 to 10^38 - 1; texts, floats and bools have other orders.
     """
     if not isinstance(version, int) or isinstance(version, bool):
-        raise InvalidInput(f"version {version!r} is a {type(version).__name__}, not an int")
+        raise InvalidInput(f"version must be an int, got {type(version).__name__} {version!r}")
     if not 0 <= version <= VERSION_MAX:
-        raise InvalidInput(f"version {version} must lie from 0 to 10^{DIGITS_MAX} - 1")
+        raise InvalidInput(f"version must be from 0 to 10^{DIGITS_MAX} - 1, got {version}")
     return version
 
 
@@ -128,12 +132,12 @@ def version_of(item: Item | None) -> int | None:
 
 
 def is_old(event: Event, newest: int | None) -> bool:
-    """Tell whether an event is no newer than what was handled."""
+    """Return whether an event is not newer than what was handled."""
     return newest is not None and event.version <= newest
 
 
 def version_put(event: Event) -> Put:
-    """Return the write that takes note of an event, if nothing as new is noted."""
+    """Return the write that stores an event's version, if no version as new is stored."""
     partition, kind = event.key
     item = {"pk": {"S": partition}, "sk": {"S": kind}, "version": {"N": str(event.version)}}
     return Put(item, newer(event.version))

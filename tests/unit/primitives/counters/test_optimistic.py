@@ -90,7 +90,7 @@ async def test_a_third_writer_makes_it_ambiguous(fault: Slow) -> None:
     """With one tag a single write of another hides whether ours was applied: Unknown, once."""
     outcome, value = await interrupted("optimistic", fault, others=1)
     assert isinstance(outcome, Unknown)
-    assert "nobody can tell" in outcome.cause
+    assert "outcome cannot be determined" in outcome.cause
     assert value == (1101 if fault is LOST_WHILE else 101)
 
 

@@ -117,7 +117,7 @@ async def test_data_over_the_limit_is_refused_before_anything_is_sent(world: Wor
     one = world.contender("one")
     await one.acquire(0)
     before = world.item()
-    with pytest.raises(InvalidInput, match="409,600 at most"):
+    with pytest.raises(InvalidInput, match="at most 409,600"):
         await one.heartbeat(data={"text": {"S": "x" * ITEM_BYTES_MAX}})
     assert world.item() == before
     one.check()

@@ -174,15 +174,15 @@ def test_a_lease_of_ones_own_has_a_partition_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("terms", "rule"),
     [
-        ({"lease_seconds": 0}, "lease_seconds 0"),
-        ({"lease_seconds": -3}, "lease_seconds -3"),
-        ({"lease_seconds": math.nan}, "lease_seconds nan"),
-        ({"lease_seconds": 90_000, "heartbeat_seconds": 10}, "lease_seconds 90000"),
-        ({"heartbeat_seconds": 0}, "heartbeat_seconds 0"),
+        ({"lease_seconds": 0}, r"lease_seconds must be .* got 0"),
+        ({"lease_seconds": -3}, r"lease_seconds must be .* got -3"),
+        ({"lease_seconds": math.nan}, r"lease_seconds must be .* got nan"),
+        ({"lease_seconds": 90_000, "heartbeat_seconds": 10}, r"lease_seconds must be .* got 90000"),
+        ({"heartbeat_seconds": 0}, r"heartbeat_seconds must be .* got 0"),
         ({"heartbeat_seconds": 15.5}, "half of lease_seconds"),
-        ({"margin_share": 0.5}, "margin_share 0.5"),
-        ({"margin_share": -0.1}, "margin_share -0.1"),
-        ({"polls_per_heartbeat": 0}, "polls_per_heartbeat 0"),
+        ({"margin_share": 0.5}, r"margin_share must be .* got 0.5"),
+        ({"margin_share": -0.1}, r"margin_share must be .* got -0.1"),
+        ({"polls_per_heartbeat": 0}, r"polls_per_heartbeat must be .* got 0"),
     ],
 )
 def test_terms_that_contradict_each_other_are_refused(terms: dict[str, float], rule: str) -> None:

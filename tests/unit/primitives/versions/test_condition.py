@@ -134,6 +134,6 @@ async def test_refused_after_an_unanswered_try_is_unknown() -> None:
 async def test_a_transaction_has_room_for_99_actions() -> None:
     """A hundredth action is refused before anything is sent."""
     store = faulty()
-    with pytest.raises(InvalidInput, match="over 100"):
+    with pytest.raises(InvalidInput, match="at most 99, got 100"):
         await condition_guard(store).handle(event(1), [record_put(1)] * 100)
     assert store.calls == 0
