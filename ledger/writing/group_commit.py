@@ -1,4 +1,4 @@
-"""Group commit: changes recorded at the same time share requests, each caller is told of its own.
+"""Group commit: concurrent changes share requests, and each caller gets the outcome of its own.
 
 ::
 
@@ -6,12 +6,12 @@
     call b ──┼─ queue ── linger ──┤
     call c ──┘                    └─ part unprocessed ── again ─────> c, when it is
 
-A call that comes alone is sent at once. While requests are under way, or calls come fast, the next
-batch waits a little for company: never longer than `linger`, nor than it takes to fill at the pace
-of late. The queue is bounded: once `queue_max` calls wait for their outcome, further ones wait for
-room. An entry stands in one request at a time, so what is known of a change is what is known of
-its request: the guarantees are those of a single put. A caller that is cancelled takes nobody
-along; its own change is not sent if it has not been yet, else its outcome is unknown.
+A call that comes alone is sent at once. While requests are in flight, or calls come fast, the next
+batch waits a little for more: never longer than `linger`, nor than it takes to fill at the recent
+arrival rate. The queue is bounded: once `queue_max` calls wait for their outcome, further ones wait
+for room. An entry stands in one request at a time, so what is known of a change is what is known of
+its request: the guarantees are those of a single put. A caller that is cancelled cancels no other;
+its own change is not sent if it has not been yet, else its outcome is unknown.
 
 Combining goes further, for counters that the settings name: changes of one counter that wait
 together become one entry with their sum and count. Batching saves time of clients and servers, but
@@ -34,23 +34,20 @@ from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.settings.groups import WriterSettings
 from ledger.store.writes import BATCH_WRITES_MAX
-from ledger.writing.plan import Planned
+from ledger.writing.plan import Change, Planned
+from ledger.writing.planner import Planner
+from ledger.writing.sender import Sender
 
 _NOTHING = Decimal(0)
-PACE_WEIGHT = 0.5
-"""How much the latest pause between calls counts in the pace of late."""
+ARRIVAL_WEIGHT = 0.5
+"""How much the latest gap between calls counts in the recent arrival rate."""
 
 Arguments = TypeVarTuple("Arguments")
-Settle = Callable[[Sequence[Planned]], None]
-"""Is told which entries are durable, as soon as that is known."""
-WriteGroup = Callable[[Sequence[Planned], Settle], Awaitable[None]]
-PlanGroup = Callable[[Sequence[tuple[str, Decimal, int]]], Sequence[Planned]]
-"""Plans entries of counter, change and count that are written together."""
 OnGroup = Callable[[int, int], None]
 
 
-class _Place:
-    """One change that waits or is under way as an entry, and who waits for it."""
+class _Pending:
+    """One change that waits or is in flight as an entry, and the caller that waits for it."""
 
     __slots__ = ("change", "counter", "planned", "waiter")
 
@@ -69,11 +66,11 @@ class _Place:
         self.planned = planned
 
     def is_wanted(self) -> bool:
-        """Tell whether anybody still waits."""
+        """Return whether a caller still waits."""
         return self.waiter is not None and not self.waiter.done()
 
-    def tell(self, entry: Entry) -> int:
-        """Give the entry to those who wait, once; returns how many had not been told before."""
+    def resolve(self, entry: Entry) -> int:
+        """Give the entry to the caller, once; returns how many callers had not heard before."""
         waiter, self.waiter = self.waiter, None
         if waiter is None:
             return 0
@@ -82,7 +79,7 @@ class _Place:
         return 1
 
     def fail(self, error: BaseException | None) -> int:
-        """Raise the error where somebody waits, as `tell`; without one nobody does any more."""
+        """Raise the error where a caller waits; returns as `resolve`. None: no caller waits."""
         waiter, self.waiter = self.waiter, None
         if waiter is None:
             return 0
@@ -91,7 +88,7 @@ class _Place:
         return 1
 
 
-class _Sum(_Place):
+class _PendingSum(_Pending):
     """Changes of one counter that become one entry."""
 
     __slots__ = ("changes", "count", "since", "waiters")
@@ -104,14 +101,14 @@ class _Sum(_Place):
         self.waiters: list[asyncio.Future[Entry]] = []
 
     def is_wanted(self) -> bool:
-        """Tell whether anybody still waits."""
+        """Return whether a caller still waits."""
         for waiter in self.waiters:  # noqa: SIM110 (a generator takes longer than all the rest)
             if not waiter.done():
                 return True
         return False
 
-    def tell(self, entry: Entry) -> int:
-        """Give the entry to all who wait."""
+    def resolve(self, entry: Entry) -> int:
+        """Give the entry to every caller; returns how many."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -119,7 +116,7 @@ class _Sum(_Place):
         return len(waiters)
 
     def fail(self, error: BaseException | None) -> int:
-        """Raise the error wherever somebody waits."""
+        """Raise the error in every caller that waits; returns how many."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             if error is not None and not waiter.done():
@@ -132,33 +129,33 @@ class GroupCommit:
 
     def __init__(
         self,
-        write: WriteGroup,
-        plan_group: PlanGroup,
+        sender: Sender,
+        planner: Planner,
         *,
         tasks: TaskGroup,
         clock: Clock,
         settings: WriterSettings,
         on_group: OnGroup,
     ) -> None:
-        self._write = write
-        self._plan_group = plan_group
+        self._sender = sender
+        self._planner = planner
         self._tasks = tasks
         self._clock = clock
         self._settings = settings
         self._on_group = on_group
         self._loop = asyncio.get_running_loop()
         self._waiting = 0
-        self._doors: deque[asyncio.Future[None]] = deque()
-        self._queue: deque[_Place] = deque()
-        self._open_sums: dict[str, _Sum] = {}
-        self._flying: set[_Place] = set()
-        self._flights = 0
-        self._landed: anyio.Event | None = None
-        self._is_sending = False
+        self._room_waiters: deque[asyncio.Future[None]] = deque()
+        self._queue: deque[_Pending] = deque()
+        self._open_sums: dict[str, _PendingSum] = {}
+        self._in_flight: set[_Pending] = set()
+        self._requests = 0
+        self._request_done: anyio.Event | None = None
+        self._is_forming = False
         self._is_closed = False
         self._arrived = 0
         self._looked_at = clock.monotonic()
-        self._pause_seconds = settings.linger
+        self._gap_seconds = settings.linger
 
     def record(self, counter: str, change: Decimal) -> Awaitable[Entry]:
         """Write one change with others; its id is made when its batch is.
@@ -171,13 +168,15 @@ class GroupCommit:
             return self._enter(counter, change)
         return self._enter_later(self._enter, counter, change)
 
-    def record_planned(self, plan: Callable[[], Planned]) -> Awaitable[Entry]:
+    def record_change(self, change: Change) -> Awaitable[Entry]:
         """Write one change that is more than an amount; it is planned once there is room.
 
         Raises:
-            As `record`, and what the plan raises.
+            As `record`, and InvalidInput if the change breaks a rule.
         """
-        return self._plan(plan) if self._has_room() else self._enter_later(self._plan, plan)
+        if self._has_room():
+            return self._enter_planned(change)
+        return self._enter_later(self._enter_planned, change)
 
     def combine(self, counter: str, change: Decimal) -> Awaitable[Entry]:
         """Write a change as part of an entry that stands for all that wait with it.
@@ -186,43 +185,43 @@ class GroupCommit:
             As `record`; the entry in the error is the whole one, the same for all its callers.
         """
         if self._has_room():
-            return self._add(counter, change)
-        return self._enter_later(self._add, counter, change)
+            return self._enter_sum(counter, change)
+        return self._enter_later(self._enter_sum, counter, change)
 
     def close(self) -> None:
-        """Let nobody wait for ever: what is under way is unknown, what still waits is not sent."""
+        """End every wait: what is in flight is unknown, what still waits is not sent."""
         self._is_closed = True
         unsent = LedgerError("the ledger was closed before the change was sent: it is not written")
-        for place in self._queue:
-            self._free(place.fail(unsent))
+        for pending in self._queue:
+            self._free(pending.fail(unsent))
         self._queue.clear()
-        for place in self._flying:
-            self._free(place.fail(_closed(place)))
+        for pending in self._in_flight:
+            self._free(pending.fail(_closed(pending)))
 
     def _enter(
         self, counter: str, change: Decimal, planned: Planned | None = None
     ) -> "asyncio.Future[Entry]":
         waiter = self._wait()
-        self._queue.append(_Place(counter, change, waiter, planned))
+        self._queue.append(_Pending(counter, change, waiter, planned))
         return waiter
 
-    def _plan(self, plan: Callable[[], Planned]) -> "asyncio.Future[Entry]":
-        planned = plan()
+    def _enter_planned(self, change: Change) -> "asyncio.Future[Entry]":
+        planned = self._planner.plan(change)
         return self._enter(planned.entry.counter, planned.entry.change, planned)
 
-    def _add(self, counter: str, change: Decimal) -> "asyncio.Future[Entry]":
+    def _enter_sum(self, counter: str, change: Decimal) -> "asyncio.Future[Entry]":
         waiter = self._wait()
-        place = self._open_sums.get(counter)
-        if place is None:
-            place = _Sum(counter, self._clock.monotonic())
-            self._open_sums[counter] = place
-            self._queue.append(place)
-        place.waiters.append(waiter)
-        place.changes.append(change)
+        pending = self._open_sums.get(counter)
+        if pending is None:
+            pending = _PendingSum(counter, self._clock.monotonic())
+            self._open_sums[counter] = pending
+            self._queue.append(pending)
+        pending.waiters.append(waiter)
+        pending.changes.append(change)
         return waiter
 
     def _has_room(self) -> bool:
-        return self._waiting < self._settings.queue_max and not self._doors
+        return self._waiting < self._settings.queue_max and not self._room_waiters
 
     async def _enter_later(
         self,
@@ -230,12 +229,12 @@ class GroupCommit:
         *arguments: *Arguments,
     ) -> Entry:
         """Wait for room, first come first served, and go in."""
-        door: asyncio.Future[None] = self._loop.create_future()
-        self._doors.append(door)
+        room: asyncio.Future[None] = self._loop.create_future()
+        self._room_waiters.append(room)
         try:
-            await door
+            await room
         except asyncio.CancelledError:
-            if door.done() and not door.cancelled():  # the room came too late
+            if room.done() and not room.cancelled():  # the room came too late
                 self._free(1)
             raise
         self._waiting -= 1  # the room that was kept: taken again at once
@@ -247,172 +246,176 @@ class GroupCommit:
         return await waiter
 
     def _free(self, room: int) -> None:
-        """Give room to those who wait at the doors."""
+        """Give room back, and hand it on to the calls that wait for it."""
         self._waiting -= room
-        while self._doors and self._waiting < self._settings.queue_max:
-            door = self._doors.popleft()
-            if not door.done():
+        while self._room_waiters and self._waiting < self._settings.queue_max:
+            waiter = self._room_waiters.popleft()
+            if not waiter.done():
                 self._waiting += 1
-                door.set_result(None)
+                waiter.set_result(None)
 
     def _wait(self) -> "asyncio.Future[Entry]":
-        """Return what a caller waits for; a sender is started if none is at work."""
+        """Return what a caller waits for; a task that forms batches is started if none runs."""
         if self._is_closed:
             raise LedgerError("the ledger was closed: the change is not written")
         self._arrived += 1
         self._waiting += 1
-        if not self._is_sending:
-            self._is_sending = True
-            self._tasks.start_soon(self._send)
+        if not self._is_forming:
+            self._is_forming = True
+            self._tasks.start_soon(self._form_batches)
         return self._loop.create_future()
 
-    async def _send(self) -> None:
-        """Send what waits, batch by batch, until nothing does."""
+    async def _form_batches(self) -> None:
+        """Form batches of what waits, and start sending them, until nothing waits."""
         try:
-            # Everybody who is about to call in this turn of the loop is in the first batch.
+            # Every call that is made in this turn of the loop is in the first batch.
             await anyio.lowlevel.checkpoint()
             while self._queue:
                 await self._linger()
-                while self._flights >= self._settings.in_flight:
-                    self._landed = anyio.Event()
-                    await self._landed.wait()
+                while self._requests >= self._settings.in_flight:
+                    self._request_done = anyio.Event()
+                    await self._request_done.wait()
                 group = self._next_group()
                 if group:
-                    self._flights += 1
-                    self._tasks.start_soon(self._fly, group)
+                    self._requests += 1
+                    self._tasks.start_soon(self._send_batches, group)
         finally:
-            self._is_sending = False
+            self._is_forming = False
 
     async def _linger(self) -> None:
-        """Wait for company as long as that pays."""
+        """Wait for more calls as long as that pays."""
         now = self._clock.monotonic()
         if self._arrived:
-            # Beyond the linger all paces are one; a long one would take long to be forgotten.
-            pause = min((now - self._looked_at) / self._arrived, 2 * self._settings.linger)
-            self._pause_seconds += PACE_WEIGHT * (pause - self._pause_seconds)
+            # Beyond the linger all gaps are one; a long one would take long to be forgotten.
+            gap = min((now - self._looked_at) / self._arrived, 2 * self._settings.linger)
+            self._gap_seconds += ARRIVAL_WEIGHT * (gap - self._gap_seconds)
             self._looked_at, self._arrived = now, 0
         first = self._queue[0]
         wait = linger_seconds(
             self._settings.linger,
-            pause_seconds=self._pause_seconds,
+            gap_seconds=self._gap_seconds,
             waiting=len(self._queue),
-            is_idle=self._flights == 0,
-            combining_since=now - first.since if isinstance(first, _Sum) else None,
+            is_idle=self._requests == 0,
+            combining_since=now - first.since if isinstance(first, _PendingSum) else None,
         )
         if wait > 0:
             await self._clock.sleep(wait)
 
-    def _next_group(self) -> list[_Place]:
+    def _next_group(self) -> list[_Pending]:
         """Take the next up to 25 entries; those whose callers have all gone are left out."""
-        group: list[_Place] = []
+        group: list[_Pending] = []
         while self._queue and len(group) < BATCH_WRITES_MAX:
-            place = self._queue.popleft()
-            if isinstance(place, _Sum):
-                self._close_sum(place)
-            if place.is_wanted():
-                group.append(place)
+            pending = self._queue.popleft()
+            if isinstance(pending, _PendingSum):
+                self._close_sum(pending)
+            if pending.is_wanted():
+                group.append(pending)
             else:
-                self._free(place.fail(None))
-        self._plan_all([place for place in group if place.planned is None])
-        self._flying.update(group)
+                self._free(pending.fail(None))
+        self._plan_all([pending for pending in group if pending.planned is None])
+        self._in_flight.update(group)
         return group
 
-    def _plan_all(self, places: Sequence[_Place]) -> None:
-        if places:
-            asked = [(place.counter, place.change, place.count) for place in places]
-            for place, planned in zip(places, self._plan_group(asked), strict=True):
-                place.planned = planned
+    def _plan_all(self, pendings: Sequence[_Pending]) -> None:
+        if pendings:
+            asked = [(pending.counter, pending.change, pending.count) for pending in pendings]
+            for pending, planned in zip(pendings, self._planner.plan_group(asked), strict=True):
+                pending.planned = planned
 
-    def _close_sum(self, place: _Sum) -> None:
+    def _close_sum(self, pending: _PendingSum) -> None:
         """Sum the changes whose callers still wait."""
-        del self._open_sums[place.counter]
-        pairs = list(zip(place.changes, place.waiters, strict=True))
+        del self._open_sums[pending.counter]
+        pairs = list(zip(pending.changes, pending.waiters, strict=True))
         wanted = [(change, waiter) for change, waiter in pairs if not waiter.done()]
         try:
-            place.change = amounts.total(change for change, _ in wanted)
-            place.count = len(wanted)
+            pending.change = amounts.total(change for change, _ in wanted)
+            pending.count = len(wanted)
         except AmountOverflow:
             # Each change fits, their sum does not: each is an entry of its own.
-            place.waiters = [waiter for _, waiter in pairs if waiter.done()]
+            pending.waiters = [waiter for _, waiter in pairs if waiter.done()]
             for change, waiter in wanted:
-                self._queue.append(_Place(place.counter, change, waiter))
+                self._queue.append(_Pending(pending.counter, change, waiter))
 
-    async def _fly(self, group: list[_Place]) -> None:
-        """Write a batch, and the next one as long as a full one waits."""
+    async def _send_batches(self, group: list[_Pending]) -> None:
+        """Send a batch, and the next one as long as a full one waits."""
         try:
             while group:
-                await self._write_one(group)
+                await self._send_batch(group)
                 group = self._next_group() if len(self._queue) >= BATCH_WRITES_MAX else []
         finally:
-            self._flights -= 1
-            if self._landed is not None:
-                self._landed.set()
+            self._requests -= 1
+            if self._request_done is not None:
+                self._request_done.set()
 
-    async def _write_one(self, group: list[_Place]) -> None:
-        """Write one batch and tell each caller of its own change."""
-        planned = [place.planned for place in group if place.planned is not None]
+    async def _send_batch(self, group: list[_Pending]) -> None:
+        """Send one batch and give each caller the outcome of its own change."""
+        planned = [pending.planned for pending in group if pending.planned is not None]
 
-        def settle(applied: Sequence[Planned]) -> None:
-            if len(applied) < len(group):
-                done = set(map(id, applied))
-                told = [place for place in group if id(place.planned) in done]
+        def report_durable(durable: Sequence[Planned]) -> None:
+            if len(durable) < len(group):
+                done = set(map(id, durable))
+                reported = [pending for pending in group if id(pending.planned) in done]
             else:
-                told = group
+                reported = group
             room = 0
-            for place, one in zip(told, applied, strict=True):
-                room += place.tell(one.entry)
+            for pending, one in zip(reported, durable, strict=True):
+                room += pending.resolve(one.entry)
             self._free(room)
 
         self._on_group(len(group), len(self._queue))
         try:
-            await self._write(planned, settle)
+            if len(planned) == 1:
+                await self._sender.put(planned[0])
+                report_durable(planned)
+            else:
+                await self._sender.batch(planned, report_durable)
         except OutcomeUnknown as error:
             unknown = set(error.entries)
-            for place, one in zip(group, planned, strict=True):
+            for pending, one in zip(group, planned, strict=True):
                 if one.entry in unknown:
                     own = OutcomeUnknown(str(error), entries=[one.entry])
-                    self._free(place.fail(own))
-        except Exception as error:  # noqa: BLE001 (handed on to every caller that waits for it)
-            for place in group:
-                self._free(place.fail(error))
+                    self._free(pending.fail(own))
+        except Exception as error:  # noqa: BLE001 (raised in every caller that waits)
+            for pending in group:
+                self._free(pending.fail(error))
         finally:
-            self._flying.difference_update(group)
+            self._in_flight.difference_update(group)
 
 
 def linger_seconds(
     longest: float,
     *,
-    pause_seconds: float,
+    gap_seconds: float,
     waiting: int,
     is_idle: bool,
     combining_since: float | None,
 ) -> float:
     """Return how long the next batch waits for more changes.
 
-    `pause_seconds` lies between two calls of late; where they come more rarely than `longest`,
-    nobody would come. `combining_since` is for how long the first sum has been open, None if the
+    `gap_seconds` lies between two recent calls; where they come more rarely than `longest`, none
+    would come in time. `combining_since` is for how long the first sum has been open, None if the
     first is no sum: sums wait their whole time, since each further change in them costs nothing.
     """
-    if pause_seconds >= longest:
+    if gap_seconds >= longest:
         return 0.0
     if combining_since is not None:
         return max(0.0, longest - combining_since)
     missing = BATCH_WRITES_MAX - waiting
     if is_idle or missing <= 0:
         return 0.0
-    return min(longest, pause_seconds * missing)
+    return min(longest, gap_seconds * missing)
 
 
 def _again(error: BaseException) -> BaseException:
     """Return the same error for another caller: one that is raised twice holds two tracebacks."""
-    twin = type(error).__new__(type(error), *error.args)
-    twin.__dict__.update(error.__dict__)
-    return twin
+    copy = type(error).__new__(type(error), *error.args)
+    copy.__dict__.update(error.__dict__)
+    return copy
 
 
-def _closed(place: _Place) -> OutcomeUnknown:
+def _closed(pending: _Pending) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"the ledger was closed while a change of {place.counter!r} was under way: it may or may"
+        f"the ledger was closed while a change of {pending.counter!r} was in flight: it may or may"
         " not be there; Ledger.retry is safe until the retry horizon",
-        entries=[place.planned.entry] if place.planned else [],
+        entries=[pending.planned.entry] if pending.planned else [],
     )

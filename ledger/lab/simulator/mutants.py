@@ -16,10 +16,10 @@ from ledger.core import keys
 from ledger.lab.simulator import mutations
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.totals import collection
+from ledger.writing import large_write, planner, sender
 from ledger.writing import plan as planning
-from ledger.writing import writer
 from ledger.writing.plan import Planned
-from ledger.writing.writer import Writer
+from ledger.writing.sender import Sender
 
 Patch = tuple[Any, str, Any]
 
@@ -64,7 +64,7 @@ _MUTANTS = (
         "a change is an item of its own (not an update of one item per counter)",
         "the last writer wins: updates of other regions are lost",
         8,
-        ((Writer, "_put", mutations.add_to_one_item), (Writer, "_write_all", mutations.add_each)),
+        ((Sender, "put", mutations.add_to_one_item), (large_write, "send_all", mutations.add_each)),
     ),
     Mutant(
         "no-merged-ids",
@@ -164,7 +164,7 @@ _MUTANTS = (
         120,
         (
             (planning, "check_horizon", mutations.no_horizon),
-            (writer, "latest_repeat", mutations.never),
+            (sender, "latest_repeat", mutations.never),
             (Planned, "put", property(mutations.put_any_time)),
         ),
     ),
@@ -180,7 +180,10 @@ _MUTANTS = (
         "an entry's shard goes by the time in its id (not by the time of writing)",
         "a retry after the shards have grown puts its change into another shard: counted twice",
         120,
-        ((writer, "plan", mutations.plan_by_today), (writer, "replan", mutations.replan_by_today)),
+        (
+            (planner, "plan", mutations.plan_by_today),
+            (planner, "replan", mutations.replan_by_today),
+        ),
     ),
     Mutant(
         "no-version",

@@ -28,7 +28,7 @@ from ledger.totals import collection
 from ledger.totals.collection import CollectionRead, Progress, read_net
 from ledger.writing.plan import Change, Planned, replan
 from ledger.writing.plan import plan as plan_change
-from ledger.writing.writer import Writer
+from ledger.writing.sender import Sender
 
 _decide, _apply, _observe, _rules_of = plan.decide, applying.apply, observe.observe, passes.rules_of
 _candidates, _read_once = plan._candidates, collection._read_once  # noqa: SLF001
@@ -182,7 +182,7 @@ def unsettled_rules(*args: Any, **options: Any) -> Rules:
     return replace(_rules_of(*args, **options), settle=0.0)
 
 
-async def add_to_one_item(self: Writer, planned: Planned) -> Entry:
+async def add_to_one_item(self: Sender, planned: Planned) -> Entry:
     """Count in a single item per counter, as is usual without regions."""
     entry = planned.entry
     update = Update((entry.counter, "sum"), add={"change": {"N": amounts.to_text(entry.change)}})
@@ -192,7 +192,7 @@ async def add_to_one_item(self: Writer, planned: Planned) -> Entry:
     return entry
 
 
-async def add_each(self: Writer, planned: list[Planned]) -> None:
+async def add_each(self: Sender, planned: list[Planned]) -> None:
     """Count each in the single item of its counter."""
     for one in planned:
         await add_to_one_item(self, one)

@@ -277,23 +277,23 @@ async def test_property_each_change_once(
     ("case", "seconds"),
     [
         ({}, 0.002),
-        ({"pause_seconds": 0.00001, "waiting": 5}, 0.0002),
-        ({"pause_seconds": 0.0001, "waiting": 24}, 0.0001),
+        ({"gap_seconds": 0.00001, "waiting": 5}, 0.0002),
+        ({"gap_seconds": 0.0001, "waiting": 24}, 0.0001),
         ({"waiting": 25}, 0.0),
         ({"waiting": 400}, 0.0),
         ({"is_idle": True}, 0.0),
-        ({"pause_seconds": 0.002}, 0.0),
-        ({"pause_seconds": 9.0}, 0.0),
+        ({"gap_seconds": 0.002}, 0.0),
+        ({"gap_seconds": 9.0}, 0.0),
         ({"combining_since": 0.0005}, 0.0015),
         ({"combining_since": 0.0005, "is_idle": True, "waiting": 99}, 0.0015),
         ({"combining_since": 0.1}, 0.0),
-        ({"combining_since": 0.0, "pause_seconds": 0.1}, 0.0),
+        ({"combining_since": 0.0, "gap_seconds": 0.1}, 0.0),
     ],
 )
 def test_linger(case: dict[str, Any], seconds: float) -> None:
     """Waiting lasts no longer than the linger, nor than it takes to fill a batch."""
     usual: dict[str, Any] = {
-        "pause_seconds": 0.0001,
+        "gap_seconds": 0.0001,
         "waiting": 1,
         "is_idle": False,
         "combining_since": None,

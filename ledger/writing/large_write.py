@@ -1,0 +1,80 @@
+"""A large write: its entries on their own, in batches and single puts, and what became of each."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from ledger.core.errors import DamagedItem, KeyConflict, OutcomeUnknown, StoreError
+from ledger.runtime.tasks import run_all
+from ledger.store.writes import BATCH_WRITES_MAX
+from ledger.writing.plan import Planned, distinct
+from ledger.writing.sender import Sender
+
+WRITES_AT_ONCE = 8
+
+SendPart = Callable[[Sequence[Planned]], Awaitable[object]]
+
+
+async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
+    """Send entries on their own: batches, and conditional puts where a key may conflict.
+
+    Raises:
+        KeyConflict, DamagedItem: one stands for another change; the others are written.
+        OutcomeUnknown: with the entries that are not confirmed.
+        StoreError: nothing was written.
+    """
+    once = distinct(planned)
+    keyed = [one for one in once if one.keyed]
+    free = [one for one in once if not one.keyed]
+    chunks = [
+        free[start : start + BATCH_WRITES_MAX] for start in range(0, len(free), BATCH_WRITES_MAX)
+    ]
+    write = _LargeWrite(total=len(once))
+    jobs = [partial(write.send, [one], lambda part: sender.put(part[0])) for one in keyed]
+    jobs += [partial(write.send, chunk, sender.batch) for chunk in chunks]
+    await run_all(jobs, at_once=WRITES_AT_ONCE)
+    write.finish()
+
+
+class _LargeWrite:
+    """What became of the parts of a large write."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._unwritten: list[Planned] = []
+        self._unknown: OutcomeUnknown | None = None
+        self._refused: StoreError | None = None
+        self._conflict: KeyConflict | DamagedItem | None = None
+        self._conflicting: list[Planned] = []
+
+    async def send(self, part: Sequence[Planned], send: SendPart) -> None:
+        """Send a part; its failure is noted and stops no part that is in flight."""
+        if self._refused is not None:
+            self._unwritten.extend(part)
+            return
+        try:
+            await send(part)
+        except OutcomeUnknown as error:
+            self._unknown = error
+            self._unwritten.extend(one for one in part if one.entry in error.entries)
+        except (KeyConflict, DamagedItem) as error:
+            self._conflict = self._conflict or error
+            self._conflicting.extend(part)
+        except StoreError as error:
+            self._refused = error
+            self._unwritten.extend(part)
+
+    def finish(self) -> None:
+        """Raise what went wrong, if anything did, naming what can be written again."""
+        nothing = self._unknown is None and len(self._unwritten) == self._total
+        if self._refused is not None and nothing:
+            raise self._refused
+        if self._unwritten:
+            cause = self._refused or self._unknown
+            # A conflict is no less unwritten: a retry shows it again, where silence would not.
+            entries = [one.entry for one in (*self._unwritten, *self._conflicting)]
+            raise OutcomeUnknown(
+                f"{len(entries)} of {self._total} changes are not confirmed: {cause}",
+                entries=entries,
+            )
+        if self._conflict is not None:
+            raise self._conflict

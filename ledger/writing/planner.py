@@ -1,0 +1,73 @@
+"""Plans changes with the clock and the randomness of one process: what `plan` asks for as facts."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from random import Random
+
+from ledger.core import amounts, keys
+from ledger.core.ids import SUFFIX_BITS
+from ledger.core.values import Entry
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+from ledger.writing.plan import Change, Planned, plan, plan_group, replan
+
+
+class Planner:
+    """Gives changes their ids in one region."""
+
+    def __init__(
+        self, region: str, *, settings: Settings, clock: Clock, randomness: Random
+    ) -> None:
+        self._region = region
+        self._settings = settings
+        self._clock = clock
+        self._random = randomness
+
+    def plan(self, change: Change) -> Planned:
+        """Plan one change.
+
+        Raises:
+            InvalidInput: a value breaks a rule; the message names both.
+        """
+        return plan(
+            change,
+            region=self._region,
+            settings=self._settings,
+            now=self._clock.now(),
+            suffix=self._random.getrandbits(SUFFIX_BITS),
+        )
+
+    def plan_many(self, changes: Sequence[Change]) -> list[Planned]:
+        """Plan changes, at once if they are no more than amounts.
+
+        Raises:
+            InvalidInput: as `plan`.
+        """
+        if not all(change.is_plain for change in changes):
+            return [self.plan(change) for change in changes]
+        return self.plan_group(
+            [(keys.checked_counter(one.counter), amounts.exact(one.change), 1) for one in changes]
+        )
+
+    def plan_group(self, changes: Sequence[tuple[str, Decimal, int]]) -> list[Planned]:
+        """Plan entries that are written together: of counter, change and count, all checked."""
+        return plan_group(
+            changes,
+            region=self._region,
+            settings=self._settings,
+            now=self._clock.now(),
+            bits=self._random.getrandbits(SUFFIX_BITS * len(changes)),
+        )
+
+    def replan(self, entries: Sequence[Entry]) -> list[Planned]:
+        """Plan to write entries again, under the ids that they have.
+
+        Raises:
+            InvalidEntry: an id is not in the ledger's form.
+            RetryHorizonPassed: too late to repeat one.
+        """
+        now = self._clock.now()
+        return [
+            replan(entry, region=self._region, settings=self._settings, now=now)
+            for entry in entries
+        ]

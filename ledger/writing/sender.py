@@ -1,0 +1,200 @@
+"""Sends planned entries until their outcome is known, always under the same ids.
+
+::
+
+    put if absent --+-- applied ------------------------------> durable
+                    |-- rejected, same content there ---------> durable (an earlier try)
+                    |-- rejected, other content there --------> KeyConflict
+                    `-- unknown --> the same id again, until `write_deadline` or the retry
+                                    horizon ends --> OutcomeUnknown, with the entry
+
+Batches and transactions end in the same ways, for each of their entries or for all together.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+
+import anyio
+
+from ledger.core.capacity import item_size
+from ledger.core.errors import InvalidEntry, OutcomeUnknown, StoreError
+from ledger.core.values import Entry
+from ledger.runtime.clock import Clock
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Outcome, Rejected, Unknown
+from ledger.writing.plan import Planned, confirmed, distinct, latest_repeat
+
+TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
+
+ReportDurable = Callable[[Sequence[Planned]], None]
+"""Called with the entries of a batch that are durable, as soon as that is known."""
+
+
+def _ignored(_durable: Sequence[Planned]) -> None:
+    """Wait for the whole batch."""
+
+
+class Sender:
+    """Sends entries to one region; a call ends `write_deadline` seconds after its first request.
+
+    The deadline is looked at between requests.
+    """
+
+    def __init__(
+        self, store: Store, *, write_deadline: float, clock: Clock, randomness: Random
+    ) -> None:
+        self._store = store
+        self._write_deadline = write_deadline
+        self._clock = clock
+        self._retrier = Retrier.of(
+            store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
+        )
+
+    async def put(self, planned: Planned) -> Entry:
+        """Send one entry, which may be there already.
+
+        Raises:
+            KeyConflict: its id stands for another change.
+            OutcomeUnknown: no answer in time.
+            StoreError: nothing was written.
+        """
+        outcome = await self._until_known(lambda: self._store.write(planned.put), [planned])
+        if isinstance(outcome, Applied):
+            return planned.entry
+        # Not every engine hands back the item that was in the way.
+        found = outcome.found[0] or await self._store.get(Get(planned.put.key))
+        if found is None:
+            raise _unknown([planned], "an item was in the way and is gone", 1, together=False)
+        return confirmed(planned.entry, found)
+
+    async def batch(
+        self, planned: Sequence[Planned], report_durable: ReportDurable = _ignored
+    ) -> None:
+        """Send up to 25 entries without keys: putting the same entry again changes nothing.
+
+        Raises:
+            OutcomeUnknown: with the entries that were not reported.
+            StoreError: nothing was written.
+        """
+        left = list(planned)
+
+        async def send() -> Outcome:
+            nonlocal left
+            outcome = await self._store.write_batch([one.batch_put for one in left])
+            if not outcome.unknown and not outcome.unprocessed:
+                report_durable(left)
+                return Applied()
+            open_ones = {*outcome.unknown, *outcome.unprocessed}
+            report_durable([one for place, one in enumerate(left) if place not in open_ones])
+            left = [left[place] for place in sorted(open_ones)]
+            return Unknown(outcome.cause, outcome.requests)
+
+        try:
+            await self._until_known(send, planned)
+        except OutcomeUnknown as error:
+            raise OutcomeUnknown(str(error), entries=[one.entry for one in left]) from None
+
+    async def transaction(self, planned: Sequence[Planned]) -> None:
+        """Send up to 100 entries, all or none.
+
+        Entries that are there already, with the same content, were written by an earlier try,
+        perhaps in another region from which not all have arrived: the rest is written together.
+
+        Raises:
+            InvalidEntry: more than a transaction holds.
+            KeyConflict, OutcomeUnknown, StoreError: as `put`.
+        """
+        left = distinct(planned)
+        _check_transaction(left)
+        while left:
+            puts = [one.put for one in left]
+            outcome = await self._until_known(
+                lambda puts=puts: self._store.transact(puts),  # type: ignore[misc]
+                left,
+                together=True,
+            )
+            if isinstance(outcome, Applied):
+                return
+            for place, found in outcome.found.items():
+                if found is not None:
+                    confirmed(left[place].entry, found)
+            left = [one for place, one in enumerate(left) if place not in outcome.found]
+
+    async def _until_known(
+        self,
+        send: Callable[[], Awaitable[Outcome]],
+        planned: Sequence[Planned],
+        *,
+        together: bool = False,
+    ) -> Applied | Rejected:
+        """Send until the outcome is known, with the same ids."""
+        deadline = self._clock.monotonic() + self._write_deadline
+        horizon = latest_repeat(planned)
+        # A change with a key may repeat another process's try, and of a large write the last parts
+        # have waited since their ids were checked; an id that only this process has is not late.
+        fresh = not any(one.keyed for one in planned)
+        tries = self._retrier.begin("write", deadline=deadline)
+        cause = "the retry horizon passed before its turn came"
+        while fresh or self._clock.now() <= horizon:
+            left = math.inf if fresh else (horizon - self._clock.now()).total_seconds()
+            fresh = False
+            outcome = await self._send_once(send, left, known_unsent=tries.requests == 0)
+            if not isinstance(outcome, Unknown):
+                tries.succeeded()
+                return outcome
+            cause = outcome.cause
+            if not await tries.again("unanswered", requests=outcome.requests):
+                break
+        raise _unknown(planned, cause, tries.requests, together=together)
+
+    @staticmethod
+    async def _send_once(
+        send: Callable[[], Awaitable[Outcome]], left_seconds: float, *, known_unsent: bool
+    ) -> Outcome:
+        """Send once; after an unknown outcome a plain failure leaves it unknown.
+
+        The store's own retries within it are cut off at the retry horizon: no request that was
+        signed later may be in flight once `settle` has passed and the id is forgotten.
+        """
+        try:
+            if left_seconds == math.inf:  # as nearly always: a cut-off that never comes costs time
+                return await send()
+            with anyio.move_on_after(left_seconds):
+                return await send()
+        except StoreError as error:
+            if known_unsent:
+                raise
+            return Unknown(str(error), error.requests)
+        return Unknown("cut off at the retry horizon")
+
+
+def _unknown(
+    planned: Sequence[Planned], cause: str, requests: int, *, together: bool
+) -> OutcomeUnknown:
+    first = planned[0].entry
+    more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
+    # Without a key the same call would make a new id, and count a second time.
+    safe = "the same call or Ledger.retry" if all(one.keyed for one in planned) else "Ledger.retry"
+    return OutcomeUnknown(
+        f"no answer after {requests} request{'s' if requests != 1 else ''} for counter"
+        f" {first.counter!r} id {first.id}{more}: the change may or may not be there ({cause});"
+        f" until the retry horizon {safe} is safe",
+        entries=[one.entry for one in planned],
+        together=together,
+    )
+
+
+def _check_transaction(planned: Sequence[Planned]) -> None:
+    if len(planned) > TRANSACTION_ACTIONS_MAX:
+        raise InvalidEntry(
+            f"{len(planned)} changes together: a transaction holds up to {TRANSACTION_ACTIONS_MAX}"
+        )
+    size = sum(item_size(one.item) for one in planned)
+    if size > TRANSACTION_BYTES_MAX:
+        raise InvalidEntry(
+            f"{size:,} bytes together: a transaction holds up to {TRANSACTION_BYTES_MAX:,};"
+            " shorten the notes"
+        )
