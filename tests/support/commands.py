@@ -3,15 +3,19 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from typer.testing import CliRunner
 
+import compactor.cli
+import ledger.commands.main
 from ledger.core.entry import Item, Key
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
@@ -69,6 +73,32 @@ def run_command(
         check=False,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def run_command_here(
+    command: str, *arguments: str, folder: Path, variables: Mapping[str, str] | None = None
+) -> Ran:
+    """Run a command in this process, as its program would: for what a process adds nothing to."""
+    unset: dict[str, str | None] = {name: None for name in os.environ if name.startswith(_OURS)}
+    wanted = unset | environment(folder, **(variables or {}))
+    main = {"ledger": ledger.commands.main.main, "compactor": compactor.cli.main}[command]
+    with (
+        chdir(folder),
+        CliRunner().isolation(env=wanted) as (out, errors, _),
+        patch.object(sys, "argv", [command, *arguments]),
+    ):
+        status = _status_of(main)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return Ran(status, out.getvalue().decode(), errors.getvalue().decode())
+
+
+def _status_of(main: Callable[[], None]) -> int:
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    raise AssertionError("a program ends by its exit status")
 
 
 @dataclass(frozen=True, slots=True)

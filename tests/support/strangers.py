@@ -1,4 +1,4 @@
-"""Endpoints that are no DynamoDB: one that never answers, and ones that give a fixed answer."""
+"""Endpoints that are not DynamoDB: silent, refusing, hanging up, or with a fixed answer."""
 
 import socket
 from collections.abc import Iterator
@@ -35,7 +35,13 @@ def answering(answer: tuple[int, str, bytes]) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _serving(Handler) as url:
+        yield url
+
+
+@contextmanager
+def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
@@ -50,6 +56,22 @@ def silent() -> Iterator[str]:
     """Take connections and never answer; gives the URL."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as taken:
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@contextmanager
+def hanging_up() -> Iterator[str]:
+    """Read every request and close its connection without an answer; gives the URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with _serving(Handler) as url:
+        yield url
 
 
 @contextmanager
