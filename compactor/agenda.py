@@ -1,4 +1,4 @@
-"""The order of work in one pass: what is visited next, what is held, what is ripe; pure.
+"""The order of work in one pass: what is visited next, what is held, what is ripe.
 
 ::
 
@@ -12,6 +12,8 @@ of others, so no hot counter delays another by more than one visit, and none is 
 
 Pending actions are bounded in number and in ids: beyond that a worker waits for the oldest hold to
 end before it visits more. The holds of different collections run side by side.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""The decision on one collection, from what every region showed; pure.
+"""The decision on one collection, from what every region showed.
 
 The rules, and what breaks without each (design: "Merging"):
 
@@ -11,6 +11,8 @@ The rules, and what breaks without each (design: "Merging"):
 - *settled*: older than `settle`, when no retry of it can arrive any more.
 
 No plan changes what a reader sees: the net grows by exactly the entries that it names.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping

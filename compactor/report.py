@@ -1,4 +1,7 @@
-"""The result of a pass, for callers, logs and the command line."""
+"""The result of a pass, for callers, logs and the command line.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from dataclasses import dataclass, field
 

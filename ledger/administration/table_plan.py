@@ -1,6 +1,6 @@
 """What is missing between the tables that the regions show and the global table that is wanted.
 
-Pure: from one observation of every region it gives the steps that are left, in order, or an error
+From one observation of every region it gives the steps that are left, in order, or an error
 that names what cannot be mended. Nothing is remembered between observations, so a run that was
 interrupted anywhere is finished by the next one.
 
@@ -9,6 +9,8 @@ and for no other: an entry that happened to have that one would expire, and its 
 
 AWS never carries point-in-time recovery and deletion protection from one replica to another: each
 region has its own, so each is a step of its own.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,6 +3,8 @@
 DynamoDB numbers hold 38 significant digits, magnitudes from 1E-130 to 9.99...E+125 (Amazon
 DynamoDB Developer Guide, "Data types"). Sums are taken in a context wide enough for any number of
 such amounts in any order, and checked once at the end: an overflow in between is no overflow.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import re

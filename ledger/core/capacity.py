@@ -4,6 +4,8 @@ Source: Amazon DynamoDB Developer Guide, "DynamoDB item sizes and formats" and "
 mode". A write costs a unit per KB begun; a read a unit per 4 KB begun, half if eventually
 consistent; inside a transaction both cost double, a condition check being a write. A write to a
 global table costs its units again in every replica region.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import math

@@ -2,6 +2,8 @@
 
 An item is a mapping from attribute names to DynamoDB's attribute values (`{"S": "eu-west-1"}`,
 `{"N": "2.5"}`, `{"B": b"..."}`), as the low-level client gives and takes them.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import hashlib

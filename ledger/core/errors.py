@@ -31,6 +31,8 @@
 
 Expected outcomes of one step (applied, rejected, unknown) are values, not errors: see
 `ledger.store.port`.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Sequence

@@ -11,6 +11,8 @@ at a time and added at the end. Any other page is read item by item, with the sa
 What has been taken in can be given up but for its sum (`Collection.condense`), so that a collection
 of any length fits in memory, and a later read can go on where an earlier one ended. Such a sum
 leaves out the entries that one net names, so it holds for that net only (`is_sound`).
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

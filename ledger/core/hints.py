@@ -8,6 +8,8 @@ is over by `settle`, all of its entries can be merged, and no new hint for it is
 compactor reads the hints of such spans only, and deletes them after its visits.
 
 A hint that is lost, or left for nothing, costs time, never a total.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass

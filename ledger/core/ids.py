@@ -3,6 +3,8 @@
 As a sort key an id reads `2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887`; packed, in the `merged`
 list of a net change, it takes 16 bytes. The order of ids, of sort keys and of packed ids is the
 same: by time, then by suffix. An id is made once per change, before the first attempt to write it.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import hashlib

@@ -3,6 +3,8 @@
 Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
 scan cursors, sequences and versions, and the sort key of a net change, which sorts after every
 entry.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Client request tokens, by which DynamoDB knows a transaction's repeats for ten minutes. Pure."""
+"""Client request tokens, by which DynamoDB knows a transaction's repeats for ten minutes.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 import hashlib
 

@@ -1,4 +1,7 @@
-"""What the ledger is made of: entries and net changes, as plain values."""
+"""What the ledger is made of: entries and net changes, as plain values.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from dataclasses import dataclass
 from datetime import date, datetime

@@ -2,6 +2,8 @@
 
 Nothing is guessed from the content. What decides how bytes become entries is written into every
 marker as a canonical text, so that the same bytes are never imported in two ways.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import codecs

@@ -1,7 +1,9 @@
-"""From lines to rows, good or bad: pure, and every rule that a row has to keep.
+"""From lines to rows, good or bad, and every rule that a row has to keep.
 
 A row is numbered by the line on which it begins, as an editor shows it, also where quoted fields
 hold line ends. Blank lines are no rows.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import csv

@@ -1,6 +1,8 @@
-"""Dotted paths into a record, and templates that make counter ids of its fields: pure.
+"""Dotted paths into a record, and templates that make counter ids of its fields.
 
 `risk/{Hierarchy.RiskType}/{Hierarchy.Region}` takes two fields; braces that are meant stand twice.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping

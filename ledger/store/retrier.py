@@ -23,7 +23,7 @@ from ledger.core.errors import StoreError
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.retry import SUCCESS_TOKENS, Backoff, RetryBudget
-from ledger.store.writes import Outcome, Unknown
+from ledger.store.writes import FinalOutcome, Outcome, Unknown
 
 BACKOFF = Backoff()
 DEADLINE_BACKOFF = Backoff(longest_seconds=2.0)
@@ -32,17 +32,6 @@ DEADLINE_BACKOFF = Backoff(longest_seconds=2.0)
 
 def _ignored(_operation: str, _cause: str) -> None:
     """Count no repeat."""
-
-
-@dataclass(frozen=True, slots=True)
-class FinalOutcome:
-    """How the last try of a repeated write ended; `doubt` is the cause of an unanswered one before.
-
-    With a doubt, what is rejected now may still have been applied, or land later.
-    """
-
-    outcome: Outcome
-    doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,17 @@ Outcome = Applied | Rejected | Unknown
 
 
 @dataclass(frozen=True, slots=True)
+class FinalOutcome:
+    """The outcome of a repeated write's last try; `doubt` is the cause of an earlier `Unknown`.
+
+    With a doubt, a write that is rejected now may have been applied before, or may yet be.
+    """
+
+    outcome: Outcome
+    doubt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchOutcome:
     """What became of a batch, by position; what is in neither list was applied.
 

@@ -1,4 +1,7 @@
-"""From what a caller asks for to an entry and the item to put: pure, apart from time and chance."""
+"""From what a caller asks for to an entry and the item to put; time and randomness are arguments.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -5,6 +5,8 @@ from `Settings` to dictionaries, and `rendering` to text. `ledger deploy` is the
 for the shipped regions.yaml lie in deploy/, and a test compares them with what is generated now.
 
 Nothing here calls AWS.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from ledger.administration.templates.permissions import (

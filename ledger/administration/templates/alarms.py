@@ -3,6 +3,8 @@
 An alarm watches metrics of its own region only, so `ReplicationLatency` is watched from home to
 each other region. The compactor measures every region's lag itself, by its lease:
 `compactor_replication_lag_seconds`.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from typing import Any

@@ -1,4 +1,7 @@
-"""What templates of our functions share: parameters, log, queues, the function and its role."""
+"""What templates of our functions share: parameters, log, queues, the function and its role.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from typing import Any
 

@@ -12,6 +12,8 @@ cannot tell the two apart: its version condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys).
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Callable

@@ -12,6 +12,8 @@ several batches at once, divided by partition key: one could commit a position p
 another has not brought in. More shards are the way to more throughput.
 
 Why dividing a failing batch is harmless: positions decide what has been committed, not batches.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from typing import Any

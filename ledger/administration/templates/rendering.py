@@ -2,6 +2,8 @@
 
 The text is a pure function of the value: keys keep their order, nothing is aliased, so a copy in
 the repository can be compared byte by byte.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import json

@@ -6,6 +6,8 @@ something. A pass that outlasts the minute would turn every next invocation into
 hides real throttling; a frozen instance would shut out its replacement until it times out; and the
 reservation comes out of the account's pool, which a new account may not have. An instance that
 finds the lease held ends by itself after watching it for one lease.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from typing import Any

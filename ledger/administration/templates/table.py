@@ -1,4 +1,7 @@
-"""The CloudFormation template of the global table."""
+"""The CloudFormation template of the global table.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from typing import Any
 

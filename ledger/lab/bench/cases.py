@@ -1,4 +1,7 @@
-"""The cases by name: where the code of each is, its options, and its baseline."""
+"""The cases by name: where the code of each is, its options, and its baseline.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

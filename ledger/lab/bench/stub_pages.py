@@ -2,6 +2,8 @@
 
 A partition named `read-1000-7` (in any shard: `~3~read-1000-7`) holds 1,000 entries, whatever was
 written. Pages hold up to 1 MB by DynamoDB's measure of an item.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The checker of tagged totals: knows every call and every read, and nothing of the table; pure.
+"""The checker of tagged totals: knows every call and every read, and nothing of the table.
 
 An adapter reports when a call begins and how it ended, when a read begins and what it returned, on
 one clock. The checker compares them with the promises of `ledger/ARCHITECTURE.md`:
@@ -9,6 +9,8 @@ one clock. The checker compares them with the promises of `ledger/ARCHITECTURE.m
 - P2, P3 at rest: all regions show the same changes, among them every acknowledged one, and none
   that every call reported as not written. An unknown change is there once or not at all.
 - P5: a change called for several times is counted once, and a call past the horizon is refused.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections import Counter

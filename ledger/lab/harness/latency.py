@@ -1,4 +1,7 @@
-"""Latencies of any number of calls in bounded memory: pure."""
+"""Latencies of any number of calls in bounded memory.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 import math
 from array import array

@@ -1,4 +1,7 @@
-"""Probes: tagged counters whose changes are handed out and whose reads are checked: pure."""
+"""Probes: tagged counters whose changes are handed out and whose reads are checked.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from decimal import Decimal
 

@@ -1,8 +1,10 @@
-"""Counters whose total shows which changes it counts, and how often: pure.
+"""Counters whose total shows which changes it counts, and how often.
 
 Change number n of such a counter adds 10 to the power of n, so digit n of a total says how many
 times that change is counted: 0 or 1 in every right total. The checkers of the simulator, the demo
 and chaos rest on it.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping

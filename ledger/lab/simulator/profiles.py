@@ -3,6 +3,8 @@
 A profile says what can happen and how often; when, and in which order, is drawn from the seed. A
 mutant that shows only when, say, a leader stalls between two pages while another folds, deletes and
 forgets is then caught within tens of seeds instead of thousands.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,8 @@
 The front (`local/front`) speaks HTTP, keeps the control plane, injects faults and replicates. An
 engine holds the tables of every region and carries out DynamoDB's item operations in one of them.
 It reports what each call changed, so that replication needs neither streams nor hidden attributes.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,10 @@
-"""Attribute values as they come over the wire: checked, and brought to one form. Pure.
+"""Attribute values as they come over the wire: checked, and brought to one form.
 
 Inside, binary values are bytes and numbers are in plain notation without needless zeros, as
 DynamoDB returns them. Rules from the Amazon DynamoDB API Reference (AttributeValue) and Developer
 Guide ("Constraints in Amazon DynamoDB").
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import base64

@@ -1,9 +1,11 @@
-"""The tables of every region and their settings: the control plane of global tables. Pure.
+"""The tables of every region and their settings: the control plane of global tables.
 
 Both engines hold items only; what DescribeTable and its like tell is kept here, so both behave
 alike. Version 2019.11.21 of global tables: replicas are added and removed by UpdateTable; a new
 replica is CREATING for a while, and the table UPDATING; deletion protection, point-in-time
 recovery and tags belong to one replica, time to live and streams to the whole table.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import re

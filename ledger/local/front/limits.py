@@ -1,7 +1,9 @@
-"""Limits of requests and idempotency tokens, checked before any engine is asked. Pure.
+"""Limits of requests and idempotency tokens, checked before any engine is asked.
 
 Source: Amazon DynamoDB API Reference: BatchWriteItem, BatchGetItem, TransactWriteItems,
 TransactGetItems.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import hashlib

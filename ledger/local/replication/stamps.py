@@ -1,4 +1,4 @@
-"""What a global table does with concurrent writes to one item: the last writer wins, whole. Pure.
+"""What a global table does with concurrent writes to one item: the last writer wins, whole.
 
 Every committed write of an item gets a stamp: nanoseconds, never less than the stamp held there
 plus one, and the region that wrote. Stamps are ordered by time, then by the name of the region, so
@@ -10,6 +10,8 @@ any two regions come to the same verdict whatever the order of arrival::
 
 A delete leaves its stamp behind (a tombstone), or an older put still on its way would bring the
 item back. Source: Amazon DynamoDB Developer Guide, "Global tables: how it works" (MREC).
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator

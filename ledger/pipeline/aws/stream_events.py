@@ -1,4 +1,4 @@
-"""Events of Kinesis Data Streams and of DynamoDB Streams, as AWS Lambda delivers them: pure.
+"""Events of Kinesis Data Streams and of DynamoDB Streams, as AWS Lambda delivers them.
 
 A lane is a shard: its name is the stream's, from the ARN, and the shard's. A position is the
 sequence number, filled up with zeroes to the longest that the service can give.
@@ -11,6 +11,8 @@ say nothing about which record came first, so nobody could tell what has been co
 A record of DynamoDB Streams is the item's new image, as JSON. An item that was deleted is no
 version of a record, so it takes nothing out of the totals: `pipeline.deletes` says whether it is
 refused, and so becomes a dead letter, or ignored.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""The pipeline's items in the table and their codec: states, lanes' positions, map items: pure.
+"""The pipeline's items in the table and their codec: states, lanes' positions, map items.
 
 - state: pk `~state~` + record, sk `state`: `version` N, `value` N, `categories` SS, `home` S (the
   only region that may write it), `open` M (lane, position, category, change);
@@ -7,6 +7,8 @@
 
 A lane is called by its region, `/` and its name: the same name in another region is another lane,
 which no stale replica of this one's position can mislead.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What map and reduce write: pure.
+"""What map and reduce write.
 
 A map commit puts a batch's map items and moves the lane's position, on condition that it is where
 the batch begins. Reduce puts one ledger entry per category and deletes the map items that they add
@@ -10,6 +10,8 @@ up, on condition that those are there::
 So it does not matter how often a map item is reduced, by whom, with which others, or how late a
 request arrives: one of them counts. Which is why an entry can take the time of its own attempt, as
 all entries must: none is signed later than the retry horizon of its id.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,10 @@
-"""From the bytes of a record to what the pipeline needs of it, or why it cannot be taken: pure.
+"""From the bytes of a record to what the pipeline needs of it, or why it cannot be taken.
 
 Numbers are read as decimals, never as floats: the digits in the record are the digits counted. A
 value has up to 15 digits before the point and 15 after it, so that a counter's total has room for
 a hundred million of the largest ones within DynamoDB's 38.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import json

@@ -1,6 +1,8 @@
-"""Changes per category: what one version of a record changes, what a batch does, its hash: pure.
+"""Changes per category: what one version of a record changes, what a batch does, its hash.
 
 All sums are exact in any order. A category whose changes cancel out is left out.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import hashlib

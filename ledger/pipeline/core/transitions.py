@@ -1,4 +1,4 @@
-"""What a newer version of a record does to its state: pure. The rule on which exactness rests.
+"""What a newer version of a record does to its state. The rule on which exactness rests.
 
 The state of a record holds its newest version, and, for each lane, the *open transitions*: what
 that lane's records changed, each under the position of its record, for as long as the lane's
@@ -17,6 +17,8 @@ committed position does not cover it::
 - No transition appears below a version that is there: once a record shows the newest version
   of a batch, the transitions of that batch's positions are all that there will ever be.
 - One is dropped only once a position that its lane has committed, read at any time, covers it.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,7 @@
-"""Changing values by `ADD`: the action, and what its outcomes mean. Pure."""
+"""Changing values by `ADD`: the action, and what its outcomes mean.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,10 +10,9 @@ from decimal import Decimal
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
 from ledger.primitives.counters.counter import AddOutcome, Applied, Rejected, Unknown
-from ledger.primitives.counters.items import Part
-from ledger.primitives.counters.limits import VALUE
+from ledger.primitives.counters.limits import VALUE, Part
 from ledger.store import writes
-from ledger.store.retrier import FinalOutcome
+from ledger.store.writes import FinalOutcome
 
 
 def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> writes.Update:

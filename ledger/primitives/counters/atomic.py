@@ -9,7 +9,8 @@ from ledger.primitives.counters.counter import (
     AddOutcome,
     Guarantees,
 )
-from ledger.primitives.counters.items import ItemCounter, Part
+from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.limits import Part
 from ledger.store.retry import Backoff
 from ledger.store.writes import Outcome
 

@@ -17,7 +17,8 @@ from ledger.primitives.counters.counter import (
     Guarantees,
     Rejected,
 )
-from ledger.primitives.counters.items import ItemCounter, Part
+from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.tokens import nonce
 from ledger.store.writes import TOKEN_SECONDS, Outcome
 

@@ -1,4 +1,7 @@
-"""A counter as one protocol, however it is kept: outcomes and guarantees as values."""
+"""A counter as one protocol, however it is kept: outcomes and guarantees as values.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from dataclasses import dataclass
 from decimal import Decimal

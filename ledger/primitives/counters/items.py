@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
 from typing import ClassVar, Literal
@@ -11,7 +10,7 @@ from ledger.core import amounts, keys
 from ledger.core.entry import Item, Key, number_of
 from ledger.core.errors import RequestRefused
 from ledger.primitives.counters.counter import AddOutcome, Guarantees
-from ledger.primitives.counters.limits import VALUE, Limits, checked_limits
+from ledger.primitives.counters.limits import VALUE, Part, checked_limits
 from ledger.primitives.counters.tokens import checked_token
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
@@ -21,15 +20,6 @@ from ledger.store.retry import Backoff
 
 TRIES_MAX = 5
 KnownIn = Literal["nowhere", "item", "counter"]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one shard's item is to be changed by, within the shard's part of the thresholds."""
-
-    shard: int
-    change: Decimal
-    limits: Limits
 
 
 class ItemCounter(ABC):

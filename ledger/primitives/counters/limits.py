@@ -1,4 +1,7 @@
-"""Thresholds of a counter: what they allow, as a condition, and their parts over shards. Pure."""
+"""Thresholds of a counter: what they allow, as a condition, and their parts over shards.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -63,6 +66,15 @@ class Limits:
         bounds = (("minimum", self.minimum), ("maximum", self.maximum))
         said = [f"{name} {amounts.to_text(bound)}" for name, bound in bounds if bound is not None]
         return " and ".join(said) or "no threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one shard's item is to be changed by, within the shard's part of the thresholds."""
+
+    shard: int
+    change: Decimal
+    limits: Limits
 
 
 def checked_limits(minimum: int | Decimal | None, maximum: int | Decimal | None) -> Limits:

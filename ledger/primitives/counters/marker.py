@@ -25,12 +25,13 @@ from ledger.primitives.counters.counter import (
     Guarantees,
     Rejected,
 )
-from ledger.primitives.counters.items import ItemCounter, Part
+from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.tokens import nonce
 from ledger.store import writes
 from ledger.store.conditions import Absent
 from ledger.store.reads import Get
-from ledger.store.retrier import FinalOutcome
+from ledger.store.writes import FinalOutcome
 
 MARKER_PREFIX = f"{COUNT_PREFIX}-marker~"
 KEPT_SECONDS = 7 * 24 * 3600.0

@@ -29,8 +29,8 @@ from ledger.primitives.counters.counter import (
     Rejected,
     Unknown,
 )
-from ledger.primitives.counters.items import ItemCounter, Part
-from ledger.primitives.counters.limits import VALUE
+from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.limits import VALUE, Part
 from ledger.primitives.counters.tokens import tag_nonce
 from ledger.store import writes
 from ledger.store.conditions import Absent, Equals

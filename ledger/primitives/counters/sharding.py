@@ -15,8 +15,8 @@ from ledger.core.entry import Item, Key, number_of
 from ledger.core.errors import InvalidInput, Unreachable
 from ledger.core.keys import COUNT_PREFIX
 from ledger.primitives.counters.counter import AddOutcome, Applied, Guarantees, Rejected, Unknown
-from ledger.primitives.counters.items import ItemCounter, Part
-from ledger.primitives.counters.limits import Limits
+from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.limits import Limits, Part
 from ledger.primitives.counters.splitting import parts_for
 from ledger.primitives.counters.tokens import checked_token, draw
 from ledger.runtime.tasks import run_all

@@ -19,14 +19,15 @@ from ledger.primitives.counters.counter import (
     Rejected,
     Unknown,
 )
-from ledger.primitives.counters.items import ItemCounter, Part
+from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.tokens import nonce
 from ledger.runtime.clock import Clock
 from ledger.store import writes
 from ledger.store.conditions import AllOf, AnyOf, Condition, Contains, Has, Not, Shorter
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.retrier import FinalOutcome
+from ledger.store.writes import FinalOutcome
 
 SLOTS = "slots"
 

@@ -1,11 +1,13 @@
-"""Which shards take a change, where their parts of a threshold do not let any take it. Pure."""
+"""Which shards take a change, where their parts of a threshold do not let any take it.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Sequence
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.primitives.counters.items import Part
-from ledger.primitives.counters.limits import Limits
+from ledger.primitives.counters.limits import Limits, Part
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 
 PARTS_MAX = TRANSACTION_ACTIONS_MAX - 1

@@ -18,6 +18,8 @@ the epoch, checked in the write's transaction.
 
 Source: the judgement by an unchanged record version number and the local monotonic clock is that
 of Amazon's DynamoDB lock client.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import math

@@ -4,6 +4,8 @@ A sequence lies in a partition of its own, `~sequence~` and its name, so that ma
 share no load. There the counter item has the sort key `counter`, and a numbered item its number in
 38 digits, zeros first: in this form the order of the texts is the order of the numbers. 38 digits
 are what a DynamoDB number holds, so both ways end at the same number.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import re

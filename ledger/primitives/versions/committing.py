@@ -20,8 +20,16 @@ from ledger.primitives.versions.state import (
     version_put,
 )
 from ledger.store.port import Store
-from ledger.store.retrier import FinalOutcome, Retrier
-from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Applied, Check, Rejected, Unknown
+from ledger.store.retrier import Retrier
+from ledger.store.writes import (
+    TRANSACTION_ACTIONS_MAX,
+    Action,
+    Applied,
+    Check,
+    FinalOutcome,
+    Rejected,
+    Unknown,
+)
 
 _TOKEN_BITS = 128
 

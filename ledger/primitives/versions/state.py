@@ -3,6 +3,8 @@
 A version item lies in the partition `~version~` and the event's subject, under its kind: kinds
 of one subject are numbered apart, and the subjects of a table share no load. The subject's lock
 lies beside them, as `~lock`.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping

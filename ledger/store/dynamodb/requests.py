@@ -1,4 +1,7 @@
-"""Operations of the port as DynamoDB requests: pure, for any client of the low-level API."""
+"""Operations of the port as DynamoDB requests, for any client of the low-level API.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

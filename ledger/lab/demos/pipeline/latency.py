@@ -1,4 +1,7 @@
-"""How long messages took, as counts by the millisecond: bounded, and exact to one."""
+"""How long messages took, as counts by the millisecond: bounded, and exact to one.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections import Counter
 

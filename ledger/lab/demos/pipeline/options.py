@@ -1,4 +1,7 @@
-"""What the demo of the pipeline is asked for: pure."""
+"""What the demo of the pipeline is asked for.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""What the demo of the pipeline found and measured: pure."""
+"""What the demo of the pipeline found and measured.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

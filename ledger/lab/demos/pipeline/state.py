@@ -1,4 +1,7 @@
-"""What the demo of the pipeline knows while it runs."""
+"""What the demo of the pipeline knows while it runs.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections import deque
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""A trace in words: what happens in each step, and what every region shows after it."""
+"""A trace in words: what happens in each step, and what every region shows after it.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from ledger.lab.simulator.explorer.model import Model
 from ledger.lab.simulator.explorer.production import REGIONS

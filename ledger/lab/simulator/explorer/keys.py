@@ -3,6 +3,8 @@
 Entries are exchanged by sorting them; leaders of one home, and two regions that are not home, by
 comparing what distinguishes them. Where that is equal the two orders stay two states: they are
 then explored twice, which costs time and never hides anything.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from ledger.lab.simulator.explorer.state import LEADERS_MAX, READING, Doing, State

@@ -4,6 +4,8 @@ A leader is idle, reading (the net at home, then each region's view, one step ea
 what was decided then: deletes and the fold, each a step of its own, however late, in any order, or
 never (a crash). So every leader is also a zombie. It may leave its plan in flight and go on: the
 parts of it land later, or are lost.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Mutants of the explorer: the merge with one rule broken, in terms of the model."""
+"""Mutants of the explorer: the merge with one rule broken, in terms of the model.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -7,6 +7,8 @@ functions are pure, so the results are cached.
 Entry number i has the amount 8**i: the digits of a total in base 8 show how often it counts each
 entry, and no two faults cancel out. Every entry is old enough to be merged as soon as it is
 written; see `ledger.lab.simulator.explorer` for why a retry needs no step of its own.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Callable, Mapping, Sequence

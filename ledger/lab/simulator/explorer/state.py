@@ -7,6 +7,8 @@ matters; 0 is no net. A version that nobody shows, can still receive or remember
 An entry is one integer. From its lowest bit: for each region whether its item and its delete have
 arrived, whether it has reached the region, and which leaders have seen it there; for each leader
 and each flight what is planned for it; two bits of the reader; three bits for each net.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Sequence

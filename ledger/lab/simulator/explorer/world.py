@@ -3,6 +3,8 @@
 A put or delete of an entry, and each version of the net, reaches each other region on its own, at
 any time later, in any order; the last writer wins. What is right is checked wherever something
 changes: a region's total counts each change that has reached it, once, and no other.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator, Sequence

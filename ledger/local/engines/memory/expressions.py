@@ -3,6 +3,8 @@
 This is the only module that imports moto. moto is untyped and raises many kinds of exceptions for
 a bad expression; here they all become one ValidationException that names the expression. Images
 come in and go out in the checked form of `values.py`.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import decimal

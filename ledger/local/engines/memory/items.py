@@ -1,8 +1,10 @@
-"""The items of one table in one region, in the order in which DynamoDB gives them. Pure.
+"""The items of one table in one region, in the order in which DynamoDB gives them.
 
 Collections (items of one partition key) lie in the order of a hash of that key, as DynamoDB's
 partitions do; a segment of a parallel Scan is a range of hashes, so a collection is always wholly
 inside one segment. Within a collection items lie in the order of the sort key.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 import hashlib

@@ -1,8 +1,10 @@
-"""Query and Scan: one page at a time, by DynamoDB's rules of Limit and of 1 MB. Pure.
+"""Query and Scan: one page at a time, by DynamoDB's rules of Limit and of 1 MB.
 
 Source: Amazon DynamoDB Developer Guide, "Paginating table query results" and "Limiting the number
 of items in the result set": a page ends when `Limit` items were evaluated or before 1 MB would be
 passed, and then always carries LastEvaluatedKey; filters come after that.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,9 @@
-"""TransactWriteItems: all intents are worked out first, then all are committed or none. Pure.
+"""TransactWriteItems: all intents are worked out first, then all are committed or none.
 
 No two actions of a transaction may name one item, so each sees exactly the state before the
 transaction: nothing has to be copied, and nothing undone.
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,0 +1,143 @@
+"""Modules that call themselves pure are pure, and rest on nothing but modules that are."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import compactor
+import ledger
+
+MARKER = "Pure: no clock, no randomness, no I/O."
+FORBIDDEN = frozenset(
+    {
+        *("aiobotocore", "botocore", "boto3", "aiohttp", "anyio", "asyncio", "prometheus_client"),
+        *("os", "random", "rich", "secrets", "shutil", "socket", "ssl", "subprocess", "tempfile"),
+        *("threading", "time", "typer", "uuid"),
+    }
+)
+READS_A_CLOCK = frozenset({"now", "today", "utcnow"})
+DOES_IO = frozenset({"input", "open", "print"})
+VALUES = ("ledger.settings",)
+"""Settings are values passed in as arguments, whose making reads a file."""
+
+
+@cache
+def sources() -> dict[str, str]:
+    """Return the text of every module of the product by its name."""
+    found = {}
+    for package in (ledger, compactor):
+        root = Path(str(package.__file__)).parent
+        for path in root.rglob("*.py"):
+            parts = path.relative_to(root.parent).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = path.read_text(encoding="utf-8")
+    return found
+
+
+@cache
+def pure_modules() -> frozenset[str]:
+    """Return the names of all modules that call themselves pure."""
+    return frozenset(name for name, source in sources().items() if is_marked(source))
+
+
+def is_marked(source: str) -> bool:
+    """Return whether the docstring of a module ends with the marker."""
+    return (ast.get_docstring(ast.parse(source)) or "").endswith("\n" + MARKER)
+
+
+def faults(source: str) -> list[str]:
+    """Return what keeps a module's text from being pure, one line each."""
+    nodes = list(ast.walk(ast.parse(source)))
+    found = [line for name in imported(nodes) if (line := _import_fault(name))]
+    found += [f"calls {name}" for name in _called(nodes)]
+    found += ["awaits" for node in nodes if isinstance(node, ast.Await)]
+    return found
+
+
+def imported(nodes: list[ast.AST]) -> set[str]:
+    """Return the modules that these nodes import."""
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{one.name}" for one in node.names}
+            modules = inner & sources().keys()
+            names |= modules
+            if modules != inner:
+                names.add(node.module or "")
+    return names
+
+
+def _import_fault(name: str) -> str | None:
+    if name.partition(".")[0] in FORBIDDEN:
+        return f"imports {name}"
+    is_ours = name in sources() and not name.startswith(VALUES)
+    return f"imports {name}, which is not pure" if is_ours and name not in pure_modules() else None
+
+
+def _called(nodes: list[ast.AST]) -> list[str]:
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    plain = [one.id for one in called if isinstance(one, ast.Name) and one.id in DOES_IO]
+    clocks = [
+        ast.unparse(one)
+        for one in called
+        if isinstance(one, ast.Attribute)
+        and one.attr in READS_A_CLOCK
+        and ast.unparse(one.value) in {"datetime", "date", "datetime.datetime"}
+    ]
+    return plain + clocks
+
+
+@pytest.mark.parametrize("name", sorted(pure_modules()))
+def test_what_calls_itself_pure_is(name: str) -> None:
+    """A pure module imports no clock, randomness or I/O, uses none, and rests on pure ones only."""
+    assert faults(sources()[name]) == []
+
+
+def test_the_pure_part_is_found() -> None:
+    """All of the core, and the deciders that the proof rests on, carry the marker."""
+    core = {
+        name
+        for name, source in sources().items()
+        if name.startswith("ledger.core.") and len(ast.parse(source).body) > 1
+    }
+    assert core
+    assert core <= pure_modules()
+    deciders = {
+        "compactor.agenda",
+        "compactor.plan",
+        "ledger.administration.table_plan",
+        "ledger.pipeline.core.transitions",
+        "ledger.primitives.leases.state",
+        "ledger.store.reads",
+        "ledger.store.writes",
+        "ledger.writing.plan",
+    }
+    assert deciders <= pure_modules()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("import random", ["imports random"]),
+        ("from os import path", ["imports os"]),
+        ("from botocore.exceptions import ClientError", ["imports botocore.exceptions"]),
+        (
+            "from ledger.totals.reader import Total",
+            ["imports ledger.totals.reader, which is not pure"],
+        ),
+        ("from ledger.runtime import clock", ["imports ledger.runtime.clock, which is not pure"]),
+        ("started = datetime.now(UTC)", ["calls datetime.now"]),
+        ("lines = open('regions.yaml')", ["calls open"]),
+        ("async def read(store):\n    return await store.get()", ["awaits"]),
+        ("from ledger.core import ids", []),
+    ],
+)
+def test_a_module_that_breaks_the_rule_is_found(line: str, found: list[str]) -> None:
+    """Each kind of impurity is named."""
+    source = f'"""A decision.\n\n{MARKER}\n"""\n{line}\n'
+    assert is_marked(source)
+    assert faults(source) == found
