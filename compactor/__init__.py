@@ -1,6 +1,6 @@
 """The compactor: merges entries into net changes, invisibly to every reader."""
 
 from compactor.job import Compactor
-from compactor.report import Report
+from compactor.report import CompactorReport
 
-__all__ = ["Compactor", "Report"]
+__all__ = ["Compactor", "CompactorReport"]

@@ -15,7 +15,7 @@ from typing import Protocol
 import anyio
 
 from compactor.job import Compactor
-from compactor.report import Report
+from compactor.report import CompactorReport
 from ledger.administration.templates.alarms import LEADING_METRIC, METRIC_NAMESPACE
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import SystemClock
@@ -48,7 +48,7 @@ def handler(_event: object, context: Context) -> dict[str, object]:
     return dataclasses.asdict(report)
 
 
-async def run_bounded(compactor: Compactor, seconds: float) -> Report:
+async def run_bounded(compactor: Compactor, seconds: float) -> CompactorReport:
     """Run one pass that is asked to stop after `seconds`."""
     stop = anyio.Event()
     timer = asyncio.get_running_loop().call_later(seconds, stop.set)
@@ -58,7 +58,7 @@ async def run_bounded(compactor: Compactor, seconds: float) -> Report:
         timer.cancel()
 
 
-def metric_line(report: Report, *, function_name: str, now: datetime) -> str:
+def metric_line(report: CompactorReport, *, function_name: str, now: datetime) -> str:
     """Return the log line from which CloudWatch derives the metrics that the alarms watch."""
     values: Mapping[str, float] = {
         LEADING_METRIC: int(report.led and report.is_success),

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from compactor.job import Compactor
-from compactor.report import Report
-from compactor.status import Status, status_of
+from compactor.report import CompactorReport
+from compactor.status import CompactorStatus, status_of
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.command_line import FAILED, Config, new_app, run
 from ledger.runtime.metrics import serve
@@ -135,7 +135,7 @@ def _seconds(option: str, text: str, *, is_positive: bool = False) -> float:
         raise InvalidInput(f"{option} {error}") from None
 
 
-def _status_table(shown: Status) -> Table:
+def _status_table(shown: CompactorStatus) -> Table:
     table = Table(box=box.SIMPLE, title=f"table {shown.table}, lease {shown.lease}")
     for name in ("region", "leader", "epoch", "home"):
         table.add_column(name, overflow="fold")
@@ -150,7 +150,7 @@ def _status_table(shown: Status) -> Table:
     return table
 
 
-def _conclude(report: Report) -> None:
+def _conclude(report: CompactorReport) -> None:
     typer.echo(report.sentence())
     if not report.is_success:
         raise typer.Exit(FAILED)

@@ -18,7 +18,7 @@ from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
 from compactor.moving import move_all
 from compactor.passes import not_led
-from compactor.report import Report
+from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from ledger.core.errors import (
     DamagedItem,
@@ -35,7 +35,7 @@ from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 
-__all__ = ["Compactor", "Report"]
+__all__ = ["Compactor", "CompactorReport"]
 
 _OWNER_BITS = 48
 
@@ -67,7 +67,7 @@ class Compactor:
 
     async def run_once(
         self, *, stop: anyio.Event | None = None, wait_seconds: float | None = None
-    ) -> Report:
+    ) -> CompactorReport:
         """Do one whole pass: acquire the lease, observe, hold, act.
 
         While another instance leads it waits up to `wait_seconds`, by default one lease and a
@@ -87,7 +87,7 @@ class Compactor:
             except RegionUnreadable as error:
                 self.metrics.unreadable(error.region)
                 self.metrics.passed("waiting", seconds=0.0)
-                return Report(led=False, unreadable=error.region, is_whole=False)
+                return CompactorReport(led=False, unreadable=error.region, is_whole=False)
             outcome = await candidate.acquire(wait_seconds=wait, stop=stop)
             if isinstance(outcome, NotHeld):
                 return not_led(outcome.owner, outcome.epoch)
@@ -99,7 +99,7 @@ class Compactor:
         every_seconds: float,
         *,
         stop: anyio.Event | None = None,
-        on_report: Callable[[Report], None] = lambda _report: None,
+        on_report: Callable[[CompactorReport], None] = lambda _report: None,
         on_error: Callable[[Exception], None] = lambda _error: None,
     ) -> None:
         """Lead whenever possible and do a pass every so many seconds, until stopped.
@@ -117,7 +117,7 @@ class Compactor:
                     on_error(error)
                     await sleep_or_stop(self._clock, every_seconds, stop)
 
-    async def move_home(self, target: str, *, stop: anyio.Event | None = None) -> Report:
+    async def move_home(self, target: str, *, stop: anyio.Event | None = None) -> CompactorReport:
         """Hand every collection over to another home region, while this one still works.
 
         Once its net is committed, each collection gets one last fold that names the new home. When
@@ -155,7 +155,7 @@ class Compactor:
         candidate: Candidate,
         every_seconds: float,
         stop: anyio.Event,
-        on_report: Callable[[Report], None],
+        on_report: Callable[[CompactorReport], None],
     ) -> None:
         """Wait for the lease, then do pass after pass while it is held."""
         await candidate.check_home()

@@ -20,7 +20,7 @@ from compactor.metrics import CompactorMetrics
 from compactor.observe import check_home
 from compactor.passes import Pass
 from compactor.plan import Rules
-from compactor.report import Report
+from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from ledger.core.errors import LeaseLost, LedgerError
 from ledger.primitives.leases.lease import Lease
@@ -137,7 +137,9 @@ class Candidate:
             home=self._settings.home,
         )
 
-    async def run_pass(self, grant: LeaseGrant, rules: Rules, *, stop: anyio.Event) -> Report:
+    async def run_pass(
+        self, grant: LeaseGrant, rules: Rules, *, stop: anyio.Event
+    ) -> CompactorReport:
         """Do one pass under the lease and return its report.
 
         Raises:

@@ -4,7 +4,7 @@ import anyio
 
 from compactor.leadership import Candidate
 from compactor.plan import Rules
-from compactor.report import Report
+from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from ledger.primitives.leases.state import LeaseGrant
 from ledger.runtime.clock import Clock
@@ -19,7 +19,7 @@ async def move_all(
     observation_delay: float,
     clock: Clock,
     stop: anyio.Event,
-) -> Report:
+) -> CompactorReport:
     """Hand every collection over to `target`, then the lease itself; return the last report.
 
     A round of the search may take several passes, and the first pass may finish a round that

@@ -24,7 +24,7 @@ from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed, Reach, check_home, observe
 from compactor.plan import Plan, Rules, decide, is_moved
-from compactor.report import Report
+from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from ledger.core.errors import (
     AmountOverflow,
@@ -88,9 +88,9 @@ class Pass:
         self._random = randomness
         self._metrics = metrics
         self._stop = stop
-        self._report = Report()
+        self._report = CompactorReport()
 
-    async def run(self) -> Report:
+    async def run(self) -> CompactorReport:
         """Do the pass and return its report.
 
         Raises:
@@ -270,6 +270,6 @@ def _foreign_home(partition: str, home: str) -> LedgerError:
     )
 
 
-def not_led(leader: str, epoch: int) -> Report:
+def not_led(leader: str, epoch: int) -> CompactorReport:
     """Return the report of an instance that does not lead."""
-    return replace(Report(), led=False, leader=leader, epoch=epoch)
+    return replace(CompactorReport(), led=False, leader=leader, epoch=epoch)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Report:
+class CompactorReport:
     """One pass of the compactor.
 
     `led` is false when another instance holds the lease (`leader` names it) and nothing was done.

@@ -13,7 +13,7 @@ from ledger.store.reads import Get
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class CompactorStatus:
     """The lease as each region shows it: None for no lease yet, an error if it cannot be read."""
 
     table: str
@@ -21,7 +21,7 @@ class Status:
     regions: Mapping[str, LeaseRecord | StoreError | None]
 
 
-async def status_of(settings: Settings) -> Status:
+async def status_of(settings: Settings) -> CompactorStatus:
     """Read the lease in every region."""
     name = settings.compactor.name
     regions: dict[str, LeaseRecord | StoreError | None] = {}
@@ -29,7 +29,7 @@ async def status_of(settings: Settings) -> Status:
         for region in settings.regions:
             store = await stack.enter_async_context(open_store(settings, region))
             regions[region] = await _lease(store, name)
-    return Status(settings.table, name, regions)
+    return CompactorStatus(settings.table, name, regions)
 
 
 async def _lease(store: Store, name: str) -> LeaseRecord | StoreError | None:

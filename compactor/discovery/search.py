@@ -16,7 +16,7 @@ from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hint
 from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
 from compactor.metrics import CompactorMetrics
 from compactor.plan import Rules
-from compactor.report import Report
+from compactor.report import CompactorReport
 from ledger.core import keys
 from ledger.core.errors import RequestRefused, StoreError
 from ledger.core.hints import last_sort_key, ripe_hint
@@ -48,7 +48,7 @@ class Search:
         self._metrics = metrics
         self._stop = stop
 
-    async def run(self, report: Report) -> list[str]:
+    async def run(self, report: CompactorReport) -> list[str]:
         """Return the collections to visit, oldest hints first, and fill in the report.
 
         A move of home visits everything, whatever hints say.
@@ -83,7 +83,7 @@ class Search:
         else:
             self._metrics.hinted("deleted", len(served))
 
-    async def _read_hints(self, report: Report) -> None:
+    async def _read_hints(self, report: CompactorReport) -> None:
         last = last_sort_key(self._now, settle=self._rules.settle)
         try:
             hints, pages = await read_hints(self._store, last=last)
@@ -95,7 +95,7 @@ class Search:
         report.hints, report.hint_pages = len(self.book), pages
         self._metrics.hinted("read", len(hints))
 
-    async def _scan(self, before: Cursor | None, report: Report) -> Found:
+    async def _scan(self, before: Cursor | None, report: CompactorReport) -> Found:
         finder = Finder(
             self._store,
             rules=self._rules,

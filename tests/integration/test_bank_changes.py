@@ -22,7 +22,7 @@ import pytest
 from support.engines import ENGINES, REGIONS
 from support.worlds import counted_items, cut, is_net, merge_all, open_ledgers, open_stores
 
-from compactor import Compactor, Report
+from compactor import Compactor, CompactorReport
 from ledger import Ledger
 from ledger.lab.harness.probes import Probe
 from ledger.local import LocalGlobalTable
@@ -190,7 +190,7 @@ async def write_and_merge(bank: Bank, compactor: Compactor, changes: Sequence[Ba
     """Write with a partition that heals, reading and merging all the while."""
     stop = anyio.Event()
 
-    def note(report: Report) -> None:
+    def note(report: CompactorReport) -> None:
         assert not report.unreadable
         assert not report.problems
         bank.merged_while_writing += report.merged

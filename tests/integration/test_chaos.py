@@ -15,7 +15,7 @@ from support.killing import running
 from typer.testing import CliRunner, Result
 
 from ledger.lab.chaos import processes, run
-from ledger.lab.chaos.commands import chaos
+from ledger.lab.chaos.chaos_command import chaos
 from ledger.local.front.faults import SLOW_SECONDS_MAX, Fault
 
 SMALL_MINUTES = "0.1"

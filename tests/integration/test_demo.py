@@ -14,7 +14,7 @@ from ledger.core import fold
 from ledger.core.errors import LedgerError
 from ledger.lab.bench.usual_merge import merge_every
 from ledger.lab.demos.changes import run
-from ledger.lab.demos.changes.commands import demo
+from ledger.lab.demos.changes.demo_command import demo
 from ledger.lab.harness.probes import PREFIX
 from ledger.settings import Settings
 from ledger.store.opening import open_store

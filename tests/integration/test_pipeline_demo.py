@@ -24,7 +24,7 @@ def test_it_ends_exact_whatever_goes_wrong(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Crashes, late requests, lost answers, a cut between the regions: every category is right."""
-    monkeypatch.setattr("ledger.lab.demos.pipeline.commands.LINGER_SECONDS", 0)
+    monkeypatch.setattr("ledger.lab.demos.pipeline.pipeline_demo_command.LINGER_SECONDS", 0)
     written = tmp_path / "report.json"
     files = ("--json", str(written), "--folder", str(tmp_path))
     ran = demo(*BAD, "--engine", engine, *files, "--page", "0")

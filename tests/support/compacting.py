@@ -11,7 +11,7 @@ from support.clock import FakeClock
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.job import Compactor
-from compactor.report import Report
+from compactor.report import CompactorReport
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
@@ -172,7 +172,7 @@ class World:
             raise failures[0]
         return [results[place] for place in range(len(works))]
 
-    async def run_once(self, instance: Instance, **options: Any) -> Report:
+    async def run_once(self, instance: Instance, **options: Any) -> CompactorReport:
         """Let a process do one pass."""
         (report,) = await self.drive(lambda: instance.compactor.run_once(**options))
         return report

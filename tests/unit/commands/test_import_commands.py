@@ -21,8 +21,8 @@ from support.importing import (
 )
 from typer.testing import CliRunner, Result
 
-from ledger.commands.importing import commands
-from ledger.commands.importing.commands import import_file
+from ledger.commands.importing import import_command
+from ledger.commands.importing.import_command import import_file
 from ledger.core.entry import entry_of
 from ledger.core.errors import ImportRefused, OutcomeUnknown
 from ledger.store.memory import Table
@@ -71,7 +71,7 @@ class Desk:
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Give the command a store in memory."""
     made = Desk(tmp_path)
-    monkeypatch.setattr(commands, "open_store", made.open_store)
+    monkeypatch.setattr(import_command, "open_store", made.open_store)
     return made
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import compactor.cli
 from ledger.commands.lazy import LazyCommand, PlaceholderCommand
 from ledger.commands.main import COMMANDS, app
-from ledger.commands.pipeline.commands import DEMO
+from ledger.commands.pipeline.pipeline_commands import DEMO
 from ledger.runtime.command_line import first_paragraph
 
 OWN_MODULES_MAX = 15

@@ -15,7 +15,7 @@ from support.compacting import (
 )
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.report import Report
+from compactor.report import CompactorReport
 from ledger.core.errors import LeaseLost, Unreachable
 from ledger.primitives.leases.lease import BEATS_MAX
 from ledger.primitives.leases.state import lease_key, record_item
@@ -54,7 +54,7 @@ async def test_an_instance_that_does_not_wait_does_nothing() -> None:
     await world.settled()
     one, two = world.instance("one"), world.instance("two")
 
-    async def second() -> Report:
+    async def second() -> CompactorReport:
         await world.clock.sleep(1)
         return await two.compactor.run_once(wait_seconds=0)
 
@@ -78,7 +78,7 @@ async def test_killed_leader_is_replaced_within_one_lease(killed_after: float) -
         died = world.clock.monotonic()
         one.kill(DEAD)
 
-    async def second() -> Report:
+    async def second() -> CompactorReport:
         nonlocal took_over
         report = await two.compactor.run_once(wait_seconds=60)
         took_over = world.clock.monotonic() - report.seconds
@@ -139,7 +139,7 @@ async def test_service_does_pass_after_pass() -> None:
     world = World()
     await world.settled(entries=6)
     one, stop = world.instance(), anyio.Event()
-    reports: list[Report] = []
+    reports: list[CompactorReport] = []
 
     async def serve() -> None:
         await one.compactor.run_every(8, stop=stop, on_report=reports.append)
@@ -156,7 +156,7 @@ async def test_service_goes_on_after_errors() -> None:
     world = World()
     await world.settled(entries=6)
     one, stop = world.instance(), anyio.Event()
-    reports: list[Report] = []
+    reports: list[CompactorReport] = []
     errors: list[Exception] = []
     one.faults[HOME] = lambda _call: Raises(Unreachable("no connection"))
 
@@ -175,7 +175,7 @@ async def test_idle_service_notices_a_lost_lease() -> None:
     """A service with nothing to merge does not go on as a leader once another has the lease."""
     world = World()
     one, stop = world.instance(), anyio.Event()
-    reports: list[Report] = []
+    reports: list[CompactorReport] = []
     errors: list[Exception] = []
 
     def take_over() -> None:

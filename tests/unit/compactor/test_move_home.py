@@ -12,7 +12,7 @@ from support.compacting import (
 )
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.report import Report
+from compactor.report import CompactorReport
 from ledger.core.errors import DamagedItem, LeaseLost, SettingsError, Unreachable
 from ledger.primitives.leases.state import lease_key
 from ledger.store.wrappers.faults import Call, Fault, Lost, NeverArrived, Raises
@@ -32,7 +32,7 @@ def after(seconds: float, world: World, do: Callable[[], None]) -> Callable[[], 
     return later
 
 
-async def moved(world: World, instance: Instance, target: str = WEST) -> Report:
+async def moved(world: World, instance: Instance, target: str = WEST) -> CompactorReport:
     """Move the home."""
     (report,) = await world.drive(lambda: instance.compactor.move_home(target))
     return report
@@ -241,13 +241,13 @@ async def test_stopped_move_hands_nothing_over() -> None:
     await world.settled()
     one, stop = world.instance("one"), anyio.Event()
 
-    async def move() -> Report:
+    async def move() -> CompactorReport:
         return await one.compactor.move_home(WEST, stop=stop)
 
-    async def stopping() -> Report:
+    async def stopping() -> CompactorReport:
         await world.clock.sleep(2)
         stop.set()
-        return Report()
+        return CompactorReport()
 
     report, _ = await world.drive(move, stopping)
     assert not report.is_whole

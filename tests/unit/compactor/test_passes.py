@@ -9,7 +9,7 @@ from support.compacting import HOLD, SETTLE, World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.passes import rules_of
-from compactor.report import Report
+from compactor.report import CompactorReport
 from ledger.core.errors import LeaseLost, Throttled, Unreachable
 from ledger.primitives.leases.state import record_item
 from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises
@@ -35,7 +35,7 @@ def snapshot(world: World) -> dict[str, list[object]]:
     }
 
 
-def figures(report: Report) -> tuple[int, int, int]:
+def figures(report: CompactorReport) -> tuple[int, int, int]:
     """Return folds, entries merged and entries deleted."""
     return report.folds, report.merged, report.deleted
 
@@ -172,10 +172,10 @@ async def test_stop_during_hold(after: float) -> None:
     await world.settled()
     before, stop, started = snapshot(world), anyio.Event(), world.clock.monotonic()
 
-    async def stopping() -> Report:
+    async def stopping() -> CompactorReport:
         await world.clock.sleep(after)
         stop.set()
-        return Report()
+        return CompactorReport()
 
     one = world.instance()
     report, _ = await world.drive(lambda: one.compactor.run_once(stop=stop), stopping)
@@ -340,10 +340,10 @@ async def test_lost_lease_stops_before_the_write() -> None:
     await world.settled()
     before, one = snapshot(world), world.instance()
 
-    async def taken() -> Report:
+    async def taken() -> CompactorReport:
         await world.clock.sleep(1)
         _take_over(world)
-        return Report()
+        return CompactorReport()
 
     with pytest.raises(LeaseLost):
         await world.drive(one.compactor.run_once, taken)

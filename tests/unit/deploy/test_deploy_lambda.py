@@ -10,7 +10,7 @@ import pytest
 from compactor import aws_lambda
 from compactor.aws_lambda import STOP_MARGIN_SECONDS, handler, metric_line, run_bounded
 from compactor.job import Compactor
-from compactor.report import Report
+from compactor.report import CompactorReport
 from ledger.administration.templates import compactor_template
 from ledger.administration.templates.scheduled_job import PASS_SECONDS_MAX
 from ledger.core.errors import SettingsError, Unreachable
@@ -18,7 +18,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 
 SETTINGS = Settings(home="us-east-1", regions={"us-east-1": {}})
-REPORT = Report(folds=2, merged=40, deleted=30, collections=3, backlog=7, seconds=21.5)
+REPORT = CompactorReport(folds=2, merged=40, deleted=30, collections=3, backlog=7, seconds=21.5)
 
 
 @dataclass
@@ -36,21 +36,21 @@ class LambdaContext:
 class _Job(Compactor):
     """A job whose pass ends at once, or fails, or goes on until it is told to stop."""
 
-    answer: Report | Exception | None = REPORT
+    answer: CompactorReport | Exception | None = REPORT
 
     async def run_once(
         self,
         *,
         stop: anyio.Event | None = None,
         wait_seconds: float | None = None,  # noqa: ARG002 (as the job has it)
-    ) -> Report:
+    ) -> CompactorReport:
         if isinstance(self.answer, Exception):
             raise self.answer
         if self.answer is not None:
             return self.answer
         assert stop is not None
         await stop.wait()
-        return Report(is_whole=False)
+        return CompactorReport(is_whole=False)
 
 
 @pytest.fixture
@@ -115,13 +115,13 @@ def test_the_margin_lies_within_the_time_of_the_function() -> None:
     ("report", "leading"),
     [
         (REPORT, 1),
-        (Report(led=False, leader="another"), 0),
-        (Report(unreadable="eu-west-1"), 0),
-        (Report(problems=["damaged"]), 0),
+        (CompactorReport(led=False, leader="another"), 0),
+        (CompactorReport(unreadable="eu-west-1"), 0),
+        (CompactorReport(problems=["damaged"]), 0),
     ],
 )
 def test_only_a_pass_that_led_and_ended_well_breaks_the_silence(
-    report: Report, leading: int
+    report: CompactorReport, leading: int
 ) -> None:
     """The metric behind the alarm on silence counts neither waiting nor troubled passes."""
     line = metric_line(report, function_name="f", now=SystemClock().now())

@@ -8,7 +8,7 @@ from support.compacting import SETTLE, World
 from support.ledgers import HOME, SOUTH, START, WEST
 
 from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hints
-from compactor.report import Report
+from compactor.report import CompactorReport
 from ledger.core import keys
 from ledger.core.errors import AccessDenied, Throttled, Unreachable
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for
@@ -41,7 +41,7 @@ def hints_shown(world: World, region: str = HOME) -> list[str]:
     )
 
 
-def figures(report: Report) -> tuple[bool, int, int, int]:
+def figures(report: CompactorReport) -> tuple[bool, int, int, int]:
     """Return whether the table was searched, collections visited, entries merged and deleted."""
     return report.searched, report.collections, report.merged, report.deleted
 

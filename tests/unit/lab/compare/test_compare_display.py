@@ -77,7 +77,7 @@ def test_the_page_names_the_options() -> None:
     import typer  # noqa: PLC0415
     from typer.testing import CliRunner  # noqa: PLC0415
 
-    from ledger.lab.compare.commands import compare  # noqa: PLC0415
+    from ledger.lab.compare.compare_command import compare  # noqa: PLC0415
 
     app = typer.Typer()
     app.command()(compare)

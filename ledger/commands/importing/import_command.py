@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 import typer
 
-from ledger.commands.importing.display import (
+from ledger.commands.importing.import_display import (
     bad_rows_text,
     checking_bar,
     counted,

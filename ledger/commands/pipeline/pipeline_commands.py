@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
-from ledger.commands.pipeline.display import line, panel, summary
+from ledger.commands.pipeline.lane_display import line, panel, summary
 from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
@@ -39,7 +39,7 @@ STANDARD_INPUT = "-"
 
 DEMO = LazyCommand(
     "demo",
-    "ledger.lab.demos.pipeline.commands",
+    "ledger.lab.demos.pipeline.pipeline_demo_command",
     "Send corrected messages through the pipeline with faults injected, and verify its totals.",
     LABORATORY,
 )
