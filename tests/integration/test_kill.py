@@ -46,11 +46,13 @@ READ_PAUSE_SECONDS = 0.06
 MERGE_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
 SHORT: dict[str, Any] = {
-    "settle": 1.0,
-    "observation_delay": 0.2,
-    "retry_horizon": 0.4,
+    "settle": 4.0,
+    "observation_delay": 1.0,
+    "retry_horizon": 1.5,
     "compactor": {"lease": 1.0, "heartbeat": 0.3, "fold_min": 1, "fold_max": 12, "fold_age": 0},
 }
+LONG_LEASE_SECONDS = 15.0
+"""Longer than any stall of a loaded machine, so that a leader that lives keeps its lease."""
 REQUESTS = ("TransactWriteItems", "BatchWriteItem", "Scan", "GetItem", "UpdateItem")
 
 
@@ -265,7 +267,8 @@ async def merged(place: Place) -> bool:
 
 async def test_a_killed_leader_is_replaced_by_the_one_that_waits(tmp_path: Path) -> None:
     """One leads and the other waits; after SIGKILL that one leads, under the very next epoch."""
-    async with a_place(tmp_path, **SHORT) as place:
+    compactor = {**SHORT["compactor"], "lease": LONG_LEASE_SECONDS}
+    async with a_place(tmp_path, **{**SHORT, "compactor": compactor}) as place:
         words = place.compactor("--every", "200ms")
         async with running(words, tmp_path, "first") as first:
             await first.says("leading (")
