@@ -7,7 +7,7 @@ repair.
 
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from random import Random
 
 import anyio
@@ -32,7 +32,7 @@ from ledger.primitives.leases.state import NotHeld
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.opening import open_stores
 from ledger.store.port import Store
 
 __all__ = ["Compactor", "CompactorReport"]
@@ -201,17 +201,10 @@ class Compactor:
         if self._given_stores is not None:
             yield self._given_stores
             return
-        async with AsyncExitStack() as stack:
-            stores = {
-                region: await stack.enter_async_context(
-                    open_store(
-                        self.settings,
-                        region,
-                        metrics=self._ledger_metrics,
-                        clock=self._clock,
-                        randomness=self._random,
-                    )
-                )
-                for region in self.settings.regions
-            }
+        async with open_stores(
+            self.settings,
+            metrics=self._ledger_metrics,
+            clock=self._clock,
+            randomness=self._random,
+        ) as stores:
             yield stores

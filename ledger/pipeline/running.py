@@ -7,7 +7,7 @@ file of dead letters. So the process may be killed at any moment, and begun agai
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -28,7 +28,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store import opening
 from ledger.store.port import Store
 
 FOLLOW_SECONDS = 0.2
@@ -162,13 +162,9 @@ async def open_stores(
         SettingsError: no category is configured, or a region is not in the settings.
     """
     needed = {region, *Form(settings).homes}
-    async with AsyncExitStack() as stack:
-        yield {**opened} | {
-            name: await stack.enter_async_context(
-                open_store(settings, name, metrics=metrics, clock=clock)
-            )
-            for name in sorted(needed - opened.keys())
-        }
+    missing = sorted(needed - opened.keys())
+    async with opening.open_stores(settings, missing, metrics=metrics, clock=clock) as stores:
+        yield {**opened} | stores
 
 
 def _source(lane: Lane, spool: Spool | None, clock: Clock) -> Source:

@@ -1,6 +1,6 @@
-"""Opening the store of one region: the transport that the settings name, metered."""
+"""Opening the stores of regions: the transport that the settings name, metered."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 
@@ -61,6 +61,30 @@ async def open_store(
             request_seconds_max=2 * settings.request_timeout,
         )
         yield MeteredStore(DynamoStore(client), metrics=metrics, clock=clock)
+
+
+@asynccontextmanager
+async def open_stores(
+    settings: Settings,
+    regions: Iterable[str] | None = None,
+    *,
+    metrics: Metrics | None = None,
+    clock: Clock | None = None,
+    randomness: Random | None = None,
+) -> AsyncIterator[dict[str, Store]]:
+    """Open the table of each of these regions, by default of every region of the settings.
+
+    Raises:
+        SettingsError: a region is not in the settings.
+        AccessDenied: a profile does not exist.
+    """
+    async with AsyncExitStack() as stack:
+        yield {
+            region: await stack.enter_async_context(
+                open_store(settings, region, metrics=metrics, clock=clock, randomness=randomness)
+            )
+            for region in (settings.regions if regions is None else regions)
+        }
 
 
 @asynccontextmanager

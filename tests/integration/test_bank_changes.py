@@ -20,13 +20,14 @@ from random import Random
 import anyio
 import pytest
 from support.engines import ENGINES, REGIONS
-from support.worlds import counted_items, cut, is_net, merge_all, open_ledgers, open_stores
+from support.worlds import counted_items, cut, is_net, merge_all, open_ledgers
 
 from compactor import Compactor, CompactorReport
 from ledger import Ledger
 from ledger.lab.harness.probes import Probe
 from ledger.local import LocalGlobalTable
 from ledger.runtime.tasks import run_all
+from ledger.store.opening import open_stores
 
 SAMPLE = Path(str(files("ledger.lab.demos.changes") / "bank-changes.csv"))
 WHOLE = Path(__file__).parents[3] / "shared" / "data" / "bank-changes.csv"

@@ -1,7 +1,6 @@
 """`ledger chaos` as a user runs it: right on every engine, and not blind to a wrong merge."""
 
 import json
-import os
 import signal
 import sys
 from pathlib import Path
@@ -92,7 +91,6 @@ def test_the_usual_merge_is_caught(
     """With entries and net in one transaction: status 1, the wrong read, and the way to repeat."""
     monkeypatch.setattr(run, "TIMES", TIMES)
     monkeypatch.setattr(processes, "compactor_words", usual_merge_words)
-    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
     options = ["--seed", "3", "--minutes", "1", "--engine", engine]
     result, report = run_chaos(tmp_path, *options)
     assert result.exit_code == 1, result.output
@@ -106,7 +104,7 @@ def test_the_usual_merge_is_caught(
 def usual_merge_words(config: Path, *, every: str) -> list[str]:
     """Return the words that start the merge as usually described."""
     del every
-    return [sys.executable, "-m", "support.naive_compactor", str(config)]
+    return [sys.executable, "-m", "ledger.lab.bench.usual_merge", str(config)]
 
 
 def test_a_compactor_that_ends_by_itself_is_told(

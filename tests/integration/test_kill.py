@@ -17,15 +17,7 @@ import support.keyed_writer
 import yaml
 from support.killing import Trap, compactor_words, running
 from support.ledgers import seeded
-from support.worlds import (
-    counted_items,
-    entries_left,
-    is_net,
-    merge_all,
-    open_ledgers,
-    open_stores,
-    totals,
-)
+from support.worlds import counted_items, entries_left, is_net, merge_all, open_ledgers, totals
 
 from compactor import Compactor
 from ledger.core.entry import entry_of
@@ -35,7 +27,7 @@ from ledger.ledger import Ledger
 from ledger.local import Fault, LocalGlobalTable
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.opening import open_store, open_stores
 from ledger.store.reads import Get, Query
 
 REGIONS = ["us-east-1", "eu-west-1"]

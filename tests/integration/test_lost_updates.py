@@ -15,7 +15,7 @@ from itertools import combinations
 import anyio
 import pytest
 from support.engines import ENGINES, REGIONS
-from support.worlds import cut, open_ledgers, open_stores, totals
+from support.worlds import cut, open_ledgers, totals
 
 from ledger import Ledger
 from ledger.core.entry import Key, number_of
@@ -23,6 +23,7 @@ from ledger.lab.demos.changes import naive
 from ledger.local import LocalGlobalTable
 from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Equals
+from ledger.store.opening import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put, Update

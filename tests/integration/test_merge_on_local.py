@@ -13,7 +13,7 @@ from functools import partial
 import anyio
 import pytest
 from support.engines import DYNOXIDE, REGIONS
-from support.worlds import merge_all, open_ledgers, open_stores
+from support.worlds import merge_all, open_ledgers
 
 from compactor import Compactor
 from ledger import Ledger
@@ -23,6 +23,7 @@ from ledger.lab.harness.tagged import CHANGES_MAX
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
+from ledger.store.opening import open_stores
 
 HOME, *AWAY = REGIONS
 PROBES = 10

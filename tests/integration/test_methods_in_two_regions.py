@@ -15,7 +15,7 @@ import pytest
 from support.engines import REGIONS
 from support.guarding import Handling, event, record_put
 from support.ledgers import seeded
-from support.worlds import cut, open_stores
+from support.worlds import cut
 
 from ledger.core.errors import LeaseLost
 from ledger.local import LocalGlobalTable
@@ -24,6 +24,7 @@ from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Handled, LockGuard
 from ledger.runtime.clock import SystemClock
+from ledger.store.opening import open_stores
 from ledger.store.port import Store
 
 HERE, THERE = REGIONS[:2]

@@ -10,7 +10,7 @@ from support.clients import together
 from support.engines import ENGINES
 from support.ledgers import AWAY, HOME
 from support.pipelines import BOTH_HOMES, CATEGORIES, FIELDS, POISON, deliveries, message, truth
-from support.worlds import open_ledgers, open_stores, totals
+from support.worlds import open_ledgers, totals
 
 from ledger.core.errors import AccessDenied
 from ledger.local import LocalGlobalTable
@@ -21,6 +21,7 @@ from ledger.pipeline.sources.source import ListSource
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.settings import Settings
+from ledger.store.opening import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, Raises

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from support.engines import DYNOXIDE, REGIONS
-from support.worlds import counted_items, is_net, merge_all, open_stores
+from support.worlds import counted_items, is_net, merge_all
 
 from compactor import Compactor
 from ledger import Ledger
@@ -24,6 +24,7 @@ from ledger.lab.harness.tagged import CHANGES_MAX
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
+from ledger.store.opening import open_stores
 from ledger.writing.plan import Change
 
 TIMES = {"settle": 4.0, "retry_horizon": 3.0, "observation_delay": 0.6, "read_deadline": 0.5}

@@ -14,7 +14,7 @@ from ledger.core.ids import EntryId
 from ledger.lab.simulator.manual import ManualWorld
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.memory import MemoryStore, Table
+from ledger.store.memory import Table
 from ledger.store.port import Store
 from ledger.writing.writer import Writer
 
@@ -66,20 +66,9 @@ def three_regions(*, page_items_max: int = 1000) -> ManualWorld:
     return ManualWorld((HOME, WEST, SOUTH), randomness=seeded(0), page_items_max=page_items_max)
 
 
-def two_regions() -> tuple[MemoryStore, MemoryStore]:
-    """Return the stores of two regions that nothing replicates but `replicate`."""
-    return MemoryStore(HOME), MemoryStore(AWAY)
-
-
-def replicate(*tables: Table) -> None:
-    """Bring every item of each table to all others; of two that differ one wins whole."""
-    everything: dict[tuple[str, str], Item] = {}
-    for table in tables:
-        for item in table.items():
-            everything[item["pk"]["S"], item["sk"]["S"]] = item
-    for table in tables:
-        for key, item in everything.items():
-            table.set(key, item)
+def two_regions() -> ManualWorld:
+    """Return a world of two regions in which a test delivers by hand."""
+    return ManualWorld((HOME, AWAY), randomness=seeded())
 
 
 def changes(table: Table, counter: str) -> list[Decimal]:

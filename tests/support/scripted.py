@@ -5,8 +5,8 @@ import socket
 import ssl
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,14 +70,6 @@ async def scripted(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[Script
         yield server
     finally:
         await runner.cleanup()
-
-
-@contextmanager
-def nobody() -> Iterator[str]:
-    """Give an endpoint that refuses every connection, its port held so that nobody takes it."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 def ok(body: Body | None = None, status: int = 200) -> Step:

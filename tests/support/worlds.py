@@ -8,6 +8,7 @@ from compactor import Compactor
 from ledger import Ledger
 from ledger.core import keys
 from ledger.core.entry import Item
+from ledger.lab.harness.census import take_census
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
 from ledger.store.opening import open_store
@@ -24,16 +25,6 @@ async def open_ledgers(settings: Settings) -> AsyncIterator[dict[str, Ledger]]:
     async with AsyncExitStack() as stack:
         yield {
             region: await stack.enter_async_context(Ledger.open(settings, region=region))
-            for region in settings.regions
-        }
-
-
-@asynccontextmanager
-async def open_stores(settings: Settings) -> AsyncIterator[dict[str, Store]]:
-    """Open the table of every region."""
-    async with AsyncExitStack() as stack:
-        yield {
-            region: await stack.enter_async_context(open_store(settings, region))
             for region in settings.regions
         }
 
@@ -67,7 +58,7 @@ async def merge_all(world: LocalGlobalTable, compactor: Compactor) -> int:
 async def entries_left(settings: Settings) -> int:
     """Count the entries that the home region shows."""
     async with open_store(settings, settings.home) as store:
-        return sum(not is_net(item) for item in await counted_items(store))
+        return (await take_census(store)).entries.total()
 
 
 async def counted_items(store: Store) -> list[Item]:

@@ -3,8 +3,11 @@
 It is atomic in its own region only. Elsewhere the deletes and the net arrive one by one, in any
 order, so that readers there see entries vanish before the net counts them, or see them counted
 twice. Benchmarks and tests compare the compactor with this baseline.
+
+`python -m ledger.lab.bench.usual_merge SETTINGS` runs it as a process, in place of a compactor.
 """
 
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -16,10 +19,14 @@ import anyio
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item, key_of, net_item, net_of, number_of
-from ledger.core.errors import Throttled
+from ledger.core.errors import StoreError, Throttled
 from ledger.core.values import NetChange
+from ledger.lab.harness.census import take_census
+from ledger.lab.harness.config import read_config
 from ledger.runtime.clock import Clock, SystemClock
+from ledger.settings import Settings
 from ledger.store.conditions import Absent, Equals
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Applied, Delete, Put
@@ -59,6 +66,17 @@ async def merge_every(
         await anyio.sleep(pause_seconds)
 
 
+async def merge_table(settings: Settings, *, pause_seconds: float = 0.2) -> None:
+    """Merge every collection of a table over and over until cancelled."""
+    clock = SystemClock()
+    async with open_store(settings, settings.home) as home:
+        while True:
+            with suppress(StoreError):  # the next round
+                for partition in (await take_census(home)).entries:
+                    await merge_once(home, partition, settle=settings.settle, clock=clock)
+            await anyio.sleep(pause_seconds)
+
+
 def is_net(item: Item) -> bool:
     """Return whether an item is a net change."""
     return str(item["sk"]["S"]).startswith(keys.NET_PREFIX)
@@ -91,3 +109,7 @@ async def _read(store: Store, partition: str) -> list[Item]:
             return items
         query = query.next(page)
     raise AssertionError(f"the query does not end after {PAGES_MAX} pages")
+
+
+if __name__ == "__main__":
+    anyio.run(merge_table, read_config(sys.argv[1]))

@@ -17,7 +17,7 @@ from ledger.local.engines.dynoxide import lone_table
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.runtime.metrics import Metrics, summed
 from ledger.settings import Settings
-from ledger.store.opening import open_store
+from ledger.store.opening import open_stores
 from ledger.store.port import Store
 
 DIRECT_TABLE = "ledger"
@@ -111,10 +111,7 @@ async def open_table(
         opening = _direct(*regions) if is_direct else _spawned(options, regions)
         world = await stack.enter_async_context(opening)
         chosen = world.settings(**settings)
-        stores = {
-            region: await stack.enter_async_context(open_store(chosen, region, metrics=metrics))
-            for region in regions
-        }
+        stores = await stack.enter_async_context(open_stores(chosen, regions, metrics=metrics))
         yield TestTable(world, chosen, stores, registry, Path(made), stack)
 
 

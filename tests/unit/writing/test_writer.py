@@ -18,7 +18,6 @@ from support.ledgers import (
     count_items,
     make_settings,
     make_writer,
-    replicate,
     two_regions,
 )
 
@@ -87,13 +86,14 @@ async def test_a_naive_repeat_counts_twice() -> None:
 
 async def test_same_call_again_changes_nothing() -> None:
     """The same key and time again, from any region, leave the item as it was first written."""
-    home, away = two_regions()
+    world = two_regions()
+    home, away = world.replicas.values()
     change = Change("c", 5, key="order-17", at=START, note="refund")
 
     first = await make_writer(home).record(change)
     before = dict(home.table.get(("c", first.id)) or {})
     second = await make_writer(home, seed=8).record(change)
-    replicate(home.table, away.table)
+    world.deliver()
     third = await make_writer(away).record(change)
 
     assert (first.id, second.id) == (third.id, third.id)
@@ -104,12 +104,13 @@ async def test_same_call_again_changes_nothing() -> None:
 
 async def test_same_call_in_two_regions_at_once_converges_to_one() -> None:
     """The same keyed call in two regions before either sees the other is one change everywhere."""
-    home, away = two_regions()
+    world = two_regions()
+    home, away = world.replicas.values()
     change = Change("c", 5, key="order-17", at=START)
 
     await make_writer(home).record(change)
     await make_writer(away).record(change)
-    replicate(home.table, away.table)
+    world.deliver()
 
     assert changes(home.table, "c") == changes(away.table, "c") == [Decimal(5)]
 
@@ -238,7 +239,8 @@ async def test_property_each_change_once(seed: int, share: float, calls: int) ->
     Every change has a key and is recorded twice, in one region and then in the other, which may or
     may not have seen it; what stayed unknown is retried; requests in flight land at the end.
     """
-    home, away = two_regions()
+    world = two_regions()
+    home, away = world.replicas.values()
     stores = [FaultyStore(home, Seeded(seed, share=share)), FaultyStore(away, Seeded(seed + 1))]
     clock = InstantClock()
     writers = [make_writer(store, clock=clock, seed=seed + 2, write_deadline=5) for store in stores]
@@ -255,13 +257,13 @@ async def test_property_each_change_once(seed: int, share: float, calls: int) ->
             except StoreError:
                 pass
         if seed % 3 == number % 3:
-            replicate(home.table, away.table)
+            world.deliver()
     for store in stores:
         store.decide = InOrder()
     await writers[seed % 2].retry(list(maybe.values()), together=False)
     for store in stores:
         await land_all(store)
-    replicate(home.table, away.table)
+    world.deliver()
 
     expected = certain | {entry.change for entry in maybe.values()}
     assert changes(home.table, "c") == changes(away.table, "c") == sorted(expected)
@@ -317,7 +319,8 @@ def test_errors_a_caller_may_meet_have_one_root() -> None:
 
 async def test_entries_say_where_they_were_written() -> None:
     """Each region's writer signs its entries with the region's name."""
-    home, away = two_regions()
+    world = two_regions()
+    home, away = world.replicas.values()
 
     written: list[Entry] = []
     for store in (home, away):

@@ -13,7 +13,6 @@ from support.ledgers import (
     changes,
     count_items,
     make_writer,
-    replicate,
     two_regions,
 )
 
@@ -86,23 +85,24 @@ async def test_together_conflict_writes_none() -> None:
 
 async def test_together_completes_what_arrived_in_part_from_elsewhere() -> None:
     """Entries of the same call that came from another region are kept; the rest joins them."""
-    home, away = two_regions()
+    world = two_regions()
+    home, away = world.replicas.values()
     asked = [Change("c", n + 1, key=f"k{n}", at=START) for n in range(5)]
     entries = await make_writer(home).record_together(asked)
-    for entry in entries[:2]:
-        away.table.set(("c", entry.id), home.table.get(("c", entry.id)))
+    arrived = {entry.id for entry in entries[:2]}
+    world.deliver_only(lambda _, key: key[1] in arrived)
 
     again = await make_writer(away).record_together(asked)
     assert [entry.id for entry in again] == [entry.id for entry in entries]
     assert changes(away.table, "c") == amounts_of(5)
 
-    replicate(home.table, away.table)
+    world.deliver()
     assert changes(home.table, "c") == changes(away.table, "c") == amounts_of(5)
 
 
 async def test_together_conflict_of_a_part_from_elsewhere_writes_none() -> None:
     """If one of the entries that are there is another change, the rest is not written."""
-    home, away = two_regions()
+    home, away = two_regions().replicas.values()
     asked = [Change("c", n + 1, key=f"k{n}", at=START) for n in range(5)]
     await make_writer(away).record(asked[0])
     await make_writer(away).record(Change("c", 99, key="k3", at=START))

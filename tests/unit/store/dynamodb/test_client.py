@@ -12,11 +12,11 @@ from support.scripted import (
     close_connection,
     fault,
     hang,
-    nobody,
     ok,
     reset_connection,
     with_checksum,
 )
+from support.strangers import refused
 from support.wire import (
     EMPTY_PAGE,
     ITEM,
@@ -152,7 +152,7 @@ async def test_read_gives_up_within_its_bound(wire: Wire, call: Call, case: str)
 async def unheard(transport: str) -> AsyncIterator[Unheard]:
     """Open a store at an endpoint where nobody listens."""
     metrics, clock = Metrics(), InstantClock()
-    with nobody() as endpoint:
+    with refused() as endpoint:
         settings = make_settings(regions={HOME: {"endpoint": endpoint}}, transport=transport)
         async with open_store(settings, HOME, metrics=metrics, clock=clock) as store:
             yield Unheard(store, metrics, clock)
