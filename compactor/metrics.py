@@ -98,50 +98,50 @@ class CompactorMetrics(RegistryMetrics):
         )
 
     def leads(self, region: str, *, leading: bool, epoch: int | None = None) -> None:
-        """Note whether this process leads, and the epoch of the lease where it is known."""
+        """Record whether this process leads, and the epoch of the lease where it is known."""
         self.leader.labels(region).set(1 if leading else 0)
         if epoch is not None:
             self.epoch.set(epoch)
 
     def lag(self, seconds: Mapping[str, float]) -> None:
-        """Note the replication lag of each region."""
+        """Record the replication lag of each region."""
         for region, lag_seconds in seconds.items():
             self.replication_lag.labels(region).set(lag_seconds)
 
     def searched(self, *, backlog_entries: int, due_collections: int) -> None:
-        """Note what a search for collections to merge found."""
+        """Record what a search for collections to merge found."""
         self.backlog.set(backlog_entries)
         self.due.set(due_collections)
 
     def scanned(self, pages: int = 1) -> None:
-        """Note pages that the search has read."""
+        """Count pages that the search has read."""
         self.scan_pages.inc(pages)
 
     def hinted(self, action: str, hints: int) -> None:
-        """Note hints; `action` is "read", "left" or "deleted"."""
+        """Count hints; `action` is "read", "left" or "deleted"."""
         if hints:
             self.hints.labels(action).inc(hints)
 
     def fold(self, outcome: str, *, merged: int = 0) -> None:
-        """Note one transaction that puts a net change; `merged` entries if it was applied."""
+        """Count one transaction that puts a net change; `merged` entries if it was applied."""
         self.folds.labels(outcome).inc()
         self.entries_merged.inc(merged)
 
     def deleted(self, entries: int) -> None:
-        """Note merged entries deleted."""
+        """Count merged entries deleted."""
         self.entries_deleted.inc(entries)
 
     def unreadable(self, region: str) -> None:
-        """Note that merging waits for a region."""
+        """Record that merging waits for a region."""
         self.region_unreadable.labels(region).inc()
 
     def passed(self, outcome: str, *, seconds: float, succeeded_at: float | None = None) -> None:
-        """Note the end of a pass; `succeeded_at`, seconds since 1970, if it had no error."""
+        """Record the end of a pass; `succeeded_at`, seconds since 1970, if it had no error."""
         self.passes.labels(outcome).inc()
         self.pass_duration.observe(seconds)
         if succeeded_at is not None:
             self.last_success.set(succeeded_at)
 
     def error(self, error: BaseException) -> None:
-        """Note an error; its kind is the name of its class."""
+        """Record an error; its kind is the name of its class."""
         self.errors.labels(type(error).__name__).inc()

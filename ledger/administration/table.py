@@ -78,7 +78,7 @@ class Progress:
 class TableState:
     """What every region showed at the end, and the steps that this run took to get there.
 
-    `expiry` tells whether the settings want time to live.
+    `expiry` is whether the settings want time to live.
     """
 
     table: str
@@ -99,7 +99,7 @@ Connect = Callable[[Settings], Clients]
 
 
 def connect(settings: Settings) -> Clients:
-    """Give a boto3 client for each region, home first.
+    """Return a boto3 client for each region, home first.
 
     Raises:
         AccessDenied: a profile does not exist.
@@ -164,7 +164,7 @@ def delete_table(
     monotonic: Callable[[], float] = _MONOTONIC,
     connect: Connect = connect,
 ) -> TableState:
-    """Delete the global table in every region, deletion protection and all; asks nobody.
+    """Delete the global table in every region, deletion protection included, without asking.
 
     Raises:
         RequestRefused, SettingsError, Unreachable, AccessDenied: as for `create_table`.
@@ -330,7 +330,7 @@ def _view(region: str, description: "TableDescriptionTypeDef") -> TableView:
 
 
 def _expires(client: "DynamoDBClient", table: str) -> str | None:
-    """Give the attribute that time to live goes by, or is about to; None while there is none."""
+    """Return the attribute that time to live goes by, or is about to; None while there is none."""
     try:
         described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
     except ClientError as error:

@@ -83,7 +83,7 @@ Views = Mapping[str, TableView | None]
 
 
 def base_of(views: Views) -> TableView | None:
-    """Give the table through which replicas are added: home's, or the first one there is."""
+    """Return the table through which replicas are added: home's, or the first one there is."""
     return next((view for view in views.values() if view), None)
 
 
@@ -156,7 +156,7 @@ def _keys_text(keys: Sequence[tuple[str, str, str]]) -> str:
 
 
 def steps_to_create(views: Views, *, expiry: bool = False) -> tuple[Step, ...]:
-    """Give the steps that are left until every region has a protected, recoverable replica.
+    """Return the steps that are left until every region has a protected, recoverable replica.
 
     With `expiry` the table's time to live is turned on as well; without, it is left as it is.
     """
@@ -185,7 +185,7 @@ def _steps_to_create(views: Views, *, expiry: bool) -> Iterator[Step]:
 
 
 def steps_to_delete(views: Views) -> tuple[Step, ...]:
-    """Give the steps that are left until no region has the table: the base's own comes last."""
+    """Return the steps that are left until no region has the table: the base's own comes last."""
     return tuple(_steps_to_delete(views))
 
 
@@ -203,12 +203,12 @@ def _steps_to_delete(views: Views) -> Iterator[Step]:
 
 
 def at_rest(views: Views) -> bool:
-    """Tell whether no region's table is changing."""
+    """Return whether no region's table is changing."""
     return all(view is None or view.active for view in views.values())
 
 
 def is_ready(step: Step, views: Views) -> bool:
-    """Tell whether a step can be taken now: DynamoDB changes only tables that rest."""
+    """Return whether a step can be taken now: DynamoDB changes only tables that rest."""
     base, own = base_of(views), views[step.region]
     if base is None:
         return step.kind is Kind.CREATE

@@ -56,16 +56,16 @@ class StageMetrics:
         self._batch = metrics.batch.labels(*self._labels)
 
     def batch(self, *, taken: int, given: int) -> None:
-        """Note a batch that is through."""
+        """Record a batch that is through."""
         self._taken.inc(taken)
         self._given.inc(given)
         self._batch.observe(taken)
 
     def leave_out(self, reason: str, count: int = 1) -> None:
-        """Note what changed nothing."""
+        """Count what changed nothing."""
         if count:
             self._metrics.left_out.labels(*self._labels, reason).inc(count)
 
     def retry(self, _operation: str = "", _cause: str = "") -> None:
-        """Note a request made again, as a `Retrier` does."""
+        """Record a request made again, as a `Retrier` does."""
         self._retried.inc()

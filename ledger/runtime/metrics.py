@@ -64,7 +64,7 @@ class RegistryMetrics(ABC):
     _shared_lock: ClassVar[threading.Lock]
 
     def __init_subclass__(cls) -> None:
-        """Give each kind of metrics its own instances."""
+        """Return each kind of metrics its own instances."""
         super().__init_subclass__()
         cls._shared = weakref.WeakKeyDictionary()
         cls._shared_lock = threading.Lock()
@@ -79,7 +79,7 @@ class RegistryMetrics(ABC):
 
     @classmethod
     def of(cls, registry: "CollectorRegistry | None") -> Self:
-        """Give the one instance of a registry; a new one with its own registry for None."""
+        """Return the one instance of a registry; a new one with its own registry for None."""
         if registry is None:
             return cls()
         with cls._shared_lock:
@@ -192,54 +192,54 @@ class Metrics(RegistryMetrics):
         )
 
     def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
-        """Note the end of one call that wrote `count` changes."""
+        """Record the end of one call that wrote `count` changes."""
         self.writes.labels(region, operation, outcome).inc(count)
         self.write_duration.labels(region, operation).observe(seconds)
 
     def group(self, region: str, entries: int, queued: int) -> None:
-        """Note one request of a group of calls, and how many entries wait behind it."""
+        """Count one request of a group of calls, and how many entries wait behind it."""
         self.group_entries.labels(region).observe(entries)
         self.queued.labels(region).set(queued)
 
     def read(self, region: str, *, pages: int, restarts: int, seconds: float) -> None:
-        """Note one total read from the table."""
+        """Count one total read from the table."""
         self.read_duration.labels(region).observe(seconds)
         self.read_pages.labels(region).observe(pages)
         if restarts:
             self.read_restarts.labels(region).inc(restarts)
 
     def consumed(self, region: str, operation: str, kind: str, units: float) -> None:
-        """Note the units of one request; `kind` is "read" or "write"."""
+        """Record the units of one request; `kind` is "read" or "write"."""
         self.consumed_units.labels(region, operation, kind).inc(units)
 
     def retry(self, region: str, operation: str, cause: str) -> None:
-        """Note one request sent again."""
+        """Count one repeated request."""
         self.retries.labels(region, operation, cause).inc()
 
     def error(self, region: str, error: BaseException) -> None:
-        """Note an error raised to the caller; its kind is the name of its class."""
+        """Record an error raised to the caller; its kind is the name of its class."""
         self.errors.labels(region, type(error).__name__).inc()
 
     def hinted(self, region: str, outcome: str, count: int = 1) -> None:
-        """Note hints to the compactor; `outcome` is "left" or "dropped"."""
+        """Count hints to the compactor; `outcome` is "left" or "dropped"."""
         if count:
             self.hints.labels(region, outcome).inc(count)
 
     def cache_hit(self, region: str, *, age_seconds: float) -> None:
-        """Note a total given from the cache."""
+        """Record a total given from the cache."""
         self.cache_hits.labels(region).inc()
         self.cache_age.labels(region).observe(max(0.0, age_seconds))
 
     def cache_miss(self, region: str) -> None:
-        """Note a total that the cache did not have, or not young enough."""
+        """Record a total that the cache did not have, or not young enough."""
         self.cache_misses.labels(region).inc()
 
     def cache_share(self, region: str) -> None:
-        """Note a call that waited for another call's read."""
+        """Record a call that waited for another call's read."""
         self.cache_shared.labels(region).inc()
 
     def cache_size(self, region: str, counters: int) -> None:
-        """Note how many counters the cache holds."""
+        """Record how many counters the cache holds."""
         self.cache_counters.labels(region).set(counters)
 
 

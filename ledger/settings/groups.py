@@ -62,7 +62,7 @@ def rule(message: str) -> PydanticCustomError:
 def constant(value: int) -> Any:
     """Return a field that no file and no variable can set.
 
-    Nobody who runs a ledger can judge such a bound, so it is a constant of the release. It stays a
+    An operator has no means to judge such a bound, so it is a constant of the release. It stays a
     field because the simulator, the benchmarks and the tests vary it, in code.
     """
     return Field(default=value, json_schema_extra={CONSTANT: True})
@@ -134,7 +134,7 @@ class CacheSettings(_Group):
     that has a single region, is written by the ledger alone (no other tool, no restored items, no
     entry deleted by hand), and is read strongly consistent: a write is signed within
     `retry_horizon` and lands within `signature_lifetime`, both shorter than `settle`. From another
-    region an entry may arrive at any age, and nothing in the table tells that none is under way.
+    region an entry may arrive at any age, and nothing in the table shows that none is under way.
     """
 
     max_age: Seconds = 1.0

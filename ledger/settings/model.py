@@ -62,7 +62,7 @@ def _region_or_default(value: object) -> object:
     return {} if value is None else value  # `us-east-1:` alone is a region with nothing special
 
 
-# Durations that nobody sets follow from `settle` and `observation_delay`: what would break a
+# Durations that are not set follow from `settle` and `observation_delay`: what would break a
 # relation is made shorter, everything else has the usual value.
 _SHORTEST_SECONDS = 1e-6
 

@@ -1,7 +1,4 @@
-"""What alarms of our functions share: told to one topic, on a function's or a queue's metrics.
-
-Pure: no clock, no randomness, no I/O.
-"""
+"""What alarms of our functions share: sent to one topic, on a function's or a queue's metrics."""
 
 from typing import Any
 
@@ -12,7 +9,7 @@ SILENCE_PERIOD_SECONDS = 300
 
 
 def alarm(description: str, **properties: object) -> dict[str, Any]:
-    """Give an alarm of a template that has the parameter `AlarmTopicArn`."""
+    """Return an alarm of a template that has the parameter `AlarmTopicArn`."""
     topic = function("!If", "HasAlarmTopic", ref("AlarmTopicArn"), ref("AWS::NoValue"))
     return {
         "Type": "AWS::CloudWatch::Alarm",
@@ -26,7 +23,7 @@ def alarm(description: str, **properties: object) -> dict[str, Any]:
 
 
 def function_alarm(metric: str, description: str) -> dict[str, Any]:
-    """Give an alarm on a metric of `Function` that counts what goes wrong."""
+    """Return an alarm on a metric of `Function` that counts what goes wrong."""
     return alarm(
         f"{description}; in 3 of 5 minutes",
         Namespace="AWS/Lambda",
@@ -43,7 +40,7 @@ def function_alarm(metric: str, description: str) -> dict[str, Any]:
 
 
 def queue_alarm(queue: str, description: str) -> dict[str, Any]:
-    """Give an alarm on a queue that should be empty."""
+    """Return an alarm on a queue that should be empty."""
     return alarm(
         description,
         Namespace="AWS/SQS",

@@ -35,7 +35,7 @@ OPERATIONS = ("PutItem", "BatchWriteItem", "TransactWriteItems", "GetItem", "Que
 
 
 def alarms(settings: Settings) -> dict[str, Any]:
-    """Give the alarms as resources of a template that has `Function`, `DeadLetters` and a topic."""
+    """Return the alarms: resources for a template with `Function`, `DeadLetters` and a topic."""
     others = home_first(settings)[1:]
     return {
         "FailingAlarm": function_alarm("Errors", "The compactor fails"),

@@ -19,7 +19,7 @@ Statement = dict[str, Any]
 
 
 def parameters(*, memory_megabytes: int) -> dict[str, Any]:
-    """Give the parameters of every function's template."""
+    """Return the parameters of every function's template."""
     return {
         "ImageUri": {
             "Type": "String",
@@ -46,19 +46,19 @@ def parameters(*, memory_megabytes: int) -> dict[str, Any]:
         },
         "AlarmTopicArn": {
             "Type": "String",
-            "Description": "The SNS topic told of alarms; empty: nobody is told",
+            "Description": "The SNS topic that receives alarms; empty for none",
             "Default": "",
         },
     }
 
 
 def is_given(parameter: str) -> Intrinsic:
-    """Give the condition that a parameter is not empty."""
+    """Return the condition that a parameter is not empty."""
     return rendering.function("!Not", rendering.function("!Equals", ref(parameter), ""))
 
 
 def log_group(part: str) -> dict[str, Any]:
-    """Give the log of a part of the ledger."""
+    """Return the log of a part of the ledger."""
     return {
         "Type": "AWS::Logs::LogGroup",
         "DeletionPolicy": "Delete",
@@ -71,7 +71,7 @@ def log_group(part: str) -> dict[str, Any]:
 
 
 def queue(*, on_deletion: str = "Delete") -> dict[str, Any]:
-    """Give a queue for what went wrong."""
+    """Return a queue for what went wrong."""
     return {
         "Type": "AWS::SQS::Queue",
         "DeletionPolicy": on_deletion,
@@ -84,7 +84,7 @@ def queue(*, on_deletion: str = "Delete") -> dict[str, Any]:
 
 
 def function_role(settings: Settings, role: Role, *more: Statement) -> dict[str, Any]:
-    """Give the role of `Function`: a part's policy on the table, its log, and more."""
+    """Return the role of `Function`: a part's policy on the table, its log, and more."""
     log = allow(
         "WriteLog", ("logs:CreateLogStream", "logs:PutLogEvents"), attribute("LogGroup.Arn")
     )
@@ -104,7 +104,7 @@ def function_role(settings: Settings, role: Role, *more: Statement) -> dict[str,
 
 
 def function(description: str, *, timeout_seconds: int, **more: object) -> dict[str, Any]:
-    """Give `Function`, which runs the image; `more` are further properties."""
+    """Return `Function`, which runs the image; `more` are further properties."""
     return {
         "Type": "AWS::Lambda::Function",
         "Properties": {
@@ -122,12 +122,12 @@ def function(description: str, *, timeout_seconds: int, **more: object) -> dict[
 
 
 def allow(name: str, actions: tuple[str, ...], resource: Intrinsic) -> Statement:
-    """Give a statement of a policy."""
+    """Return a statement of a policy."""
     return {"Sid": name, "Effect": "Allow", "Action": list(actions), "Resource": resource}
 
 
 def trust(service: str, condition: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Give the policy by which a service takes on a role."""
+    """Return the policy by which a service takes on a role."""
     statement: Statement = {
         "Effect": "Allow",
         "Principal": {"Service": service},

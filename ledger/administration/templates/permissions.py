@@ -2,13 +2,13 @@
 
 Three things narrow a role. **Actions**: only those that its code calls; a test records the calls
 and compares. **Regions**: compactor and importer write through the home region only, so elsewhere
-they hold no write at all; nor does whoever uses the other methods, which hold in one region only.
+they hold no write at all; nor do users of the other methods, which hold in one region only.
 **Partition keys**: the lease, the markers of imports and the cursor of the compactor's search have
 partition keys of their own (`~lease`, `~import`, `~scan`), and so have the other methods (all that
 begin with `~count`, `~sequence~`, `~version~`, `~lease~`) and the pipeline (`~state~`,
 `~pipeline~`), so no writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so
 that a reader writes nothing else. The net change shares its partition key with its entries, so IAM
-cannot tell the two apart: its version condition guards it.
+cannot distinguish the two: its version condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys).
@@ -150,7 +150,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
                 "UpdateTimeToLive",
             ),
         ),
-        # DynamoDB checks these of whoever adds a replica, as it fills the replica in that name.
+        # DynamoDB requires these to add a replica, which it fills in the name of the caller.
         Grant(
             "FillReplicas",
             (
@@ -168,7 +168,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
 
 
 def grants(role: Role) -> tuple[Grant, ...]:
-    """Give what `role` may do, before it is bound to a table."""
+    """Return what `role` may do, before it is bound to a table."""
     return _GRANTS[role]
 
 
@@ -179,7 +179,7 @@ def policy(
     account: str = ACCOUNT_EXAMPLE,
     region: str | None = None,
 ) -> dict[str, Any]:
-    """Give the policy of `role` on the table's replicas.
+    """Return the policy of `role` on the table's replicas.
 
     With `region` it covers that region only, for a writer or reader that runs in one; what a role
     may do in the home region alone is then left out of every other region's policy.
@@ -192,7 +192,7 @@ def policy(
 
 
 def policy_in_template(settings: Settings, role: Role) -> dict[str, Any]:
-    """Give the policy of `role` for use in a template: its account is that of the stack."""
+    """Return the policy of `role` for use in a template: its account is that of the stack."""
 
     def table(name: str) -> object:
         arn = f"dynamodb:{name}:${{AWS::AccountId}}:table/{settings.table}"
@@ -202,7 +202,7 @@ def policy_in_template(settings: Settings, role: Role) -> dict[str, Any]:
 
 
 def iam_template(settings: Settings) -> dict[str, Any]:
-    """Give a template with one managed policy per role."""
+    """Return a template with one managed policy per role."""
     names = {role: f"{role.value.capitalize()}Policy" for role in Role}
     return {
         "AWSTemplateFormatVersion": FORMAT_VERSION,

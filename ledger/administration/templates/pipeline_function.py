@@ -3,8 +3,8 @@
 Why nothing is given up early. The lane's position may only pass what is in the totals, so a batch
 that cannot be brought in has to wait, and what follows it in its shard with it: a record that
 cannot be taken is no reason, it becomes a dead letter. What is left are outages and mistakes, which
-somebody must end; retries have no limit, and alarms tell. Only shortly before the stream would
-forget a record Lambda gives it up, so that the queue `Discarded` tells which it was while it can
+somebody must end; retries have no limit, and alarms report it. Only shortly before the stream would
+forget a record Lambda gives it up, so that the queue `Discarded` names it while it can
 still be read again.
 
 Why one batch per shard at a time. With a parallelization factor over 1 records of one shard come in
@@ -48,7 +48,7 @@ RETENTION_HOURS_MIN = 7 * 24
 TABLE_RECORD_SECONDS_MAX = 22 * 3_600
 """A table's stream keeps a record for 24 hours."""
 WINDOW_SECONDS = 900
-"""The longest: its only purpose is that Lambda tells the shard."""
+"""The longest: its only purpose is that Lambda then names the shard."""
 BEHIND_MILLISECONDS_MAX = 600_000
 
 PIPELINE_COMMENT = (
@@ -65,7 +65,7 @@ PIPELINE_COMMENT = (
 
 
 def pipeline_template(settings: Settings) -> dict[str, Any]:
-    """Give the template of the pipeline in one region."""
+    """Return the template of the pipeline in one region."""
     return {
         "AWSTemplateFormatVersion": FORMAT_VERSION,
         "Description": f"Ledger: the pipeline into the table {settings.table}",

@@ -26,22 +26,22 @@ class Intrinsic:
 
 
 def ref(name: str) -> Intrinsic:
-    """Give the value of a parameter, or the main identifier of a resource."""
+    """Return the value of a parameter, or the main identifier of a resource."""
     return Intrinsic("!Ref", name)
 
 
 def sub(text: str) -> Intrinsic:
-    """Give `text` with its `${...}` filled in by CloudFormation."""
+    """Return `text` with its `${...}` filled in by CloudFormation."""
     return Intrinsic("!Sub", text)
 
 
 def attribute(name: str) -> Intrinsic:
-    """Give one attribute of a resource, as `Resource.Attribute`."""
+    """Return one attribute of a resource, as `Resource.Attribute`."""
     return Intrinsic("!GetAtt", name)
 
 
 def function(tag: str, *values: object) -> Intrinsic:
-    """Give one of the functions that take a list, such as `!If`."""
+    """Return one of the functions that take a list, such as `!If`."""
     return Intrinsic(tag, values)
 
 
@@ -66,7 +66,7 @@ _Dumper.add_representer(tuple, lambda dumper, value: dumper.represent_list(value
 
 
 def as_yaml(template: dict[str, Any], *, comment: Sequence[str]) -> str:
-    """Give a template as YAML below a comment of some lines."""
+    """Return a template as YAML below a comment of some lines."""
     head = "".join(f"# {line}".rstrip() + "\n" for line in comment)
     body = yaml.dump(
         template, Dumper=_Dumper, sort_keys=False, width=LINE_LENGTH, allow_unicode=True
@@ -75,5 +75,5 @@ def as_yaml(template: dict[str, Any], *, comment: Sequence[str]) -> str:
 
 
 def as_json(policy: dict[str, Any]) -> str:
-    """Give a policy as indented JSON; it holds no `Intrinsic`."""
+    """Return a policy as indented JSON; it holds no `Intrinsic`."""
     return json.dumps(policy, indent=2) + "\n"

@@ -49,7 +49,7 @@ _KEEP_DEAD_LETTERS = allow("KeepDeadLetters", ("sqs:SendMessage",), attribute("D
 
 
 def compactor_template(settings: Settings) -> dict[str, Any]:
-    """Give the template of the scheduled compactor; its alarms watch the table as well."""
+    """Return the template of the scheduled compactor; its alarms watch the table as well."""
     return {
         "AWSTemplateFormatVersion": FORMAT_VERSION,
         "Description": f"Ledger: the compactor of the table {settings.table}, each minute",

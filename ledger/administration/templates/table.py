@@ -25,7 +25,7 @@ TABLE_COMMENT = (
 
 
 def table_template(settings: Settings) -> dict[str, Any]:
-    """Give the template of the table that `settings` names, with a replica in each region."""
+    """Return the template of the table that `settings` names, with a replica in each region."""
     return {
         "AWSTemplateFormatVersion": FORMAT_VERSION,
         "Description": f"Ledger: the global table {settings.table}, home {settings.home}",
@@ -59,7 +59,7 @@ def table_template(settings: Settings) -> dict[str, Any]:
 
 
 def home_first(settings: Settings) -> list[str]:
-    """Give the regions' names, the home region before the others."""
+    """Return the regions' names, the home region before the others."""
     return [settings.home, *(name for name in settings.regions if name != settings.home)]
 
 

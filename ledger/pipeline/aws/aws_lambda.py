@@ -29,7 +29,7 @@ from ledger.store.opening import open_store
 from ledger.store.port import Store
 
 STOP_MARGIN_SECONDS = 10.0
-"""How long before Lambda's limit a batch is cut off, so that what is committed can be told."""
+"""How long before Lambda's limit a batch is cut off, so that what is committed can be reported."""
 
 
 class Context(Protocol):
@@ -38,7 +38,7 @@ class Context(Protocol):
     function_name: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Give the milliseconds left before Lambda ends the invocation."""
+        """Return the milliseconds left before Lambda ends the invocation."""
 
 
 def handler(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Environment:
         return answer.response
 
     def close(self) -> None:
-        """Give back the connections; Lambda itself just ends the process."""
+        """Close the connections; Lambda itself just ends the process."""
         self._runner.run(self._kept.close())
         self._runner.close()
 

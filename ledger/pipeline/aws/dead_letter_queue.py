@@ -1,7 +1,7 @@
 """Dead letters in an SQS queue, one message each: the same text as a line of the file.
 
 A message is durable once SQS has answered. What SQS did not answer is sent again, by the SDK and by
-the lane: a letter may come twice, and lane and position tell.
+the lane: a letter may come twice; lane and position identify it.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from ledger.core.errors import LedgerError
 from ledger.pipeline.sources.dead_letters import DeadLetter, line_of
 
 MESSAGE_BYTES_MAX = 262_144
-"""Of one message, and of all in one request: what every queue takes unless told otherwise."""
+"""Of one message, and of all in one request: what every queue accepts by default."""
 KEPT_BYTES = 32_768
 """Of a record that is too long for a message; each byte of it may take six characters."""
 MESSAGES_MAX = 10

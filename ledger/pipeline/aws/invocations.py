@@ -63,7 +63,7 @@ class Connections(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What Lambda is told, and what was done for it: the records, how many of them come again."""
+    """The response to Lambda, and what was done: the records, how many of them come again."""
 
     response: dict[str, Any]
     records: Sequence[Delivery] = ()

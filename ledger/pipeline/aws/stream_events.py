@@ -3,10 +3,10 @@
 A lane is a shard: its name is the stream's, from the ARN, and the shard's. A position is the
 sequence number, filled up with zeroes to the longest that the service can give.
 
-Kinesis tells the shard in each record's `eventID`. DynamoDB Streams tells it only where the event
+Kinesis names the shard in each record's `eventID`. DynamoDB Streams names it only where the event
 source mapping has a tumbling window, then as `shardId` beside the records; a window's answer has to
 hold its `state` as well. Without the shard there is no lane: sequence numbers of different shards
-say nothing about which record came first, so nobody could tell what has been committed.
+say nothing about which record came first, so what has been committed could not be determined.
 
 A record of DynamoDB Streams is the item's new image, as JSON. An item that was deleted is no
 version of a record, so it takes nothing out of the totals: `pipeline.deletes` says whether it is
@@ -65,7 +65,7 @@ def read_event(event: Event, *, deletes: Deletes, table: str) -> Batch | None:
     `table` is the ledger's own, whose stream must not be read: the pipeline writes to it.
 
     Raises:
-        SettingsError: the mapping does not tell what is needed, or reads the ledger's own table.
+        SettingsError: the mapping lacks what is needed, or reads the ledger's own table.
         InvalidInput: it is no such event.
     """
     records = event.get("Records")
@@ -107,12 +107,12 @@ def _kinesis(records: Sequence[Event]) -> Batch:
     )
 
 
-def _of_kinesis(told: Event) -> Delivery:
-    raw = base64.b64decode(told["data"], validate=True)
+def _of_kinesis(fields: Event) -> Delivery:
+    raw = base64.b64decode(fields["data"], validate=True)
     return Delivery(
-        _position(told["sequenceNumber"], KINESIS_DIGITS),
+        _position(fields["sequenceNumber"], KINESIS_DIGITS),
         raw,
-        _moment(told.get("approximateArrivalTimestamp")),
+        _moment(fields.get("approximateArrivalTimestamp")),
         AGGREGATED if raw.startswith(_AGGREGATED_BEGINNING) else "",
     )
 
@@ -128,8 +128,8 @@ def _dynamodb(event: Event, records: Sequence[Event], deletes: Deletes, table: s
     shard = event.get("shardId")
     if not isinstance(shard, str) or not shard:
         raise SettingsError(
-            "the event does not tell its shard: set TumblingWindowInSeconds of the event source"
-            " mapping (900, say): only then does Lambda tell it for DynamoDB Streams"
+            "the event does not name its shard: set TumblingWindowInSeconds of the event source"
+            " mapping (900, say): only then does Lambda name it for DynamoDB Streams"
         )
     kept = [one for one in records if one["eventName"] != "REMOVE" or deletes == "refuse"]
     return Batch(
@@ -141,17 +141,17 @@ def _dynamodb(event: Event, records: Sequence[Event], deletes: Deletes, table: s
 
 
 def _of_dynamodb(record: Event) -> Delivery:
-    told = record["dynamodb"]
-    position = _position(told["SequenceNumber"], DYNAMODB_DIGITS)
-    at = _moment(told.get("ApproximateCreationDateTime"))
+    fields = record["dynamodb"]
+    position = _position(fields["SequenceNumber"], DYNAMODB_DIGITS)
+    at = _moment(fields.get("ApproximateCreationDateTime"))
     if record["eventName"] == "REMOVE":
-        return Delivery(position, json.dumps(told).encode(), at, DELETED)
-    if "NewImage" not in told:
+        return Delivery(position, json.dumps(fields).encode(), at, DELETED)
+    if "NewImage" not in fields:
         raise SettingsError(
             "the stream has no new images: set StreamViewType of the source table to NEW_IMAGE, or"
             " NEW_AND_OLD_IMAGES"
         )
-    return Delivery(position, _as_json({"M": told["NewImage"]}).encode(), at)
+    return Delivery(position, _as_json({"M": fields["NewImage"]}).encode(), at)
 
 
 def _place(records: Sequence[Event]) -> tuple[str, str]:

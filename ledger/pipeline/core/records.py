@@ -34,7 +34,7 @@ _REASON_CHARACTERS_MAX = 300
 class Delivery(NamedTuple):
     """One record as a source gives it.
 
-    `position` tells its place in the lane: texts of one width whose order is the lane's. `at` is
+    `position` is its place in the lane: texts of one width whose order is the lane's. `at` is
     when it came to the source, if that is known. `problem` is why it cannot be taken, where the
     source knows that already.
     """
@@ -112,7 +112,7 @@ class Form:
         return Poison(delivery.problem) if delivery.problem else self.read(delivery.raw)
 
     def read(self, raw: bytes) -> Record | Poison:
-        """Read a record; what breaks a rule is told in one line."""
+        """Read a record; a broken rule becomes one line."""
         try:
             return self._record(self._object(raw))
         except (_Bad, InvalidInput) as error:

@@ -62,8 +62,8 @@ def total(changes: Iterable[Changes]) -> dict[str, Decimal]:
 
 def digest(lane: str, after: str, upto: str, changes: Changes) -> str:
     """Return the SHA-256, in hex, of what a batch of a lane changes: changes in their order."""
-    told = [[category, amounts.to_text(change)] for category, change in changes.items()]
-    return hashlib.sha256(orjson.dumps([lane, after, upto, told])).hexdigest()
+    pairs = [[category, amounts.to_text(change)] for category, change in changes.items()]
+    return hashlib.sha256(orjson.dumps([lane, after, upto, pairs])).hexdigest()
 
 
 def divided(changes: Changes) -> Sequence[Changes] | None:

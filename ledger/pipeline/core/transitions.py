@@ -42,7 +42,7 @@ class State:
 
 
 def is_newer(record: Record, state: State | None) -> bool:
-    """Tell whether a record is a newer version than the state's."""
+    """Return whether a record is a newer version than the state's."""
     return state is None or record.version > state.version
 
 

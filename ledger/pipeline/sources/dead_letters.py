@@ -97,13 +97,13 @@ def _record_in(line: bytes) -> bytes:
 
 def line_of(letter: DeadLetter) -> str:
     """Return the line that stands for a dead letter."""
-    told = {
+    fields = {
         "lane": letter.lane,
         "position": letter.position,
         "reason": letter.reason,
         "record": letter.raw.decode(errors="surrogateescape"),
     }
-    return f"{json.dumps(told, ensure_ascii=True)}\n"
+    return f"{json.dumps(fields, ensure_ascii=True)}\n"
 
 
 def letter_of(line: str) -> DeadLetter:
@@ -112,10 +112,10 @@ def letter_of(line: str) -> DeadLetter:
     Raises:
         ValueError: it is no such line.
     """
-    told = json.loads(line)
+    fields = json.loads(line)
     try:
-        raw = told["record"].encode(errors="surrogateescape")
-        return DeadLetter(told["lane"], told["position"], told["reason"], raw)
+        raw = fields["record"].encode(errors="surrogateescape")
+        return DeadLetter(fields["lane"], fields["position"], fields["reason"], raw)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"no dead letter: {error}") from None
 
@@ -124,7 +124,7 @@ def _append(path: Path, content: bytes) -> None:
     with path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":  # whoever wrote it was killed: this letter comes again
+            if file.read(1) != b"\n":  # its writer was killed: this letter comes again
                 file.write(b"\n")
         file.write(content)
         file.flush()

@@ -94,7 +94,7 @@ class FileSource:
 
 
 def _is_border(file: BinaryIO, place: int) -> bool:
-    """Tell whether reading could have stopped at this place of a file."""
+    """Return whether reading could have stopped at this place of a file."""
     size = file.seek(0, os.SEEK_END)
     if place in {0, size} or place > size:
         return place <= size

@@ -36,10 +36,10 @@ class Lanes:
         self._others: dict[str, tuple[float, str]] = {}
 
     async def load(self) -> list[MapItem]:
-        """Read our lane's position, then the map items that nobody has reduced yet.
+        """Read our lane's position, then the map items that are not reduced yet.
 
         In this order: who commits after the position was read moves it, and makes our next commit
-        fail; whoever did before has left map items that are read here.
+        fail; those of an earlier worker have left map items that are read here.
 
         Raises:
             StoreError: the table cannot be read.

@@ -5,7 +5,7 @@
     worker 1  at 10   batch (10, 20] ---- commit: still at 10? ---------- no: LaneFenced
     worker 2  at 10   batch (10, 35] ----------- commit: still at 10? yes --> at 35
 
-Positions decide what has been committed, never how it was cut: whoever comes second begins again
+Positions decide what has been committed, never how it was cut: the second one starts again
 at the position that is there.
 """
 

@@ -59,7 +59,7 @@ class Pipeline:
     """Brings the records of one lane into the totals, each record's newest version once.
 
     `stores` has the lane's own region and every region that is home to a record. `on_counted` is
-    told of positions up to which the totals show everything, after each batch or more of them.
+    called with positions up to which the totals show everything, after each batch or more of them.
 
     Raises:
         SettingsError: no category is configured, or the store of a region is missing.
