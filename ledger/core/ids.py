@@ -114,7 +114,7 @@ def unpack_all(packed: bytes) -> tuple[EntryId, ...]:
             sort key can hold; damaged bytes never pass for other ids in silence.
     """
     if len(packed) % PACKED_BYTES:
-        raise ValueError(f"{len(packed)} bytes are no whole number of {PACKED_BYTES}-byte ids")
+        raise ValueError(f"{len(packed)} bytes are not a whole number of {PACKED_BYTES}-byte ids")
     found = tuple(
         EntryId(
             int.from_bytes(packed[start : start + _HALF], "big"),

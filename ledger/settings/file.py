@@ -148,7 +148,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
-        raise SettingsError(f"{path}: there is no such settings file") from None
+        raise SettingsError(f"{path}: no such settings file") from None
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
     if len(content) > FILE_BYTES_MAX:

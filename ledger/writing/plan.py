@@ -243,7 +243,8 @@ def checked_key(key: object, *, what: str = "key") -> str:
     """
     if not isinstance(key, str) or not key:
         raise InvalidEntry(
-            f"{what} {key!r} is no text: a {what} is 1 to {KEY_BYTES_MAX} bytes of UTF-8"
+            f"{what} must be a non-empty string of up to {KEY_BYTES_MAX} bytes of UTF-8,"
+            f" got {key!r}"
         )
     if _utf8_bytes(what, key) > KEY_BYTES_MAX:
         raise InvalidEntry(f"{what} {key[:40]!r}... is over {KEY_BYTES_MAX} bytes")

@@ -139,9 +139,9 @@ ENDPOINTS = [
     Case("ledger table create --config stranger.yaml", "AWS refused the credentials"),
     Case("ledger record a 1 --config profile.yaml", "The config profile (nobody) could not be"),
     Case("ledger record a 1 --config aws.yaml", "no usable AWS credentials (Unable to locate"),
-    Case("ledger record a 1 --config page.yaml", "status 200 is no answer of DynamoDB"),
-    Case("ledger total a --config page.yaml", "status 200 is no answer of DynamoDB"),
-    Case("ledger table status --config page.yaml", "status 200 is no answer of DynamoDB"),
+    Case("ledger record a 1 --config page.yaml", "status 200 is not an answer of DynamoDB"),
+    Case("ledger total a --config page.yaml", "status 200 is not an answer of DynamoDB"),
+    Case("ledger table status --config page.yaml", "status 200 is not an answer of DynamoDB"),
 ]
 SETTINGS = {
     "syntax.yaml": ("home: us-east-1\nregions: [\n", "syntax.yaml, line 3: not YAML: expected"),
@@ -179,7 +179,7 @@ BROKEN = [
         strict=True,
     )
 ]  # fmt: skip
-BROKEN.append(Case("ledger record a 1 --config none.yaml", "there is no such settings file"))
+BROKEN.append(Case("ledger record a 1 --config none.yaml", "no such settings file"))
 CASES = [*AMOUNTS_AND_IDS, *OPTIONS, *REGIONS_AND_TABLES, *FILES, *ENDPOINTS, *BROKEN]
 
 

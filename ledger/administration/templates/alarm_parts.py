@@ -1,4 +1,7 @@
-"""What alarms of our functions share: sent to one topic, on a function's or a queue's metrics."""
+"""What alarms of our functions share: sent to one topic, on a function's or a queue's metrics.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from typing import Any
 

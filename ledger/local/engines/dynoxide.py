@@ -48,7 +48,7 @@ def find_binary() -> Path:
     if named is not None:
         if os.access(named, os.X_OK):
             return Path(named)
-        raise LocalTableError(f"LEDGER_DYNOXIDE names {named!r}, which is no program")
+        raise LocalTableError(f"LEDGER_DYNOXIDE must name a program, got {named!r}")
     on_path = shutil.which("dynoxide")
     if on_path:
         return Path(on_path)

@@ -147,7 +147,7 @@ def _numbers(changes: Changes) -> dict[str, AttributeValue]:
 def _open_of(item: Item) -> Open:
     lanes = item.get("open", {"M": {}}).get("M")
     if not isinstance(lanes, dict):
-        raise damaged(item, "open is no map (M)")
+        raise damaged(item, "open must be a map (M)")
     return {
         lane: {at: _changes_of(item, one) for at, one in _content(item, by_position).items()}
         for lane, by_position in lanes.items()
@@ -157,7 +157,7 @@ def _open_of(item: Item) -> Open:
 def _content(item: Item, value: AttributeValue) -> Mapping[str, Any]:
     content = value.get("M")
     if not isinstance(content, dict):
-        raise damaged(item, "something in it is no map (M)")
+        raise damaged(item, "each of its values must be a map (M)")
     return content
 
 
@@ -168,4 +168,4 @@ def _changes_of(item: Item, value: AttributeValue) -> dict[str, Decimal]:
             for category, number in _content(item, value).items()
         }
     except (InvalidAmount, KeyError, TypeError, ValueError) as error:
-        raise damaged(item, f"a change in it is no number: {error}") from None
+        raise damaged(item, f"a change in it is not a number: {error}") from None

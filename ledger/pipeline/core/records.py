@@ -132,7 +132,7 @@ class Form:
         except (ValueError, ArithmeticError) as error:  # NaN, thousands of digits
             raise _Bad(f"the record holds a number that cannot be read: {error}") from None
         if not isinstance(found, dict):
-            raise _Bad("the record is no JSON object")
+            raise _Bad("the record is not a JSON object")
         return found
 
     def _record(self, found: Mapping[str, Any]) -> Record:

@@ -114,4 +114,6 @@ def _page(response: Response, region: str) -> Page:
             read_units=float(capacity["CapacityUnits"]) if capacity else None,
         )
     except (KeyError, TypeError, ValueError):
-        raise Unreachable(f"{region}: the answer is no page of items: check the endpoint") from None
+        raise Unreachable(
+            f"{region}: the answer is not a page of items: check the endpoint"
+        ) from None

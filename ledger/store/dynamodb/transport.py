@@ -33,7 +33,7 @@ class NeverSent(EndpointConnectionError):
 class NoAnswer(HTTPClientError):
     """What came back is not what DynamoDB sent, so that nothing can be told from it."""
 
-    fmt = "{reason} is no answer of DynamoDB"
+    fmt = "{reason} is not an answer of DynamoDB"
 
 
 class Transport(Protocol):
@@ -68,4 +68,4 @@ def check_answer(status: int, headers: Mapping[str, str], body: bytes) -> None:
     if status != HTTPStatus.OK or "json" not in kind:
         raise NoAnswer(reason=f"a {kind} page with status {status}")
     if not (body.startswith(b"{") and body.endswith(b"}")):
-        raise NoAnswer(reason=f"what is no JSON object ({len(body)} bytes)")
+        raise NoAnswer(reason=f"a body that is not a JSON object ({len(body)} bytes)")

@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         self._heard = self._loop.time()
         self._size_bytes += len(data)
         if self._waiting is None or self._size_bytes > ANSWER_BYTES_MAX:
-            self._fail(self._closed(f"{self._size_bytes} bytes that are no answer"))
+            self._fail(self._closed(f"{self._size_bytes} bytes that are not an answer"))
             return
         try:
             self._parser.feed_data(data)

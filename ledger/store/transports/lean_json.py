@@ -35,7 +35,7 @@ def _plain(value: object) -> object:
         return b64encode(value).decode()
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no attribute value")
+    raise TypeError(f"{type(value).__name__} is not an attribute value")
 
 
 def decode(body: bytes) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def decode(body: bytes) -> dict[str, Any]:
     """
     answer = _loads(body) if body else {}
     if not isinstance(answer, dict):
-        raise ValueError(f"a {type(answer).__name__} is no answer")  # noqa: TRY004 (see Raises)
+        raise ValueError(f"a {type(answer).__name__} is not an answer")  # noqa: TRY004 (see Raises)
     if _MAYBE_BINARY in body:
         try:
             _into_bytes(answer)

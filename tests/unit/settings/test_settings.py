@@ -226,7 +226,7 @@ def test_a_file_that_is_no_settings_file_is_refused(content: bytes, named: str) 
 
 def test_a_missing_file_and_a_directory_are_named() -> None:
     """A path that cannot be read is told as such."""
-    with pytest.raises(SettingsError, match=r"nowhere\.yaml: there is no such settings file"):
+    with pytest.raises(SettingsError, match=r"nowhere\.yaml: no such settings file"):
         Settings.load("nowhere.yaml")
     with pytest.raises(SettingsError, match="Is a directory"):
         Settings.load(".")

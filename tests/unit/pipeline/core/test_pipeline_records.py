@@ -89,7 +89,7 @@ def test_a_value_is_the_decimal_that_was_written(text: str, value: str | None) -
         ({"Version": 2.5}, "whole number"),
         ({"Version": "3"}, "whole number"),
         ({"Version": True}, "whole number"),
-        ({"Version": -1}, "version -1"),
+        ({"Version": -1}, "got -1"),
         ({"Version": 10**38}, "version"),
         ({"Value": None}, "no field Value"),
         ({"Value": "much"}, "Value"),
@@ -112,7 +112,7 @@ def test_poison_says_what_is_wrong(changed: dict[str, Any], reason: str) -> None
     [
         (b"", "not JSON"),
         (b"\xff\xfe", "not UTF-8"),
-        (b"[1, 2]", "no JSON object"),
+        (b"[1, 2]", "not a JSON object"),
         (b'{"TradeID": ', "not JSON"),
         (b"[" * 60_000, "nested"),
         (b'{"TradeID": "' + b"x" * 70_000 + b'"}', "bytes"),

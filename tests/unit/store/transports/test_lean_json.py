@@ -32,7 +32,7 @@ def test_attribute_named_as_a_kind_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"[]", "a list is no answer"),
+        (b"[]", "a list is not an answer"),
         (b"{", "unexpected end"),
         (b'{"Item":{"a":{"B":"*"}}}', "base64"),
         (b'{"Item":{"a":{"BS":[1]}}}', "int"),
