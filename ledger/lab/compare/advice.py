@@ -135,8 +135,8 @@ def _prices(report: CompareReport) -> Iterator[str]:
     ]
     for one in expensive:
         yield (
-            f"Keep {one.method} small: a change costs {one.alone.write_units:g} write units alone,"
-            f" and cost {one.price:.1f} here."
+            f"Keep {one.method} small: {one.price:.1f} write units per change here,"
+            f" {one.alone.write_units:g} alone."
         )
     cheapest = _cheapest(report.figures)
     if cheapest is not None and cheapest.counted.error:

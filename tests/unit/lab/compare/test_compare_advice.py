@@ -98,7 +98,7 @@ def with_curve(method: str, *points: Point) -> CompareReport:
         # prices
         (
             report(slots=recounted("slots", write_units=1000.0)),
-            "Keep slots small: a change costs 1 write units alone, and cost 5.0 here.",
+            "Keep slots small: 5.0 write units per change here, 1 alone.",
         ),
         (report(), "The cheapest, atomic (1.0 write units per change), was off by +7"),
     ],
