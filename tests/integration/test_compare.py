@@ -36,7 +36,7 @@ async def table(request: pytest.FixtureRequest) -> AsyncIterator[TestTable]:
 
 
 async def test_a_blindly_repeated_add_counts_too_often(table: TestTable) -> None:
-    """With lost answers `ADD`, repeated, over-counts and nobody is told; not repeated, it misses.
+    """With lost answers a repeated `ADD` over-counts silently; not repeated, it misses changes.
 
     Which writes get no answer is the seed's, so that the counts are the same in every run.
     """

@@ -9,6 +9,7 @@ from ledger.lab.bench.cases import COMBINING_CALLERS, LEAN, SETTLE_SECONDS, Case
 from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.report import Curve, Point
 from ledger.lab.bench.rounds import BUSIEST
+from ledger.lab.harness.display import OnStep
 
 SPREAD_ENTRIES = 16_000
 """The entries of a counter that is read in 1 to 32 shards."""
@@ -137,21 +138,21 @@ _FIGURES: Mapping[str, Callable[[Measured], dict[str, float]]] = {
 
 
 async def measure_curves(
-    measure: Callable[[Case], Awaitable[Measured]], *, is_full: bool, tell: Callable[[str], None]
+    measure: Callable[[Case], Awaitable[Measured]], *, is_full: bool, on_step: OnStep
 ) -> tuple[Curve, ...]:
     """Measure each curve in one round a point; a curve ends at a point that fails."""
-    return tuple([await _curve(plan, plan.sizes[is_full], measure, tell) for plan in _PLANS])
+    return tuple([await _curve(plan, plan.sizes[is_full], measure, on_step) for plan in _PLANS])
 
 
 async def _curve(
     plan: _Plan,
     sizes: Sizes,
     measure: Callable[[Case], Awaitable[Measured]],
-    tell: Callable[[str], None],
+    on_step: OnStep,
 ) -> Curve:
     points: list[Point] = []
     for size in sizes:
-        tell(f"{plan.name}: {size:,} {plan.x_name}")
+        on_step(f"{plan.name}: {size:,} {plan.x_name}")
         case = plan.case(size)
         try:
             points.append(Point(size, _FIGURES[case.group](await measure(case))))

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -28,6 +28,7 @@ from ledger.lab.bench.report import (
     figures_of,
 )
 from ledger.lab.bench.rounds import Task
+from ledger.lab.harness.display import OnStep
 from ledger.lab.harness.processes import ManagedProcess, module_words, spare_cores
 from ledger.local.engines.dynoxide import find_binary
 from ledger.runtime.loops import loop_name
@@ -39,8 +40,6 @@ _PACKAGES = ("aiobotocore", "aiodynamo", "aiohttp", "boto3", "httptools", "orjso
 QUICK = {"callers": 200, "calls_per_second": 2_000, "entries": 1_000, "counters": 100, "rounds": 1}
 """The largest options of a quick run."""
 
-Tell = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Bench:
@@ -50,7 +49,7 @@ class Bench:
     stub: StubControl
     core: int | None
     log: Path
-    tell: Tell
+    on_step: OnStep
 
     async def round(self, case: Case, *, seconds: float | None = None) -> Measured:
         """Measure one round of a case in a process of its own.
@@ -75,24 +74,24 @@ class Bench:
         raise LedgerError(f"case {case.name!r} does not end")
 
 
-async def run_bench(cases: Sequence[Case], options: BenchOptions, tell: Tell) -> BenchReport:
+async def run_bench(cases: Sequence[Case], options: BenchOptions, on_step: OnStep) -> BenchReport:
     """Measure the cases, and the curves and the overload that the options ask for.
 
     Raises:
         LedgerError: the stub did not start, or the overload failed.
     """
     machine = describe_machine()  # before its load average is our own
-    async with opened(options, tell) as bench:
+    async with opened(options, on_step) as bench:
         results = await _run_cases(bench, cases)
         curves = (
-            await measure_curves(bench.round, is_full=options.full, tell=tell)
+            await measure_curves(bench.round, is_full=options.full, on_step=on_step)
             if (options.curves)
             else ()
         )
         overload = None
         if options.overload:
             minutes = options.minutes * SECONDS_A_MINUTE
-            tell(f"overload for {minutes:,.0f} s")
+            on_step(f"overload for {minutes:,.0f} s")
             overload = await bench.round(
                 OVERLOAD, seconds=options.seconds if options.quick else minutes
             )
@@ -100,12 +99,12 @@ async def run_bench(cases: Sequence[Case], options: BenchOptions, tell: Tell) ->
 
 
 @asynccontextmanager
-async def opened(options: BenchOptions, tell: Tell) -> AsyncIterator[Bench]:
+async def opened(options: BenchOptions, on_step: OnStep) -> AsyncIterator[Bench]:
     """Run a stub, and the rounds on another core, until the block ends."""
     client, stub_core = spare_cores() if options.pin else (None, None)
     with TemporaryDirectory(prefix="ledger-bench-") as folder:
         async with running_stub(core=stub_core) as stub:
-            yield Bench(options, stub, client, Path(folder) / "round.log", tell)
+            yield Bench(options, stub, client, Path(folder) / "round.log", on_step)
 
 
 async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, ...]:
@@ -120,7 +119,7 @@ async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, .
         for case in cases:
             if case.name in skipped or case.name in failed:
                 continue
-            bench.tell(f"round {number} of {bench.options.rounds}: {case.name}")
+            bench.on_step(f"round {number} of {bench.options.rounds}: {case.name}")
             try:
                 sized = quick_case(case) if bench.options.quick else case
                 rounds[case.name].append(await bench.round(sized))

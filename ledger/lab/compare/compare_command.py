@@ -30,5 +30,5 @@ def compare(options: CompareOptions) -> None:
     files.check()
     console = Console(highlight=False)
     with console.status("") as status:
-        report = run(options.measured(), tell=status.update)
+        report = run(options.measured(), on_step=status.update)
     finish(report, console, files)

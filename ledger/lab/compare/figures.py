@@ -93,7 +93,7 @@ class Partitioned:
 class Sold:
     """Sales of single pieces from a stock that must not fall below 0.
 
-    `sold` buyers were told that they have a piece, `unknown` got no answer, the others were turned
+    `sold` pieces were reported as sold, `unknown` buyers got no answer, the others were turned
     away.
     """
 

@@ -1,6 +1,6 @@
-"""The clients of one counter: what they send, which answers they lose, what they are told."""
+"""The clients of one counter: what they send, which answers they lose, which they get."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,8 +31,6 @@ from ledger.store.wrappers.forwarding import READS
 
 APPLIED_SHARE = 0.5
 """Share of the writes without an answer that are applied: only their answer was lost."""
-
-Tell = Callable[[str], None]
 
 
 class ComparedTable(Protocol):

@@ -17,7 +17,7 @@ async def write_partitioned(
     table: ComparedTable, method: str, options: CompareOptions
 ) -> Partitioned:
     """Make changes in every region during a partition, without other faults."""
-    participants = Participants(table, method, "apart", options.seed)
+    participants = Participants(table, method, "partition", options.seed)
     await participants.add_first()
     await table.heal()
     await _in_every_region(participants, options.changes // len(table.stores), change=1)
@@ -35,7 +35,7 @@ async def sell(table: ComparedTable, method: str, options: CompareOptions) -> So
 
 async def sell_partitioned(table: ComparedTable, method: str, options: CompareOptions) -> Sold:
     """Sell to twice as many buyers as there are pieces, in every region during a partition."""
-    shop, stock = await _open_shop(table, method, "sale-apart", options, lost=0.0)
+    shop, stock = await _open_shop(table, method, "sale-partition", options, lost=0.0)
     each = stock * BUYERS_PER_PIECE
     await _in_every_region(shop, each, change=_sale(method))
     return Sold(stock, each * len(table.stores), shop.answers.applied, shop.answers.unknown)

@@ -174,7 +174,7 @@ class CompareReport(Report):
         what = "".join(f"{one.stock:,} pieces, {one.buyers:,} buyers" for one in sales)
         title = f"5. A stock with a minimum of 0: {what} ({self._where})"
         caption = (
-            "Sold: buyers told so. Over: sold, but not in stock. Unsold: although buyers were"
+            "Sold: reported as sold. Over: sold, but not in stock. Unsold: although buyers were"
             " turned away. Partition: sold by all regions during one, each to as many buyers."
         )
         names = ("sold", "unknown", "over", "unsold", "partition", "over")

@@ -18,10 +18,11 @@ from ledger.lab.compare.counting import (
 from ledger.lab.compare.figures import MOMENTS, Alone, MethodFigures, Point, Repeat
 from ledger.lab.compare.model import open_model
 from ledger.lab.compare.options import CompareOptions
-from ledger.lab.compare.participants import ComparedTable, Tell
+from ledger.lab.compare.participants import ComparedTable
 from ledger.lab.compare.partition import sell, sell_partitioned, write_partitioned
 from ledger.lab.compare.report import CompareReport
 from ledger.lab.compare.tokens import repeat
+from ledger.lab.harness.display import OnStep
 from ledger.lab.harness.options import REGIONS, LabOptions
 from ledger.lab.harness.table import TestTable, open_table
 from ledger.lab.simulator import loop
@@ -33,19 +34,19 @@ LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05
 _OnModel = Mapping[str, tuple[Alone, Mapping[str, Repeat]]]
 
 
-def compare(options: CompareOptions, *, tell: Tell) -> CompareReport:
-    """Run every method; `tell` is called with each step.
+def compare(options: CompareOptions, *, on_step: OnStep) -> CompareReport:
+    """Run every method; `on_step` is called with each step.
 
     Raises:
         LedgerError: the local table does not start, or does not answer.
     """
     undisturbed = options.without_faults()
-    on_model = loop.run(lambda: _on_model(undisturbed, tell))
-    curves = loop.run(lambda: _curves(undisturbed, tell))
+    on_model = loop.run(lambda: _on_model(undisturbed, on_step))
+    curves = loop.run(lambda: _curves(undisturbed, on_step))
     if options.is_model:
-        figures = loop.run(lambda: _on_table(open_model(options), on_model, options, tell))
+        figures = loop.run(lambda: _on_table(open_model(options), on_model, options, on_step))
     else:
-        figures = anyio.run(_on_table, open_local(options), on_model, options, tell)
+        figures = anyio.run(_on_table, open_local(options), on_model, options, on_step)
     report = CompareReport(options, figures, curves)
     return replace(report, advice=advise(report))
 
@@ -66,25 +67,25 @@ async def open_local(options: CompareOptions) -> AsyncIterator[TestTable]:
         yield table
 
 
-async def _on_model(options: CompareOptions, tell: Tell) -> _OnModel:
+async def _on_model(options: CompareOptions, on_step: OnStep) -> _OnModel:
     """Measure repeated tokens and lone changes, without faults."""
     found = {}
     async with open_model(options) as model:
         for method in METHODS:
-            tell(f"model, {method}: the same token again")
+            on_step(f"model, {method}: the same token again")
             repeats = {moment: await repeat(model, method, moment, options) for moment in MOMENTS}
             found[method] = await count_alone(model, method, options), repeats
     return found
 
 
-async def _curves(options: CompareOptions, tell: Tell) -> dict[str, tuple[Point, ...]]:
+async def _curves(options: CompareOptions, on_step: OnStep) -> dict[str, tuple[Point, ...]]:
     """Measure contention of more and more writers."""
     curves: dict[str, tuple[Point, ...]] = {}
     async with open_model(options) as model:
         for method in CONTENDERS:
             points: list[Point] = []
             for writers in WRITERS_QUICK if options.quick else WRITERS:
-                tell(f"model, {method}: {writers} writers of one counter")
+                on_step(f"model, {method}: {writers} writers of one counter")
                 points.append(await contend(model, method, writers, options))
             curves[method] = tuple(points)
     return curves
@@ -94,14 +95,14 @@ async def _on_table(
     opening: AbstractAsyncContextManager[ComparedTable],
     on_model: _OnModel,
     options: CompareOptions,
-    tell: Tell,
+    on_step: OnStep,
 ) -> tuple[MethodFigures, ...]:
     """Run the workload with every method, one after the other."""
-    tell(f"starting a global table of {options.regions} regions ({options.engine})")
+    on_step(f"starting a global table of {options.regions} regions ({options.engine})")
     figures: list[MethodFigures] = []
     async with opening as table:
         for place, method in enumerate(METHODS, start=1):
-            tell(f"{place} of {len(METHODS)}, {method}: writers, lost answers, regions, buyers")
+            on_step(f"{place} of {len(METHODS)}, {method}: writers, lost answers, regions, buyers")
             alone, repeats = on_model[method]
             figures.append(
                 MethodFigures(

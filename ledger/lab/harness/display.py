@@ -15,6 +15,8 @@ from ledger.lab.harness.report import Section, render
 BAR_CHARACTERS = 60
 
 Result = TypeVar("Result")
+OnStep = Callable[[str], None]
+"""Called with each step of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,26 +12,26 @@ SECONDS = 0.05
 
 
 async def test_each_caller_waits_for_its_answer() -> None:
-    """Never more calls are under way than there are callers, and all are answered at the end."""
-    meter, under_way, most = Meter(), 0, 0
+    """Never more calls are in flight than there are callers, and all are answered at the end."""
+    meter, in_flight, most = Meter(), 0, 0
 
     async def work(number: int) -> tuple[int, int]:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
+        nonlocal in_flight, most
+        in_flight += 1
+        most = max(most, in_flight)
         await anyio.lowlevel.checkpoint()
-        under_way -= 1
+        in_flight -= 1
         return 1, number
 
     await load.closed(work, meter, callers=7, seconds=SECONDS)
     assert most == 7
-    assert under_way == 0
+    assert in_flight == 0
     assert meter.calls > 7
     assert meter.amount == sum(range(meter.calls))
 
 
-async def test_calls_beyond_the_bound_are_turned_away() -> None:
-    """With as many calls under way as allowed, what is offered is counted and not begun."""
+async def test_calls_beyond_the_bound_are_rejected() -> None:
+    """With as many calls in flight as allowed, what is offered is counted and not begun."""
     meter, free = Meter(), anyio.Event()
 
     async def work(_: int) -> tuple[int, int]:
@@ -42,7 +42,7 @@ async def test_calls_beyond_the_bound_are_turned_away() -> None:
     offering = asyncio.create_task(offer)
     await anyio.sleep(2 * SECONDS)
     free.set()
-    turned_away = await offering
+    rejected = await offering
     assert meter.calls == 5
-    assert turned_away > 0
+    assert rejected > 0
     assert meter.latencies.quantile(0.5) >= SECONDS / 2

@@ -38,7 +38,7 @@ def results(rounds: Mapping[str, tuple[Measured, ...]], **reasons: str) -> dict[
 
 
 def test_ratios_are_of_medians() -> None:
-    """One slow round changes nothing; the clock's ratio and the processor's are told apart."""
+    """One slow round changes nothing; ratios by the clock and by processor time differ."""
     ours = measured(600, cpu_seconds=2.0)
     rounds = {
         "base": (measured(100), measured(1), measured(100)),

@@ -24,7 +24,7 @@ class Wire:
         self.written: list[bytes] = []
 
     def is_closing(self) -> bool:
-        """Tell that it is open."""
+        """Return that it is open."""
         return False
 
     def write(self, data: bytes) -> None:

@@ -49,7 +49,7 @@ def test_a_transaction_holds_its_items() -> None:
 
 
 def test_conflicts_from_outside_are_a_share() -> None:
-    """About that share of the writes meets somebody else's transaction."""
+    """About that share of the writes meets the transaction of another client."""
     one = service(conflicts=0.3)
     answers = [one.admit([((str(place), "sum"), 1)], float(place), 0) for place in range(400)]
     assert 80 < answers.count("conflict") < 160
@@ -184,7 +184,7 @@ def test_a_run_on_the_model_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ledger.lab.compare.session.WRITERS_QUICK", (1, 4))
     options = CompareOptions(engine="model", changes=16, writers=4, quick=True)
     first, second, other = (
-        to_json(compare(one, tell=lambda _: None).as_json())
+        to_json(compare(one, on_step=lambda _: None).as_json())
         for one in (options, options, replace(options, seed=8))
     )
     assert first == second

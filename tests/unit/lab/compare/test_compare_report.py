@@ -28,7 +28,7 @@ from ledger.primitives.counters import METHODS
 def test_an_error_is_reported_or_silent(
     overrides: dict[str, Any], true: int, error: int, silent: int
 ) -> None:
-    """What callers were told to be Unknown explains a missing change, and nothing else does."""
+    """Only an answer `Unknown` accounts for a missing change."""
     its = counted(**overrides)
     assert (its.true_value, its.error, its.silent_error) == (true, error, silent)
 
@@ -52,7 +52,7 @@ def test_updates_lost_between_regions() -> None:
     [(25, 0, 0, 0), (30, 0, 5, 0), (20, 0, 0, 5), (20, 5, 0, 0), (25, 3, 0, 0)],
 )
 def test_a_stock_is_oversold_or_left(sold: int, unknown: int, oversold: int, unsold: int) -> None:
-    """Pieces sold beyond the stock, and those nobody got although 50 came, are told apart."""
+    """Pieces sold beyond the stock, and pieces left although 50 buyers came, are counted."""
     its = Sold(25, 50, sold, unknown)
     assert (its.oversold, its.unsold) == (oversold, unsold)
 
