@@ -1,8 +1,8 @@
 """From rows to batches, and from a batch to the transaction that writes it: pure.
 
 Batch k holds the rows k*99 to k*99+98 of the file, counted with the bad ones, which are left out.
-So the borders depend on the file alone, and a marker means the same rows in every run. Entries and
-marker stand in one transaction, each under the condition that it is not there yet::
+So batch boundaries depend on the file alone, and a marker means the same rows in every run. Entries
+and marker stand in one transaction, each on condition that it is absent::
 
     run 1   [batch 0: 99 entries + marker] applied, the answer lost
     run 2   [batch 0: 99 other entries + marker] rejected: the marker is there
@@ -50,7 +50,7 @@ class Batch:
 
     @property
     def marker_position(self) -> int:
-        """The place of the marker among the actions of the transaction: the last."""
+        """The index of the marker among the actions of the transaction: the last."""
         return len(self.rows)
 
     @property
@@ -62,7 +62,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """What the markers of one import have in common: the file and the text of its form."""
+    """What the markers of one import share: the file's hash and the text of its form."""
 
     file_hash: str
     columns: str
@@ -76,7 +76,7 @@ class Marking:
         return self.key(0)[1], self.key(BATCHES_MAX - 1)[1]
 
     def marker(self, batch: Batch) -> Put:
-        """Return the marker of a batch, to be put only where it is not yet."""
+        """Return the put of a batch's marker, on condition that it is absent."""
         partition, sort_key = self.key(batch.number)
         item: Item = {
             "pk": {"S": partition},
@@ -99,7 +99,7 @@ def batches(records: Iterable[Row | BadRow]) -> Iterator[Batch]:
 
 
 def fresh_ids(at: datetime, count: int, randomness: random.Random) -> tuple[EntryId, ...]:
-    """Make ids for the rows of a batch: a microsecond apart, so that they keep the file's order."""
+    """Return ids for the rows of a batch, a microsecond apart so that they keep their order."""
     return tuple(
         entry_id(at + place * _MICROSECOND, randomness.getrandbits(SUFFIX_BITS))
         for place in range(count)
@@ -117,8 +117,8 @@ def transaction(
 ) -> tuple[Put, ...]:
     """Return the actions that write a batch, all or none: its entries, then its marker.
 
-    Like any other entries they are not signed later than the retry horizon, so that none appears
-    under an id that readers take for settled.
+    Like all entries they are not signed later than the retry horizon, so that none appears under an
+    id that may be merged already.
     """
     entries = tuple(
         Put(_item(row, made, region, shards_at), Absent(), not_after=made.at + horizon)
@@ -136,7 +136,7 @@ def batch_number(marker: Item) -> int:
     """Return the number of the batch that a marker stands for.
 
     Raises:
-        DamagedItem: its key is in no form of ours: read as some number, it would leave out a batch.
+        DamagedItem: its key is malformed; guessing a number could leave out a batch.
     """
     number = _NUMBER.search(marker["sk"]["S"])
     if number is None:

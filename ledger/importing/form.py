@@ -1,4 +1,4 @@
-"""What the user says of a file: its format, its columns, how a counter id is made of a value.
+"""How the user describes a file: its format, its columns, and how a value becomes a counter id.
 
 Nothing is guessed from the content. What decides how bytes become entries is written into every
 marker as a canonical text, so that the same bytes are never imported in two ways.
@@ -35,15 +35,15 @@ _SUFFIXES = {".csv": Format.CSV, ".jsonl": Format.JSONL, ".ndjson": Format.JSONL
 
 
 def format_of(name: str) -> Format:
-    """Tell the format from a file's suffix.
+    """Return the format that a file's suffix stands for.
 
     Raises:
-        ImportRefused: the suffix is none of those known.
+        ImportRefused: the suffix is unknown.
     """
     found = _SUFFIXES.get(PurePath(name).suffix.lower())
     if found is None:
         known = ", ".join(_SUFFIXES)
-        raise ImportRefused(f"{name}: the format cannot be told (suffixes {known}): give --format")
+        raise ImportRefused(f"{name}: unknown suffix (known: {known}): give --format")
     return found
 
 
@@ -111,13 +111,13 @@ class Form:
         """Return Python's own name of the encoding.
 
         Raises:
-            ImportRefused: there is no such encoding of text.
+            ImportRefused: the text encoding is unknown.
         """
         try:
             name = codecs.lookup(self.encoding).name
             "".encode(name)
         except (LookupError, ValueError):
-            raise ImportRefused(f"encoding {self.encoding!r} is not known") from None
+            raise ImportRefused(f"encoding {self.encoding!r} is unknown") from None
         return name
 
     def counter_id(self, value: str) -> str:
@@ -138,15 +138,15 @@ class Form:
         }
         if self.format is Format.CSV:
             parts["delimiter"] = self.delimiter
-        said = {name: part for name, part in parts.items() if part is not None}
-        return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        given = {name: part for name, part in parts.items() if part is not None}
+        return json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def resolved(choice: ColumnChoice, names: Sequence[str]) -> Columns:
-    """Find the chosen columns among those that a file has.
+    """Return the chosen columns, found among those of a file.
 
     Raises:
-        ImportRefused: one is missing, or there twice; the message names those there are.
+        ImportRefused: one is missing or occurs twice; the message lists the columns found.
     """
     for role, name in choice.required().items():
         if name not in names:

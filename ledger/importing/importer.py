@@ -1,8 +1,8 @@
 """The second pass: writes the batches of a surveyed file, each exactly once.
 
-All goes through the home region, since a marker's condition holds in the region where it is
-evaluated. An import that was begun has to be finished through the same home region, or after its
-markers have reached the new one.
+All writes go through the home region, because a marker's condition holds only in the region where
+it is evaluated. An import that was started must be finished through the same home region, or after
+its markers have replicated to the new one.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,8 +32,8 @@ MARKER_PAGES_MAX = 100_000
 class ImportReport:
     """What one run did.
 
-    `rows` were written by this run, `rows_there` were there already, `rows_bad` left out,
-    `rows_left` not come to because the run was asked to stop. `write_units` are those of the
+    `rows` were written by this run, `rows_there` were there already, `rows_bad` were left out, and
+    `rows_left` not reached because the run was asked to stop. `write_units` are those of the
     answered transactions, as the home region charges them. A batch whose answer was lost and whose
     marker was found afterwards counts as written by this run.
     """
@@ -89,11 +89,11 @@ class Importer:
     async def run(self, source: Source, surveyed: Survey) -> ImportReport:
         """Write every batch that is not there yet.
 
-        Exactly once for each row, whatever happens: a run that fails, is stopped or is killed is
-        finished by the next run over the same bytes with the same options.
+        Each row is counted exactly once: a run that fails, is stopped or is killed is finished by
+        the next run over the same bytes with the same options.
 
         Raises:
-            ImportRefused: the file was imported with other columns, or changed meanwhile.
+            ImportRefused: the file was imported with other columns, or has changed.
             OutcomeUnknown: a batch got no answer in time.
             StoreError: the table did not do what was asked.
         """
@@ -128,11 +128,11 @@ class Importer:
             if page.after is None:
                 return frozenset(numbers)
             query = query.next(page)
-        raise ImportRefused(f"over {MARKER_PAGES_MAX:,} pages of markers: divide the file")
+        raise ImportRefused(f"over {MARKER_PAGES_MAX:,} pages of markers: split the file")
 
 
 class _Run:
-    """The batches that the workers of one run share, and what came of them."""
+    """The batches that the workers of one run share, and their outcomes."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Run:
         self._units = 0
 
     async def work(self) -> None:
-        """Write batch after batch; a failure of one worker lets the others finish theirs."""
+        """Write batches until none is left; after a failure the other workers finish theirs."""
         try:
             while self.failure is None and not self._stop.asked:
                 batch = next(self._batches, None)

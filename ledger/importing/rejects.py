@@ -1,4 +1,4 @@
-"""Keeps bad rows as they stood, so that they can be mended and imported as a file of their own."""
+"""Keeps bad rows unchanged, so that they can be corrected and imported as a separate file."""
 
 import filecmp
 import os
@@ -32,7 +32,7 @@ class Rejects:
 
 
 class RejectsFile:
-    """A file of rejects in the making: what was written so far is under another name."""
+    """A file of rejects being written, under a temporary name."""
 
     def __init__(self, path: Path, made: Path, rejects: Rejects, file: TextIO) -> None:
         self.rejects = rejects
@@ -41,26 +41,26 @@ class RejectsFile:
         self._file = file
 
     def keep(self) -> None:
-        """Give the file its name, whole.
+        """Move the complete file to its name.
 
-        A file of that name with other content is never replaced: it may hold rows that were being
-        mended since an earlier run.
+        A file of that name with other content is never replaced: it may hold rows that are
+        being corrected since an earlier run.
 
         Raises:
-            ImportRefused: there is such a file.
+            ImportRefused: such a file exists.
         """
         self._file.close()
         if self._path.exists() and not filecmp.cmp(self._path, self._made, shallow=False):
             raise ImportRefused(
-                f"{self._path} exists and holds something else than the rows left out now:"
-                " name another file for them"
+                f"{self._path} exists with other content than the rows rejected now:"
+                " name another file"
             )
         os.replace(self._made, self._path)  # noqa: PTH105 (Path.replace is the same)
 
 
 @contextmanager
 def rejects_file(path: Path, form: Form) -> Iterator[RejectsFile]:
-    """Begin a file of rejects; it gets its name only by `keep`.
+    """Open a file of rejects, deleted at the end unless `keep` was called.
 
     Raises:
         ImportRefused: it cannot be written.

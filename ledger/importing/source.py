@@ -1,4 +1,4 @@
-"""The bytes of a file and its lines, read as often as needed and the same each time.
+"""The bytes and lines of a file, which can be read repeatedly with the same result.
 
 What cannot be read twice (standard input, a pipe) is copied to a temporary file first.
 """
@@ -35,11 +35,11 @@ class HashedBytes(io.RawIOBase):
         self.bytes_read = 0
 
     def readable(self) -> bool:
-        """It is for reading only."""
+        """Return True: the stream is read-only."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer as far as there are bytes."""
+        """Read into the buffer; returns how many bytes were read."""
         chunk = self._file.read(min(len(buffer), self._left))
         buffer[: len(chunk)] = chunk
         self._hash.update(chunk)
@@ -54,13 +54,13 @@ class HashedBytes(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to import, open, and what messages call it."""
+    """An open file to import, and its name for messages."""
 
     name: str
     file: BinaryIO
 
     def size_bytes(self) -> int:
-        """Return how many bytes there are now."""
+        """Return the current size."""
         return self.file.seek(0, os.SEEK_END)
 
     def hashed(self, *, bytes_max: int | None = None) -> HashedBytes:
@@ -122,7 +122,7 @@ def open_source(name: str) -> Iterator[Source]:
 
 @contextmanager
 def naming(source: Source) -> Iterator[None]:
-    """Put the name of the file before what is wrong with it."""
+    """Prefix errors raised inside the block with the name of the file."""
     try:
         yield
     except ImportRefused as error:

@@ -1,8 +1,7 @@
-"""The first pass over a file: reads and judges every row, and writes nothing.
+"""The first pass over a file: reads and validates every row, and writes nothing.
 
-The hash is taken of the very bytes that were judged. A digest of each batch is kept, so that the
-second pass notices if the file is not what was judged any more: nothing of a batch that changed in
-between is written.
+The hash covers exactly the bytes that were validated. A digest of each batch is kept, so that the
+second pass notices if the file has changed: nothing of a batch that changed in between is written.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ BAD_SHOWN_MAX = 20
 
 
 class StopSign:
-    """Whether the user has asked to stop; looked at between batches."""
+    """Whether the user has asked to stop; checked between batches."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -48,12 +47,12 @@ class Survey:
     digests: bytes
 
     def digest(self, number: int) -> bytes:
-        """Return what the digest of a batch was."""
+        """Return the digest of a batch."""
         return self.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
 
 
 class _Tally:
-    """What has been counted so far."""
+    """The counts so far."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -81,7 +80,7 @@ async def survey(
     on_bad: Callable[[BadRow], None] = lambda _bad: None,
     on_bytes: Callable[[int], None] = lambda _bytes: None,
 ) -> Survey | None:
-    """Read the whole file once and judge every row; None if asked to stop meanwhile.
+    """Read the whole file once and validate every row; returns None if asked to stop meanwhile.
 
     Raises:
         ImportRefused: the file is empty, a column is missing, or no row is good.
@@ -114,7 +113,7 @@ async def survey(
 
 
 def second_pass(source: Source, surveyed: Survey) -> Iterator[Batch]:
-    """Yield the batches of a file that was surveyed; bytes appended since are left out.
+    """Yield the batches of a surveyed file; bytes appended since then are ignored.
 
     Raises:
         ImportRefused: the file has changed since; nothing of the batch named was written.
@@ -139,7 +138,7 @@ def second_pass(source: Source, surveyed: Survey) -> Iterator[Batch]:
 
 
 def _check_usable(rows: Rows, tally: _Tally) -> None:
-    """Refuse a file that gives nothing: its markers would only block a better try."""
+    """Refuse a file without a usable row: its markers would only block a corrected import."""
     if not tally.batches:
         raise ImportRefused("the file has no rows")
     if not tally.rows:

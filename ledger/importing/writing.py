@@ -1,7 +1,7 @@
-"""Writes one batch until its fate is known.
+"""Writes one batch until its outcome is known.
 
-Every attempt is a new transaction with new entry ids; the marker's condition lets one of them
-through. So an attempt whose answer was lost is simply followed by another::
+Every attempt is a new transaction with new entry ids; the marker's condition lets only one of them
+succeed. So an attempt whose answer was lost is simply followed by another::
 
     attempt 1  -------------- lost on the way --------------> lands: the marker is there, rejected
     attempt 2        applied: entries and marker
@@ -37,7 +37,7 @@ from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
 
 WRITE_DEADLINES = 4
-"""A batch is tried for this many times the setting `write_deadline`: an import can wait longer."""
+"""A batch is tried for this many times `write_deadline`: an import can wait longer than a call."""
 TRIES_MAX = 1_000
 
 
@@ -53,7 +53,7 @@ class BatchDone:
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """An attempt that settled nothing; `error` is there where it failed for certain."""
+    """An attempt without a final outcome; `error` is set if it certainly failed."""
 
     cause: str
     units: int = 0
@@ -85,7 +85,7 @@ class BatchWriter:
         self._stop = stop
 
     async def write(self, batch: Batch) -> BatchDone | None:
-        """Write one batch, trying until its fate is known; None if asked to stop before that.
+        """Write one batch until its outcome is known; returns None if asked to stop before that.
 
         Raises:
             ImportRefused: the batch was imported with other columns.
@@ -151,16 +151,15 @@ class BatchWriter:
 
 
 def check_columns(marking: Marking, found: str) -> None:
-    """Refuse to go on with an import that was begun with another form of the same bytes.
+    """Refuse to continue an import that was started with another form of the same bytes.
 
     Raises:
         ImportRefused: the texts differ.
     """
     if found != marking.columns:
         raise ImportRefused(
-            f"this file was imported before as {found or 'something unknown'}, now it is to be"
-            f" imported as {marking.columns}: its rows would be counted twice; use the same"
-            " options again"
+            f"this file was imported before as {found or 'something unknown'}, and now as"
+            f" {marking.columns}: its rows would be counted twice; use the same options again"
         )
 
 

@@ -1,8 +1,9 @@
-"""Leaving hints for the compactor, in the background and as well as it goes.
+"""Leaving hints for the compactor, in the background and on a best-effort basis.
 
-A writer leaves one for one in `compactor.hint_every` entries, chosen by their ids; a reader for a
-long collection that has not been merged for longer than merging should take. Nothing here delays a
-caller or fails a call: what cannot be left is dropped, and the compactor's full search finds it.
+A writer leaves a hint for one entry in `compactor.hint_every`, chosen by its id; a reader leaves
+one for a long collection that has stayed unmerged for longer than merging should take. Nothing here
+delays or fails a call: a hint that cannot be left is dropped, and the compactor's full search finds
+the collection.
 """
 
 import logging
@@ -27,44 +28,44 @@ from ledger.totals.reader import Total
 WAITING_MAX = 10_000
 """Hints that wait to be written; the rest is dropped."""
 LEFT_MAX = 10_000
-"""Hints remembered as left, lest a busy counter leaves the same one again and again."""
+"""Hints remembered as left, so that a busy counter does not leave the same one repeatedly."""
 WATCHED_MAX = 1_000
-"""Long collections that a reader keeps an eye on, the least recently read given up first."""
+"""Long collections that a reader watches; the least recently read is forgotten first."""
 PAUSE_SECONDS = 0.25
 """Between two batches: at most 100 hints a second, whatever is written."""
 CLOSE_SECONDS_MAX = 1.0
 """How long closing waits for hints that are still to be written."""
 NEGLECTED_SETTLES = 2.0
-"""A long collection that was not merged for so many times `settle` was not found."""
+"""A long collection that stays unmerged for this many times `settle` needs a hint."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A long collection as it was read first: when, and on which net changes it rested."""
+    """A long collection as it was first read: when, and which net changes it showed."""
 
     at: datetime
     versions: tuple[str, ...]
 
 
 class Watch:
-    """Tells which long collections nobody merges, from one total after the other."""
+    """Finds long collections that stay unmerged, from the totals that are read."""
 
     def __init__(self, *, entries_min: int, settle: float) -> None:
         self._entries_min = entries_min
-        self._patience = timedelta(seconds=NEGLECTED_SETTLES * settle)
+        self._unmerged_max = timedelta(seconds=NEGLECTED_SETTLES * settle)
         self._seen: OrderedDict[str, Seen] = OrderedDict()
 
     def neglected_since(self, total: Total) -> datetime | None:
-        """Take in a total; return when its entries were seen first, if they wait too long."""
+        """Observe a total; return when its entries were first seen, if that is too long ago."""
         seen = self._seen.get(total.counter)
         if total.entries < self._entries_min:
             if seen is not None:
                 del self._seen[total.counter]
             return None
         if seen is not None and seen.versions == total.versions:
-            if total.as_of - seen.at <= self._patience:
+            if total.as_of - seen.at <= self._unmerged_max:
                 return None
         else:
             seen = None
@@ -101,19 +102,19 @@ class Hints:
         self._is_refused = False
 
     def wrote(self, entry: Entry) -> None:
-        """Take in an entry that was written."""
+        """Leave a hint for an entry that was written, if its id says so."""
         if entry.id[-4:] < self._below:
             self._leave(entry.counter, entry.at)
 
     def wrote_all(self, entries: Iterable[Entry]) -> None:
-        """Take in entries that were written."""
+        """Leave hints for entries that were written, as `wrote`."""
         below = self._below
         for entry in entries:
             if entry.id[-4:] < below:
                 self._leave(entry.counter, entry.at)
 
     def read(self, total: Total) -> None:
-        """Take in a total that was read."""
+        """Leave a hint for a total that was read, if its collection stays unmerged."""
         if self._watch is not None and not total.cached:
             since = self._watch.neglected_since(total)
             if since is not None:
@@ -154,7 +155,7 @@ class Hints:
             self._is_sending = False
 
     async def _send_batch(self) -> None:
-        """Write some hints, each once: nobody waits for them, so none is tried again."""
+        """Write some hints, once each: no caller depends on them, so none is retried."""
         count = min(BATCH_WRITES_MAX, len(self._waiting))
         batch = [self._waiting.popleft() for _ in range(count)]
         left = 0

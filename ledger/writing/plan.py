@@ -1,4 +1,4 @@
-"""From what a caller asks for to an entry and the item to put; time and randomness are arguments.
+"""From a change to an entry and the item to put; time and random bits are arguments.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -42,15 +42,15 @@ class Change:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is no more than an amount."""
+        """Whether the change is only an amount."""
         return self.note is None and self.effective is None and self.key is None and self.at is None
 
 
 class Planned(NamedTuple):
     """An entry and the item that stands for it.
 
-    `latest` is the retry horizon of its id: no request for it is signed later. (A tuple, since it
-    is made in half the time of a dataclass, once for every change.)
+    `latest` is the retry horizon of its id: no request for it is signed later. (A tuple because one
+    is made for every change, in half the time that a dataclass takes.)
     """
 
     entry: Entry
@@ -65,7 +65,7 @@ class Planned(NamedTuple):
 
     @property
     def batch_put(self) -> Put:
-        """The same for a batch, which has no conditions: the same item again changes nothing."""
+        """The write for a batch, which has no conditions: the same item again changes nothing."""
         return Put(self.item, not_after=self.latest)
 
 
@@ -108,8 +108,8 @@ def plan_group(
 ) -> list[Planned]:
     """Fix the ids of entries that are written together: one time, and suffixes in their order.
 
-    Counters and changes are checked before; an entry of a count over 1 stands for so many changes.
-    `bits` are 64 random ones for each.
+    Counters and changes must be checked already; an entry with a count over 1 stands for that many
+    changes. `bits` holds 64 random bits for each entry.
     """
     latest = now + _span(settings.retry_horizon)
     planned = []
@@ -134,7 +134,7 @@ def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> P
     """
     entry_id = ids.parse(entry.id)
     if entry_id is None:
-        raise InvalidEntry(f"entry {entry.id!r} has no id of the ledger's form: it is not ours")
+        raise InvalidEntry(f"entry {entry.id!r} has an id that the ledger did not make")
     check_horizon(entry_id, settings=settings, now=now)
     entry = replace(entry, region=entry.region or region)
     return _planned(entry, entry_id.at, entry_id.suffix, settings=settings, keyed=True)
@@ -156,7 +156,7 @@ def _span(seconds: float) -> timedelta:
 
 
 def check_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
-    """Refuse an id that is too old to repeat, or from a future that clocks cannot explain.
+    """Refuse an id that is too old to repeat, or further in the future than clock skew explains.
 
     Raises:
         RetryHorizonPassed: older than `retry_horizon`.
@@ -171,8 +171,8 @@ def check_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> No
         )
     if -age > settings.clock_skew:
         raise InvalidEntry(
-            f"entry {entry_id} lies {-age:.1f} s ahead of the clock; the rule is at most"
-            f" clock_skew, {settings.clock_skew:g} s"
+            f"entry {entry_id} is {-age:.1f} s ahead of the clock, more than clock_skew"
+            f" ({settings.clock_skew:g} s)"
         )
 
 
@@ -191,7 +191,7 @@ def distinct(planned: Iterable[Planned]) -> list[Planned]:
 
 
 def same_change(ours: Entry, theirs: Entry) -> bool:
-    """Tell whether two entries of one id say the same; where they were written may differ."""
+    """Return whether two entries of one id are the same change; their regions may differ."""
     return (ours.change, ours.note, ours.effective, ours.count) == (
         theirs.change,
         theirs.note,
@@ -201,7 +201,7 @@ def same_change(ours: Entry, theirs: Entry) -> bool:
 
 
 def confirmed(ours: Entry, found: Item) -> Entry:
-    """Return the entry that is there under our id, if it is ours.
+    """Return the entry found under our id, if it is the same change.
 
     Raises:
         KeyConflict: it is another change.
@@ -215,8 +215,8 @@ def confirmed(ours: Entry, found: Item) -> Entry:
 def conflict(ours: Entry, theirs: Entry) -> KeyConflict:
     """Return the error that names both changes."""
     return KeyConflict(
-        f"counter {ours.counter!r} id {ours.id}: refused {_said(ours)},"
-        f" since the same key already stands for {_said(theirs)}",
+        f"counter {ours.counter!r} id {ours.id}: refused {_described(ours)},"
+        f" since the same key already stands for {_described(theirs)}",
         ours=ours,
         theirs=theirs,
     )
@@ -227,7 +227,7 @@ def latest_repeat(planned: Sequence[Planned]) -> datetime:
     return min(one.latest for one in planned)
 
 
-def _said(entry: Entry) -> str:
+def _described(entry: Entry) -> str:
     parts = [f"change {amounts.to_text(entry.change)}"]
     parts += [f"note {entry.note[:40]!r}"] if entry.note is not None else []
     parts += [f"effective {entry.effective}"] if entry.effective is not None else []
@@ -253,27 +253,27 @@ def checked_key(key: object, *, what: str = "key") -> str:
 
 def _checked_at(at: object) -> datetime:
     if not isinstance(at, datetime):
-        raise InvalidEntry(f"at {at!r} is a {type(at).__name__}: give an aware datetime")
+        raise InvalidEntry(f"at must be an aware datetime, got {at!r}")
     return at
 
 
 def _checked_note(note: object) -> str:
     if not isinstance(note, str):
-        raise InvalidEntry(f"note {note!r} is a {type(note).__name__}, not a str")
+        raise InvalidEntry(f"note must be a string, got {note!r}")
     _utf8_bytes("note", note)
     return note
 
 
 def _checked_date(effective: object) -> date:
     if isinstance(effective, datetime):
-        raise InvalidEntry(f"effective {effective} has a time of day: give a date")
+        raise InvalidEntry(f"effective must be a date without a time of day, got {effective}")
     if isinstance(effective, date):
         return effective
-    raise InvalidEntry(f"effective {effective!r} is a {type(effective).__name__}, not a date")
+    raise InvalidEntry(f"effective must be a date, got {effective!r}")
 
 
 def _utf8_bytes(what: str, text: str) -> int:
     try:
         return len(text.encode())
     except UnicodeEncodeError:
-        raise InvalidEntry(f"{what} {text[:40]!r} cannot be written in UTF-8") from None
+        raise InvalidEntry(f"{what} {text[:40]!r} cannot be encoded in UTF-8") from None

@@ -1,4 +1,4 @@
-"""Plans changes with the clock and the randomness of one process: what `plan` asks for as facts."""
+"""Plans changes with the clock and the randomness of one process."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -13,7 +13,7 @@ from ledger.writing.plan import Change, Planned, plan, plan_group, replan
 
 
 class Planner:
-    """Gives changes their ids in one region."""
+    """Makes the ids of changes in one region."""
 
     def __init__(
         self, region: str, *, settings: Settings, clock: Clock, randomness: Random

@@ -48,9 +48,10 @@ class Writer:
         self._group: GroupCommit | None = None
 
     def share(self, tasks: TaskGroup, *, on_group: OnGroup) -> None:
-        """Let concurrent calls share batches, sent by `tasks`; without it each is sent alone.
+        """Start to share batches between concurrent calls; before this each is sent alone.
 
-        `on_group` is called with the size of each batch, and how many calls wait.
+        `tasks` runs the sending. `on_group` is called with the size of each batch, and how many
+        calls wait.
         """
         self._group = GroupCommit(
             self._sender,
@@ -62,7 +63,7 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Let no caller wait for ever: what still waits is not sent any more."""
+        """End every wait of shared calls; what is not in flight yet is not sent."""
         if self._group is not None:
             self._group.close()
 
@@ -75,7 +76,7 @@ class Writer:
         return self._group.record_change(change)
 
     def add(self, counter: str, change: int | Decimal) -> Awaitable[Entry]:
-        """Write a change that is no more than an amount, as `record` does."""
+        """Write a change that is only an amount, as `record` does."""
         if self._group is None:
             return self._sender.put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_counter(counter), amounts.exact(change)

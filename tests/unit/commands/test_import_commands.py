@@ -183,7 +183,7 @@ def test_rejects_being_mended_are_never_replaced(desk: Desk) -> None:
     name, rejects = desk.file("changes.csv", "counter,change\na,x\nb,1\n"), "rejects.csv"
     arguments = (name, "--skip-bad", "--rejects", str(desk.directory / rejects))
     desk.file(rejects, "counter,change\na,5\n")
-    assert "exists and holds something else" in desk.refusal(*arguments)
+    assert "exists with other content" in desk.refusal(*arguments)
     assert (desk.directory / rejects).read_text() == "counter,change\na,5\n"
     (desk.directory / rejects).unlink()
     assert [desk.run(*arguments).exit_code for _ in range(2)] == [0, 0]
@@ -210,16 +210,16 @@ def test_rejects_need_rows_left_out(desk: Desk) -> None:
     [
         (["missing.csv"], "missing.csv: the file cannot be read: No such file or directory"),
         ([".", "--format", "csv"], "the file cannot be read: Is a directory"),
-        (["changes.xlsx"], "the format cannot be told (suffixes .csv, .jsonl, .ndjson)"),
+        (["changes.xlsx"], "unknown suffix (known: .csv, .jsonl, .ndjson)"),
         (["-"], "--format is required for standard input"),
         (["good.csv", "--counter", "account"], "good.csv: the file has no column 'account'"),
-        (["good.csv", "--encoding", "klingon"], "encoding 'klingon' is not known"),
+        (["good.csv", "--encoding", "klingon"], "encoding 'klingon' is unknown"),
         (["good.csv", "--counter-format", "x"], "exactly one {} stands for the value"),
         (
             ["bad.csv", "--skip-bad", "--rejects", "no/where.csv"],
             "no/where.csv: cannot be written: No such file or directory",
         ),
-        (["bad.csv", "--skip-bad", "--rejects", "bad.csv"], "holds something else"),
+        (["bad.csv", "--skip-bad", "--rejects", "bad.csv"], "exists with other content"),
     ],
 )
 def test_wrong_calls_are_refused_in_one_line(

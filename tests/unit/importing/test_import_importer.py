@@ -101,7 +101,7 @@ async def test_lost_answers_count_once(fates: Sequence[Fate]) -> None:
 
 
 async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
-    """After the patience of an import it gives up, says what to do, and doing it is right."""
+    """After the time of an import it gives up, says what to do, and doing it is right."""
     table = Table()
     clock = LeapingClock()
     fates: list[Fate] = ["lands later"] * 1_000
@@ -118,7 +118,7 @@ async def test_an_unknown_end_is_said_and_mended_by_another_run() -> None:
 
 
 async def test_throttling_without_end_is_raised_as_it_is() -> None:
-    """What is known not to be written ends in the store's own error, after the patience."""
+    """What is known not to be written ends in the store's own error, after the time."""
     table = Table()
     with pytest.raises(Throttled, match="too many requests"):
         await imported(csv_of(99), FateStore(table, ["throttled"] * 1_000))

@@ -238,8 +238,8 @@ def test_rules_stay_short() -> None:
         (lambda: Form(counter_format="{}{}"), "exactly one {} stands for the value"),
         (lambda: Form(delimiter=";;"), "delimiter ';;': one character"),
         (lambda: Form(delimiter='"'), "one character, neither a quote nor a line end"),
-        (lambda: Form(encoding="klingon"), "encoding 'klingon' is not known"),
-        (lambda: Form(encoding="hex"), "encoding 'hex' is not known"),
+        (lambda: Form(encoding="klingon"), "encoding 'klingon' is unknown"),
+        (lambda: Form(encoding="hex"), "encoding 'hex' is unknown"),
         (lambda: Form(columns=ColumnChoice(note="n" * 1025)), "a name has up to 1,024"),
     ],
 )

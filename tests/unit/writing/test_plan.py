@@ -69,11 +69,11 @@ def test_bad_value_is_named_with_its_rule(
 @pytest.mark.parametrize(
     ("fields", "named", "rule"),
     [
-        ({"note": 5}, "5", "not a str"),
+        ({"note": 5}, "5", "must be a string"),
         ({"note": "\udfff"}, r"\udfff", "UTF-8"),
         ({"note": "n" * 410_000}, "bytes", "up to 409,600"),
-        ({"effective": datetime(2026, 1, 1, tzinfo=UTC)}, "2026-01-01", "give a date"),
-        ({"effective": "2026-01-01"}, "'2026-01-01'", "not a date"),
+        ({"effective": datetime(2026, 1, 1, tzinfo=UTC)}, "2026-01-01", "must be a date without"),
+        ({"effective": "2026-01-01"}, "'2026-01-01'", "must be a date"),
         ({"key": "", "at": START}, "''", "non-empty string of up to 1024 bytes"),
         ({"key": 5, "at": START}, "5", "non-empty string of up to 1024 bytes"),
         ({"key": "k" * 1025, "at": START}, "kkk", "over 1024 bytes"),

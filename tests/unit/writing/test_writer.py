@@ -130,8 +130,8 @@ async def test_same_key_for_another_change_is_refused() -> None:
     assert changes(table, "c") == [Decimal(5)]
 
 
-async def test_patience_ends_in_an_unknown_outcome() -> None:
-    """When patience ends the caller gets the entry to ask again with, after bounded tries."""
+async def test_the_deadline_ends_in_an_unknown_outcome() -> None:
+    """After the deadline the caller gets the entry to ask again with, after bounded tries."""
     store, table = always(NeverArrived())
     clock = InstantClock()
 
@@ -180,7 +180,7 @@ async def test_retry_past_the_horizon_is_refused() -> None:
     assert count_items(table) == 0
 
 
-async def test_tries_end_at_the_horizon_before_patience_does() -> None:
+async def test_tries_end_at_the_horizon_before_the_deadline_does() -> None:
     """An old change with a key is not tried past its horizon, however patient the caller is."""
     clock = InstantClock()
     tried_at: list[float] = []
