@@ -1,4 +1,4 @@
-"""`ledger pipeline demo` as a user runs it, in small: exact, but for the twins."""
+"""`ledger pipeline demo` as a user runs it, in small: exact, but for the mutants."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
 
-SMALL = ("--messages", "800", "--records", "60", "--batch", "25", "--lead", "100", "--lag", "0.01")
-BAD = ("--fail-state", "0.05", "--fail-map", "0.4", "--fail-reduce", "0.4", "--poison", "0.01")
+SMALL = ("--messages", "800", "--trades", "60", "--batch", "25", "--lead", "100", "--lag", "0.01")
+BAD = ("--fail-state", "0.05", "--fail-map", "0.4", "--fail-reduce", "0.4", "--malformed", "0.01")
 SLOW = pytest.mark.slow
 
 
@@ -33,21 +33,21 @@ def test_it_ends_exact_whatever_goes_wrong(
     assert "totals on http://127.0.0.1:" in ran.output
     told = json.loads(written.read_text())
     assert [one["wrong"] for one in told["outcomes"]] == [0, 0]
-    assert told["poison"] == told["letters"] > 0
+    assert told["malformed"] == told["dead_letters"] > 0
     assert told["counts"]["crashes"] > 0
-    assert all(spoiled for spoiled, _ in told["spoiled"].values())
+    assert all(failed for failed, _ in told["failed_requests"].values())
     assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("twin", ["no-token", "no-version", "no-hash"])
-def test_without_a_rule_it_ends_wrong(twin: str) -> None:
+@pytest.mark.parametrize("mutant", ["no-token", "no-version", "no-hash"])
+def test_without_a_rule_it_ends_wrong(mutant: str) -> None:
     """Each rule left out shows in the totals, and in the exit status."""
-    ran = demo(*BAD, "--regions", "1", "--twin", twin)
+    ran = demo(*BAD, "--regions", "1", "--mutant", mutant)
     assert ran.exit_code == 1, ran.output
     assert "the totals are wrong" in ran.output
 
 
-def test_what_is_no_twin_is_refused() -> None:
-    """A name that is none is told."""
-    assert "is not one of no-version" in str(demo("--twin", "all").exception)
+def test_an_unknown_mutant_is_refused() -> None:
+    """The error lists those that there are."""
+    assert "is not one of no-version" in str(demo("--mutant", "all").exception)

@@ -17,8 +17,8 @@ from support.ledgers import AWAY, HOME
 from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.watching import publish_totals, snapshot
 from ledger.core.errors import LedgerError
-from ledger.lab.demos.pipeline.options import Options
-from ledger.lab.demos.pipeline.state import Progress
+from ledger.lab.demos.pipeline.options import PipelineDemoOptions
+from ledger.lab.demos.pipeline.progress import PipelineDemoProgress
 from ledger.ledger import Ledger
 
 RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
@@ -26,11 +26,13 @@ RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
 
 def demo_snapshot() -> dict[str, Any]:
     """Return what the demo publishes, one category of a region behind the truth."""
-    progress = Progress(Options(messages=1000), phase="sending <all>", sent=900, counted=800)
+    progress = PipelineDemoProgress(
+        PipelineDemoOptions(messages=1000), phase="sending <all>", sent=900, counted=800
+    )
     progress.seconds = 4.0
     progress.history.extend([(1.0, 100), (2.0, 400), (4.0, 800)])
     progress.latencies.add(0.25, 800)
-    progress.truth = {"risk/Delta": RIGHT, "risk/Rho": BEHIND}
+    progress.expected = {"risk/Delta": RIGHT, "risk/Rho": BEHIND}
     progress.shown = {
         HOME: {"risk/Delta": RIGHT, "risk/Rho": BEHIND},
         AWAY: {"risk/Delta": RIGHT, "risk/Rho": Decimal(7)},

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from unittest.mock import patch
 
-from ledger.lab.demos.pipeline import twins
+from ledger.lab.demos.pipeline import mutants
 from ledger.pipeline.core import sums, transitions
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.transitions import State
@@ -42,9 +42,9 @@ def _others_forgotten(
 
 
 TWINS: dict[str, Callable[[], AbstractContextManager[object]]] = {
-    "no version condition": twins.TWINS["no-version"],
-    "no hash or position in map": twins.TWINS["no-hash"],
-    "no token or existence in reduce": twins.TWINS["no-token"],
+    "no version condition": mutants.MUTANTS["no-version"],
+    "no hash or position in map": mutants.MUTANTS["no-hash"],
+    "no token or existence in reduce": mutants.MUTANTS["no-token"],
     "before from an uncommitted image": lambda: patch.object(
         state_stage, "advanced", _overwritten_before
     ),

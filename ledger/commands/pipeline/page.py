@@ -49,7 +49,7 @@ class Page:
         if path not in _FILES:
             return None
         name, kind = _FILES[path]
-        return (files("ledger.pipeline") / "web" / name).read_bytes(), kind
+        return (files("ledger.commands.pipeline") / "web" / name).read_bytes(), kind
 
 
 @contextmanager

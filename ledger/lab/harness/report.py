@@ -146,7 +146,7 @@ def render(section: Section) -> RenderableType:
         show_header=bool(section.columns),
         title_justify="left",
         caption_justify="left",
-        padding=(0, 1, 0, 0),
+        padding=(0, 1 if section.columns else 2, 0, 0),
     )
     for place, name in enumerate(section.columns):
         is_last = place == len(section.columns) - 1

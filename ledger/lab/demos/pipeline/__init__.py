@@ -1,6 +1,6 @@
-"""`ledger pipeline demo`: traffic that goes wrong in every way, the pipeline, and the truth apart.
+"""`ledger pipeline demo`: traffic with every kind of fault, the pipeline, and expected totals.
 
-Pure: options.py, traffic.py (messages from a seed), truth.py (what they add up to), latency.py,
-report.py. Acting: spoiling.py (failures by stage), worker.py (one lane, a process of its own),
-crew.py (these processes as the session holds them), session.py (the course), page.py.
+Deciding: options.py, traffic.py (messages from a seed), expected.py (their sums), report.py.
+Acting: faults.py (failing requests by stage), worker.py (one lane, a process of its own),
+lane_workers.py (these processes as the run holds them), run.py (the course).
 """

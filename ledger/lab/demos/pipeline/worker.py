@@ -1,12 +1,11 @@
 """One lane's worker in a process of its own (`python -m`), its task given as JSON.
 
-It reads the lane's file while that is being written, and says on standard output, as JSON lines,
-how far the totals are. The line `end` on standard input tells that the file is complete; without
-it, the end of standard input means that the parent is gone.
+It reads the lane's file while that is being written, and prints JSON lines that say how far the
+totals are. The line `end` on standard input means that the file is complete; the end of standard
+input means that the parent is gone.
 """
 
 import json
-import os
 import resource
 import sys
 import time
@@ -21,9 +20,10 @@ import anyio
 from prometheus_client import CollectorRegistry
 
 from ledger.core.errors import LedgerError
+from ledger.lab.demos.pipeline.faults import Crashed, StageFaults, StageFaultStore
+from ledger.lab.demos.pipeline.mutants import MUTANTS
 from ledger.lab.demos.pipeline.options import STAGES
-from ledger.lab.demos.pipeline.spoiling import Crashed, Fates, SpoiledStore
-from ledger.lab.demos.pipeline.twins import TWINS
+from ledger.lab.harness.child import input_lines, send_value
 from ledger.lab.harness.config import read_config
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import figures
@@ -41,12 +41,11 @@ from ledger.settings import Settings
 
 LOOK_SECONDS = 0.02
 """Between two looks at the end of the file."""
-READ_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a worker is told: its lane, its files, and what is to go wrong."""
+    """The task of a worker: its lane, its files, and the faults to inject."""
 
     region: str
     lane: str
@@ -55,7 +54,7 @@ class Job:
     config: str
     fail: Mapping[str, float]
     seed: int
-    twin: str
+    mutant: str
 
 
 @dataclass(slots=True)
@@ -64,28 +63,28 @@ class _Worker:
     settings: Settings
     clock: Clock
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    fates: dict[str, Fates] = field(default_factory=dict)
+    faults: dict[str, StageFaults] = field(default_factory=dict)
     crashes: int = 0
     is_complete: bool = False
 
     async def run(self) -> None:
-        """Bring the lane in; whenever the worker crashes, begin again where the table is."""
+        """Process the lane; after each crash, go on from where the table is."""
         job = self.job
         draw = Random(f"{job.seed} {job.region} {job.lane}")  # noqa: S311 (repeatable)
-        self.fates = {
-            stage: Fates(job.fail[stage], draw, crashes=stage != "state") for stage in STAGES
+        self.faults = {
+            stage: StageFaults(job.fail[stage], draw, crashes=stage != "state") for stage in STAGES
         }
         async with AsyncExitStack() as stack:
             opened = open_stores(
                 self.settings, job.region, metrics=Metrics.of(self.registry), clock=self.clock
             )
             stores = await stack.enter_async_context(opened)
-            stack.enter_context(TWINS[job.twin]() if job.twin else nullcontext())
+            stack.enter_context(MUTANTS[job.mutant]() if job.mutant else nullcontext())
             pipeline = Pipeline(
                 job.lane,
                 FileSource(Path(job.file), grows=self._grows),
                 region=job.region,
-                stores={name: SpoiledStore(one, self.fates) for name, one in stores.items()},
+                stores={name: StageFaultStore(one, self.faults) for name, one in stores.items()},
                 settings=self.settings,
                 dead_letters=DeadLetterFile(Path(job.dead)),
                 clock=self.clock,
@@ -113,16 +112,16 @@ class _Worker:
         return True
 
     def _counted(self, position: str) -> None:
-        """Tell up to where the totals show the lane, and when: this machine has one such clock."""
-        _tell({"counted": int(position), "at": time.monotonic()})
+        """Report how far the totals show the lane, and when: this machine has one such clock."""
+        send_value({"counted": int(position), "at": time.monotonic()})
 
-    def told(self, used: float) -> dict[str, Any]:
-        """Return what there is to tell at the end."""
+    def result(self, used: float) -> dict[str, Any]:
+        """Return what it did, once it has ended."""
         return {
             **asdict(figures(self.registry)),
             "crashes": self.crashes,
-            "asked": {stage: one.asked for stage, one in self.fates.items()},
-            "spoiled": {stage: one.spoiled for stage, one in self.fates.items()},
+            "requests": {stage: one.requests for stage, one in self.faults.items()},
+            "failed": {stage: one.failed for stage, one in self.faults.items()},
             "cpu_seconds": cpu_seconds() - used,
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "write_units": summed(self.registry, "ledger_consumed_units_total", kind="write"),
@@ -135,22 +134,11 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _tell(what: Mapping[str, Any]) -> None:
-    sys.stdout.write(f"{json.dumps(what)}\n")
-    sys.stdout.flush()
-
-
 async def _listen(worker: _Worker, everything: anyio.CancelScope) -> None:
-    """Wait for the word that the file is complete, or for the end of the parent."""
-    heard = b""
-    while True:
-        await anyio.wait_readable(sys.stdin)
-        chunk = os.read(sys.stdin.fileno(), READ_BYTES)
-        if not chunk:
-            everything.cancel()
-            return
-        heard += chunk
-        worker.is_complete = b"end\n" in heard
+    """Wait for the line that says the file is complete, or for the end of the parent."""
+    async for line in input_lines():
+        worker.is_complete = line == b"end"
+    everything.cancel()
 
 
 async def _main(job: Job) -> int:
@@ -160,10 +148,10 @@ async def _main(job: Job) -> int:
         tasks.start_soon(_listen, worker, tasks.cancel_scope)
         try:
             await worker.run()
-            _tell({"ended": worker.told(used)})
+            send_value({"ended": worker.result(used)})
             status = 0
         except LedgerError as error:
-            _tell({"failed": str(error)})
+            send_value({"failed": str(error)})
     return status
 
 

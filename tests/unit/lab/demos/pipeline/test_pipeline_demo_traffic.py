@@ -5,15 +5,15 @@ from random import Random
 
 from support.ledgers import make_settings
 
-from ledger.lab.demos.pipeline.options import Options
+from ledger.lab.demos.pipeline.expected import ExpectedTotals
+from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.traffic import WINDOW, Message, Traffic
-from ledger.lab.demos.pipeline.truth import Truth
 from ledger.pipeline.core.records import Form, Poison, Record
 
-OPTIONS = Options(messages=6_000, trades=300, lanes=2, poison=0.01)
+OPTIONS = PipelineDemoOptions(messages=6_000, trades=300, lanes=2, malformed=0.01)
 
 
-def messages(options: Options = OPTIONS, seed: int = 7) -> list[Message]:
+def messages(options: PipelineDemoOptions = OPTIONS, seed: int = 7) -> list[Message]:
     """Return all messages of a run."""
     return list(Traffic(options, Random(seed)).messages())  # noqa: S311 (repeatable)
 
@@ -24,7 +24,7 @@ def test_the_seed_decides_every_message() -> None:
     assert len(messages()) == OPTIONS.messages
 
 
-def test_messages_are_doubled_late_broken_and_from_elsewhere() -> None:
+def test_messages_are_duplicate_delayed_malformed_and_from_elsewhere() -> None:
     """Each share shows; every version comes, and none later than the window allows."""
     found = messages()
     sound = [one for one in found if one.version]
@@ -46,8 +46,8 @@ def test_messages_are_doubled_late_broken_and_from_elsewhere() -> None:
     assert {one.lane for one in sound} == {0, 1, 2, 3}
 
 
-def test_the_truth_is_what_the_pipeline_reads_in_the_messages() -> None:
-    """Summed up from the records as the pipeline reads them: the same totals and poison."""
+def test_the_expected_totals_are_what_the_pipeline_reads_in_the_messages() -> None:
+    """Summed up from the records as the pipeline reads them: the same totals and malformed ones."""
     form = Form(
         make_settings(
             home="us-east-1",
@@ -55,12 +55,12 @@ def test_the_truth_is_what_the_pipeline_reads_in_the_messages() -> None:
             pipeline=OPTIONS.pipeline(),
         )
     )
-    truth, newest, poison = Truth(OPTIONS), dict[str, Record](), 0
+    expected, newest, malformed = ExpectedTotals(OPTIONS), dict[str, Record](), 0
     for one in messages():
-        truth.take(one)
+        expected.add(one)
         record = form.read(one.line)
         if isinstance(record, Poison):
-            poison += 1
+            malformed += 1
             continue
         assert record.home == OPTIONS.names[one.trade % OPTIONS.regions]
         if record.id not in newest or record.version > newest[record.id].version:
@@ -69,15 +69,17 @@ def test_the_truth_is_what_the_pipeline_reads_in_the_messages() -> None:
     for record in newest.values():
         for category in record.categories:
             sums[category] = sums.get(category, Decimal(0)) + record.value
-    assert {name: value for name, value in truth.totals().items() if value} == {
+    assert {name: value for name, value in expected.totals().items() if value} == {
         name: value for name, value in sums.items() if value
     }
-    assert truth.poison == poison > 0
+    assert expected.malformed == malformed > 0
 
 
-def test_without_mishaps_each_version_comes_once_and_in_order() -> None:
+def test_without_faults_each_version_comes_once_and_in_order() -> None:
     """Shares of nothing give nothing of the kind."""
-    calm = Options(messages=2 * WINDOW, trades=50, regions=1, doubled=0, disordered=0, poison=0)
+    calm = PipelineDemoOptions(
+        messages=2 * WINDOW, trades=50, regions=1, duplicate=0, delayed=0, malformed=0
+    )
     found = messages(calm)
     newest = Counter[int]()
     for one in found:

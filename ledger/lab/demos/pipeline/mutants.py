@@ -1,4 +1,4 @@
-"""Broken rules of the pipeline, to show that each is needed: put in place of production code.
+"""Mutants of the pipeline: rules broken on purpose, to show that the demo finds each.
 
 The simulated world breaks more of them (`tests/support/pipeline_twins.py`).
 """
@@ -51,7 +51,7 @@ def _unconditional_reduce(
     return replace(plan, actions=(*entries, *deletes), token=f"{next(_numbers)}")
 
 
-TWINS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
+MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
     "no-version": lambda: patch.object(state_stage, "is_newer", _always),
     "no-hash": lambda: patch.object(map_stage, "plan_map", _unconditional_map),
     "no-token": lambda: patch.object(reduce_stage, "plan_reduce", _unconditional_reduce),

@@ -2,8 +2,8 @@ import pytest
 from support.ledgers import HOME, seeded
 
 from ledger.core.errors import Unreachable
+from ledger.lab.demos.pipeline.faults import Crashed, StageFaults, StageFaultStore
 from ledger.lab.demos.pipeline.options import STAGES
-from ledger.lab.demos.pipeline.spoiling import Crashed, Fates, SpoiledStore
 from ledger.pipeline.core.items import lane_item, position_key, position_of, state_key
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
@@ -13,25 +13,29 @@ from ledger.store.writes import Applied, Put, Unknown
 LANE = "here/lane"
 
 
-class OneFate(Fates):
-    """The first call meets a fate, the others none."""
+class OneFault(StageFaults):
+    """The first call meets a fault, the others none."""
 
-    def __init__(self, fate: Fault | None) -> None:
+    def __init__(self, fault: Fault | None) -> None:
         super().__init__(0, seeded(), crashes=True)
-        self.fate = fate
+        self.fault = fault
 
     def __call__(self, call: Call) -> Fault | None:
         """Return what there is, once."""
         super().__call__(call)
-        fate, self.fate = self.fate, None
-        return fate
+        fault, self.fault = self.fault, None
+        return fault
 
 
-def spoiled(stage: str, fate: Fault) -> tuple[SpoiledStore, MemoryStore, dict[str, Fates]]:
-    """Return a store whose first request of one stage goes wrong."""
-    fates: dict[str, Fates] = {name: OneFate(fate if name == stage else None) for name in STAGES}
+def failing(
+    stage: str, fault: Fault
+) -> tuple[StageFaultStore, MemoryStore, dict[str, StageFaults]]:
+    """Return a store whose first request of one stage fails."""
+    faults: dict[str, StageFaults] = {
+        name: OneFault(fault if name == stage else None) for name in STAGES
+    }
     store = MemoryStore(HOME)
-    return SpoiledStore(store, fates), store, fates
+    return StageFaultStore(store, faults), store, faults
 
 
 def moved(position: str) -> Put:
@@ -39,9 +43,9 @@ def moved(position: str) -> Put:
     return Put(lane_item(LANE, position))
 
 
-async def test_each_stage_meets_its_own_fates() -> None:
+async def test_each_stage_meets_its_own_faults() -> None:
     """States, commits and reduces are told apart by what they write; the rest is left alone."""
-    store, _, fates = spoiled("map", NeverArrived())
+    store, _, faults = failing("map", NeverArrived())
     partition, sort_key = state_key("T1")
     state = Put({"pk": {"S": partition}, "sk": {"S": sort_key}})
     entry = Put({"pk": {"S": "risk/Delta"}, "sk": {"S": "1"}})
@@ -53,11 +57,15 @@ async def test_each_stage_meets_its_own_fates() -> None:
     assert await store.write(moved("3")) == Applied()
     assert await store.write(entry) == Applied()
     assert await store.get(Get(position_key(LANE))) is not None
-    assert {name: one.asked for name, one in fates.items()} == {"state": 2, "map": 3, "reduce": 1}
+    assert {name: one.requests for name, one in faults.items()} == {
+        "state": 2,
+        "map": 3,
+        "reduce": 1,
+    }
 
 
 @pytest.mark.parametrize(
-    ("fate", "before", "after"),
+    ("fault", "before", "after"),
     [
         (Raises(Crashed("before")), "", "2"),
         (Raises(Crashed("after"), applied=True), "1", "2"),
@@ -65,10 +73,10 @@ async def test_each_stage_meets_its_own_fates() -> None:
     ],
 )
 async def test_a_crash_comes_before_after_or_meanwhile(
-    fate: Fault, before: str, after: str
+    fault: Fault, before: str, after: str
 ) -> None:
     """What was in flight lands after the next request of the stage."""
-    store, inner, _ = spoiled("map", fate)
+    store, inner, _ = failing("map", fault)
     with pytest.raises(Crashed):
         await store.write(moved("1"))
     assert position_of(await inner.get(Get(position_key(LANE)))) == before
@@ -78,18 +86,18 @@ async def test_a_crash_comes_before_after_or_meanwhile(
 
 async def test_a_read_that_goes_wrong_has_no_answer() -> None:
     """A state that is to be read may not be reached."""
-    store, _, _ = spoiled("state", Lost())
+    store, _, _ = failing("state", Lost())
     with pytest.raises(Unreachable):
         await store.get(Get(state_key("T1")))
 
 
 def test_of_all_requests_the_share_goes_wrong_in_every_way() -> None:
-    """States are never torn by a crash of their own; map and reduce meet all six fates."""
+    """States are never torn by a crash of their own; map and reduce meet all six faults."""
     kinds = {}
     for crashes in (False, True):
-        fates = Fates(0.2, seeded(), crashes=crashes)
-        drawn = [fates(Call(number, "transact")) for number in range(2000)]
+        faults = StageFaults(0.2, seeded(), crashes=crashes)
+        drawn = [faults(Call(number, "transact")) for number in range(2000)]
         kinds[crashes] = {repr(one) for one in drawn if one is not None}
-        assert abs(fates.spoiled / fates.asked - 0.2) < 0.05
-        assert fates.asked == 2000
+        assert abs(faults.failed / faults.requests - 0.2) < 0.05
+        assert faults.requests == 2000
     assert (len(kinds[False]), len(kinds[True])) == (3, 6)
