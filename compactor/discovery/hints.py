@@ -22,7 +22,7 @@ BATCHES_AT_ONCE = 8
 
 
 class Book:
-    """The ripe hints of a pass, by counter; `shards_of` tells how many shards a counter has."""
+    """The ripe hints of a pass, by counter; `shards_of` returns how many shards a counter has."""
 
     def __init__(self, shards_of: Callable[[str], int]) -> None:
         self._shards_of = shards_of

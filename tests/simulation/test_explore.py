@@ -86,7 +86,7 @@ def test_only_the_broken_rule_is_to_blame(name: str) -> None:
 
 
 def test_a_broken_line_of_the_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the plan took what any region shows for what all of them show, this would tell."""
+    """If the plan took what any region shows for what all of them show, this would show it."""
     monkeypatch.setattr(plan, "all", any, raising=False)
     assert "counts" in explore(Case(entries=2)).wrong
 
@@ -129,7 +129,7 @@ def test_what_can_be_exchanged_has_one_key(regions: int) -> None:
 
 
 def test_states_that_differ_have_different_keys() -> None:
-    """What is visible, decided or remembered tells states apart."""
+    """What is visible, decided or remembered distinguishes states."""
     model = Model(Case(entries=1, leaders=1))
     keys = Keys(model)
     before = model.initial()

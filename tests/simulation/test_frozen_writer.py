@@ -48,7 +48,7 @@ class Freezing(Process):
 
 @dataclass
 class Stage:
-    """Two calm regions under one auditor."""
+    """Two regions without faults under one auditor."""
 
     world: World
     auditor: Auditor = field(init=False)

@@ -107,7 +107,7 @@ class Instance:
 
 
 class World:
-    """Replicas that deliver at each step of the clock, unless told not to, and compactors."""
+    """Replicas that deliver at each step of the clock, unless paused, and compactors."""
 
     def __init__(self, *, seed: int = 1, page_items_max: int = 1000) -> None:
         self.clock = FakeClock()
@@ -182,7 +182,7 @@ class World:
         return self.regions.collection(region, counter)
 
     def is_right(self) -> bool:
-        """Tell whether every region shows the true sum of every counter."""
+        """Return whether every region shows the true sum of every counter."""
         return all(
             self.shown(region, counter).total() == expected
             for region in self.regions.replicas

@@ -95,8 +95,8 @@ _MUTANTS = (
     Mutant(
         "unseen-region",
         "every region is observed",
-        "an id is forgotten while a region nobody looked at still shows, or has yet to get, its"
-        " entry: counted twice there",
+        "an id is forgotten while a region that was not observed still shows, or has yet to get,"
+        " its entry: counted twice there",
         120,
         ((passes, "observe", mutations.unseen_region),),
     ),

@@ -40,7 +40,7 @@ class Supervisor:
         """Await some work; an unexpected error in it is a violation."""
         try:
             await work(*args)
-        except Exception:  # noqa: BLE001 (judged, not hidden)
+        except Exception:  # noqa: BLE001 (reported, not hidden)
             if not self.world.is_over:
                 self.auditor.fail("unexpected error", traceback.format_exc())
 

@@ -17,7 +17,7 @@ Make = Callable[..., Agenda]
 
 
 class LastCome(Agenda):
-    """The negative twin: whoever was visited comes next, as long as there is anything to do."""
+    """The negative control: the last visited comes next, as long as there is anything to do."""
 
     def _next_visit(self, now: float) -> Visit | None:
         self._is_turn_of_again = True
@@ -25,7 +25,7 @@ class LastCome(Agenda):
 
 
 class FirstCome(Agenda):
-    """The other twin: nobody is visited again before all others were."""
+    """The other control: none is visited again before all others were."""
 
     def _next_visit(self, now: float) -> Visit | None:
         self._is_turn_of_again = False
@@ -47,7 +47,7 @@ class Day:
         self._looks: dict[int, Visit] = {}
 
     def run(self, *, until: float = 1e9) -> None:
-        """Let the workers work until nobody is needed any more."""
+        """Let the workers work until none is needed any more."""
         while self._workers and self.now < until:
             place = min(range(len(self._workers)), key=lambda one: self._workers[one])
             self.now = max(self.now, self._workers[place])
@@ -144,7 +144,7 @@ def test_a_hot_counter_is_not_starved() -> None:
     assert hot_visits(unfair) == 1
 
 
-def test_hot_counters_starve_nobody() -> None:
+def test_hot_counters_starve_no_other() -> None:
     """Behind 400 hot counters, more than one worker keeps up with, the last one's turn comes.
 
     Every other visit is a first one. Greedily, a hot one always first, it never comes.
@@ -176,7 +176,7 @@ def test_bounded_in_ids() -> None:
     assert agenda.next_step(5.0) == Visit("c")
 
 
-def test_nobody_waits_for_others() -> None:
+def test_no_worker_waits_for_others() -> None:
     """A worker that finds nothing goes home; who is still at work does what comes of it."""
     agenda = Agenda(["a"], held_max=10, visits_max=2)
     visit = agenda.next_step(0.0)
@@ -193,7 +193,7 @@ def test_nobody_waits_for_others() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_any_mixture_ends(seed: int) -> None:
-    """Whatever is hot, a day ends, and nobody is visited more often than others wait or may be."""
+    """Whatever is hot, a day ends, and none is visited more often than others wait or may be."""
     chance = Random(seed)  # noqa: S311 (repeatable)
     one = day(Agenda, cold=chance.randrange(200), hot=chance.randrange(50), workers=3, held_max=20)
     one.run()

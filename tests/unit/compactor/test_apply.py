@@ -214,7 +214,7 @@ async def test_failed_deletes_stop_before_the_fold() -> None:
 
 
 async def test_deleting_again_is_harmless() -> None:
-    """Whoever repeats a delete changes nothing."""
+    """Repeating a delete changes nothing."""
     store = made()
     plan = Plan(deletes=KEYS[:3])
     await done_by(store, plan)

@@ -49,7 +49,7 @@ async def test_one_leads_and_the_other_waits() -> None:
 
 
 async def test_an_instance_that_does_not_wait_does_nothing() -> None:
-    """Told not to wait, an instance reports who leads and touches nothing."""
+    """With no time to wait, an instance reports who leads and touches nothing."""
     world = World()
     await world.settled()
     one, two = world.instance("one"), world.instance("two")
@@ -135,7 +135,7 @@ def _kill_at(one: Instance, number: int, *, applied: bool) -> Callable[[Call], F
 
 
 async def test_service_does_pass_after_pass() -> None:
-    """A service leads, does a pass every so often, and ends when it is told to."""
+    """A service leads, does a pass every so often, and ends when it is stopped."""
     world = World()
     await world.settled(entries=6)
     one, stop = world.instance(), anyio.Event()

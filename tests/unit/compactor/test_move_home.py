@@ -236,7 +236,7 @@ async def test_move_outlasts_lost_answers(fault: Fault) -> None:
 
 
 async def test_stopped_move_hands_nothing_over() -> None:
-    """A move that is told to stop leaves the lease where it is."""
+    """A stopped move leaves the lease where it is."""
     world = World()
     await world.settled()
     one, stop = world.instance("one"), anyio.Event()

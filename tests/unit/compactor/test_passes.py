@@ -87,7 +87,7 @@ async def test_unsettled_entries_stay() -> None:
 
 
 async def test_report_of_a_search() -> None:
-    """The report tells what was waiting when the pass began, and who did it."""
+    """The report says what was waiting when the pass began, and who did it."""
     world = World()
     await world.settled(entries=6, counter="a")
     await world.settled(entries=2, counter="b")

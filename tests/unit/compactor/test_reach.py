@@ -87,12 +87,12 @@ async def count_wrong(check: Callable[[Case, Plan, Plan], bool], *, missing: flo
 
 
 def is_same(_one: Case, whole: Plan, part: Plan) -> bool:
-    """Tell whether two plans do the same."""
+    """Return whether two plans do the same."""
     return replace(part, backlog=0) == replace(whole, backlog=0)
 
 
 def is_sound(one: Case, whole: Plan, part: Plan) -> bool:
-    """Tell whether a plan drops and deletes no more than the one made from everything."""
+    """Return whether a plan drops and deletes no more than the one made from everything."""
     return set(part.deletes) == set(whole.deletes) and dropped(one, part) <= dropped(one, whole)
 
 
@@ -109,7 +109,7 @@ async def test_no_id_is_dropped_that_is_visible_further_on() -> None:
 async def test_ending_before_the_ids_of_the_net_drops_visible_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The negative twin: a visit that does not look as far as the net's ids takes them for gone."""
+    """The negative control: a visit that ends before the net's ids takes them for gone."""
     monkeypatch.setattr(observing, "_enough", lambda _net, upto: upto)
     tight = Reach(str(entry_id(NOW - timedelta(seconds=2900), 0)), 1)
     monkeypatch.setattr(Reach, "of", staticmethod(lambda _rules, **_now: tight))

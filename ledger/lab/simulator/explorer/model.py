@@ -72,7 +72,7 @@ class Model(World):
             yield step._replace(state=self.tidy(self.rest(step.state, leader)))
 
     def _may_lead(self, state: State, leader: int) -> bool:
-        """Tell whether the lease can be this leader's: until the move the old home's, then not."""
+        """Return whether this leader may hold the lease: until the move only the old home's may."""
         return not self.case.move or (state.phase == HANDED_OVER) == bool(self.home_of(leader))
 
     def _observe(

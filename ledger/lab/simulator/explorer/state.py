@@ -2,7 +2,8 @@
 
 One collection, its entries, two or three regions, leaders, plans in flight, a reader. All versions
 of the net are written one after another, so they are numbered by age, 1 for the oldest that still
-matters; 0 is no net. A version that nobody shows, can still receive or remembers is forgotten.
+matters; 0 is no net. A version that no region shows or can receive, and no leader remembers, is
+dropped.
 
 An entry is one integer. From its lowest bit: for each region whether its item and its delete have
 arrived, whether it has reached the region, and which leaders have seen it there; for each leader
@@ -135,7 +136,7 @@ class Layout:
         return self.put[region] + 3 + leader
 
     def is_visible(self, entry: int, region: int) -> int:
-        """Tell (1 or 0) whether a region shows an entry."""
+        """Return 1 if a region shows an entry, else 0."""
         return entry >> self.put[region] & ~(entry >> self.deleted[region]) & 1
 
     def known_to_net(self, entry: int, slot: int) -> int:

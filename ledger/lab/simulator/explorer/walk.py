@@ -66,7 +66,7 @@ def explore(
 ) -> Explored:
     """Walk through every state of a case, up to `states_max`, or to the first that is wrong.
 
-    `on_progress` is told states, states still to visit, transitions and depth now and then.
+    `on_progress` is called now and then with states, states to visit, transitions and depth.
     """
     began, walk = monotonic(), _Walk.begin(case)
     found, seen = walk.found, set(walk.found)

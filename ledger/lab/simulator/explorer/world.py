@@ -43,7 +43,7 @@ class World(Layout):
         )
 
     def is_finished(self, state: State) -> bool:
-        """Tell whether all is written, merged, deleted and forgotten everywhere (P2 and P4)."""
+        """Return whether all is written, merged, deleted and forgotten everywhere (P2 and P4)."""
         newest = len(state.homes)
         if not newest or min(state.shown) < newest:
             return False
@@ -124,7 +124,7 @@ class World(Layout):
         return doing_now(state, leader, IDLE)
 
     def planned(self, state: State, shift: int) -> bool:
-        """Tell whether anything is left of a plan."""
+        """Return whether anything is left of a plan."""
         return any(one >> shift & PLAN_MASK for one in state.entries)
 
     def lost(self, state: State, flight: int) -> State:
@@ -173,7 +173,7 @@ class World(Layout):
         return Step(label, after, f"a reader in {REGIONS[region]} counts {self._times(counts)}")
 
     def _unblocked(self, state: State) -> State:
-        """Let the reader go: whoever had to wait for it may act."""
+        """Release the reader: leaders that waited for it may act."""
         mask = ~(COUNT_MASK << self.reader)
         leaders = tuple(
             (*doing[:2], 0) if doing and doing[0] == ACTING else doing for doing in state.leaders
@@ -181,7 +181,7 @@ class World(Layout):
         entries = tuple(one & mask for one in state.entries)
         return state._replace(reader=(), leaders=leaders, entries=entries)
 
-    # Judging.
+    # Checking.
 
     def checked(self, label: Label, state: State, entries: tuple[int, ...], region: int) -> Step:
         """Return the step after which the entries are these, with what is wrong in the region."""

@@ -165,7 +165,7 @@ async def test_rounds(segments: int, pages_max: int) -> None:
 
 
 async def test_round_after_round() -> None:
-    """After a finished round the next search begins anew."""
+    """After a finished round the next search begins again."""
     store = store_of(*many(2))
     first = await found_in(store)
     again = await found_in(store, cursor=first.cursor)
@@ -182,14 +182,14 @@ async def test_cut_collection_is_due() -> None:
 
 
 async def test_collection_is_not_cut_by_pages() -> None:
-    """Within a run a collection may span any number of pages and is judged once, as a whole."""
+    """Within a run a collection may span any number of pages and is examined once, as a whole."""
     items = [entry("counter", one) for one in OLD]
     store = store_of(*items, net("counter", 5, ()), page_items_max=1)
     found = await found_in(store)
     assert (found.due, found.collections, found.backlog_entries) == (["counter"], 1, 4)
 
 
-async def test_other_segments_begin_anew() -> None:
+async def test_other_segments_begin_again() -> None:
     """A cursor of another number of segments begins a new round."""
     store = store_of(*many(6))
     found = await found_in(store, cursor=Cursor(2, {0: None}), segments=3)
@@ -257,7 +257,7 @@ def test_when_a_search_is_due(cursor: Cursor | None, *, due: bool) -> None:
 
 
 async def test_a_round_keeps_when_it_began() -> None:
-    """The cursor tells when its round began, through all the runs that it takes."""
+    """The cursor keeps when its round began, through all the runs that it takes."""
     store = store_of(*many(4), page_items_max=3)
     first = (await found_in(store, pages_max=1)).cursor
     assert first.began == NOW

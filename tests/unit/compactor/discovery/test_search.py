@@ -83,7 +83,7 @@ async def test_a_young_hint_waits() -> None:
 
 
 async def test_another_leader_goes_on_where_one_died() -> None:
-    """What is half merged is in nobody's memory: a new leader comes by the same hint."""
+    """A half-finished merge is in no process's memory: a new leader finds it by the same hint."""
     world = World()
     one = await searched(world)
     hinted(world)
@@ -118,7 +118,7 @@ async def test_a_lost_hint_costs_a_wait() -> None:
 
 
 async def test_without_a_safety_net_a_lost_hint_is_lost() -> None:
-    """The negative twin: a search that never begins again merges nothing that no hint names."""
+    """The negative control: a search that never begins again merges nothing that no hint names."""
     world = World()
     one = await searched(world, scan_every=1e9)
     await world.settled(entries=6)
@@ -131,7 +131,7 @@ async def test_a_needless_hint_is_deleted_at_once() -> None:
     """A hint of a counter with nothing to merge costs one look."""
     world = World()
     one = await searched(world)
-    hinted(world, "nobody")
+    hinted(world, "idle")
     await world.clock.advance(SETTLE + SPAN)
     world.regions.deliver()
     report = await world.run_once(one)
@@ -191,7 +191,7 @@ async def test_a_hint_that_cannot_be_deleted_leads_there_again() -> None:
     """It costs one more look, and the pass is none the worse for it."""
     world = World()
     one = await searched(world)
-    hinted(world, "nobody")
+    hinted(world, "idle")
     await world.clock.advance(SETTLE + SPAN)
     world.regions.deliver()
     one.faults[HOME] = lambda call: (
