@@ -85,7 +85,7 @@ class Retrier:
     async def pause(self, tries: int) -> None:
         """Wait after so many lost races: others made progress, so this is paid from no budget."""
         self.on_retry("write", "contention")
-        await self.clock.sleep(self.backoff.wait_seconds(tries, self.randomness))
+        await self.clock.sleep(self.backoff.wait_seconds(tries, self.randomness.random()))
 
 
 class Tries:
@@ -122,7 +122,7 @@ class Tries:
             return False
         wait = retrier.backoff.wait_seconds(
             self._tries,
-            retrier.randomness,
+            retrier.randomness.random(),
             throttled=throttled,
             retry_after_seconds=retry_after_seconds,
         )

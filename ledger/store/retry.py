@@ -1,4 +1,4 @@
-"""How soon and how often a request is repeated, and what repeats may cost: pure rules.
+"""How soon and how often a request is repeated, and what repeats may cost.
 
 The figures are those of the AWS SDKs for DynamoDB since November 2026: full jitter over 25 ms, 1 s
 after throttling, doubled by each try up to 20 s; four requests where DynamoDB throttles; a bucket
@@ -13,10 +13,11 @@ bucket is empty, but repeated at the longest wait.
 Sources: AWS SDKs and Tools Reference Guide, "Retry behavior"; AWS Developer Tools Blog, "Updated
 default retry behavior for AWS SDKs and tools"; botocore, `botocore/retries/standard.py` and
 `quota.py`; AWS Architecture Blog, "Exponential Backoff And Jitter".
+
+Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass
-from random import Random
 
 RETRY_AFTER_HEADER = "x-amz-retry-after"
 RETRY_AFTER_SECONDS_MAX = 5.0
@@ -46,15 +47,15 @@ class Backoff:
     def wait_seconds(
         self,
         tries: int,
-        randomness: Random,
+        jitter: float,
         *,
         throttled: bool = False,
         retry_after_seconds: float = 0.0,
     ) -> float:
-        """Return how long to wait after so many tries (1 or more)."""
+        """Return the wait after so many tries (1 or more); `jitter` is drawn from 0 to 1."""
         base = self.throttled_base_seconds if throttled else self.base_seconds
-        doubled = base * 2 ** min(tries - 1, _DOUBLINGS_MAX)
-        wait = randomness.uniform(0, min(self.longest_seconds, doubled))
+        doubled = base * 2.0 ** min(tries - 1, _DOUBLINGS_MAX)
+        wait = jitter * min(self.longest_seconds, doubled)
         return max(wait, min(retry_after_seconds, wait + RETRY_AFTER_SECONDS_MAX))
 
 

@@ -157,7 +157,7 @@ class Pipeline:
                 self._restarted(type(error).__name__)
             else:
                 self._restarted(LaneFenced.__name__)
-            await self._clock.sleep(RESTARTS.wait_seconds(max(1, failures), self._random))
+            await self._clock.sleep(RESTARTS.wait_seconds(max(1, failures), self._random.random()))
 
     def _restarted(self, cause: str) -> None:
         self._metrics.restarts.labels(self._store.region, self._lanes.lane, cause).inc()
