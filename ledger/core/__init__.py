@@ -1,1 +1,1 @@
-"""The pure part: ids, amounts, items, folding; no clock, no randomness, no input or output."""
+"""Pure values and rules: ids, amounts, items, and the fold from items to a total."""

@@ -2,7 +2,7 @@
 
 DynamoDB numbers hold 38 significant digits, magnitudes from 1E-130 to 9.99...E+125 (Amazon
 DynamoDB Developer Guide, "Data types"). Sums are taken in a context wide enough for any number of
-such amounts in any order, and checked once at the end: an overflow in between is no overflow.
+such amounts in any order, and checked once at the end: intermediate sums may be of any size.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -31,8 +31,8 @@ def exact(value: object) -> Decimal:
     """Return `value` as an exact amount.
 
     Raises:
-        InvalidAmount: not an int or Decimal, or not finite; floats are refused since the
-            decimal that was meant is no longer known.
+        InvalidAmount: not an int or Decimal, or not finite; floats are refused because they
+            no longer hold the decimal that was written.
         AmountOverflow: over 38 significant digits, or outside 1E-130 to 9.99E+125.
     """
     if type(value) is int and -_SURELY_FITS < value < _SURELY_FITS:
@@ -43,7 +43,7 @@ def exact(value: object) -> Decimal:
         number = value
     else:
         raise InvalidAmount(
-            f"amount {value!r} is a {type(value).__name__}: amounts are int or Decimal, never float"
+            f"amount must be an int or a Decimal, got {value!r} ({type(value).__name__})"
         )
     return within_range(number)
 
@@ -56,30 +56,32 @@ def within_range(number: Decimal) -> Decimal:
         AmountOverflow: over 38 significant digits, or outside 1E-130 to 9.99E+125.
     """
     if not number.is_finite():
-        raise InvalidAmount(f"amount {number} is not a finite number")
+        raise InvalidAmount(f"amount must be a finite number, got {number}")
     if not number:
         return Decimal(0)
     text = str(number)
-    if len(text) <= DIGITS_MAX and text.removeprefix("-").isdigit():  # as most are
+    if len(text) <= DIGITS_MAX and text.removeprefix("-").isdigit():  # the common case
         return number
     if not EXPONENT_MIN <= number.adjusted() <= EXPONENT_MAX:
         raise AmountOverflow(
-            f"amount {_short(number)} lies outside 1E{EXPONENT_MIN} to 9.99E+{EXPONENT_MAX}"
+            f"amount must be within 1E{EXPONENT_MIN} to 9.99E+{EXPONENT_MAX}, got {_short(number)}"
         )
     try:
         trimmed = number.normalize(_WIDE)
     except (Inexact, InvalidOperation):
-        raise AmountOverflow(f"amount {_short(number)} has over {DIGITS_MAX} digits") from None
+        raise AmountOverflow(
+            f"amount must have at most {DIGITS_MAX} digits, got {_short(number)}"
+        ) from None
     digits = len(trimmed.as_tuple().digits)
     if digits > DIGITS_MAX:
         raise AmountOverflow(
-            f"amount {_short(number)} has {digits} digits: an amount holds up to {DIGITS_MAX}"
+            f"amount must have at most {DIGITS_MAX} digits, got {digits} digits: {_short(number)}"
         )
     return number
 
 
 def total(amounts: Iterable[Decimal]) -> Decimal:
-    """Add amounts exactly, in any order with the same result.
+    """Return the exact sum of amounts, the same in any order.
 
     Raises:
         AmountOverflow: the sum does not fit in 38 digits.
@@ -88,19 +90,19 @@ def total(amounts: Iterable[Decimal]) -> Decimal:
 
 
 def total_wide(amounts: Iterable[Decimal]) -> Decimal:
-    """Add amounts exactly without a check of the range: for running sums only."""
+    """Return the exact sum of amounts without a range check: for running sums only."""
     return reduce(_WIDE.add, amounts, Decimal(0))
 
 
 def portion(number: Decimal, place: int, places: int) -> Decimal:
-    """Return one of `places` portions of an amount, whole ones as far as it is a whole number.
+    """Return one of `places` portions of an amount; those of a whole number are whole numbers.
 
-    They add up to the amount exactly; the first ones get what is left over.
+    The portions add up to the amount exactly; the first ones take the remainder.
     """
     number = number.normalize(_WIDE)
     exponent = min(0, int(number.as_tuple().exponent))
-    exponent = max(exponent, number.adjusted() - DIGITS_MAX + 1)  # an amount each
-    if exponent < EXPONENT_MIN:  # its last digit alone would be no amount
+    exponent = max(exponent, number.adjusted() - DIGITS_MAX + 1)  # each portion must be an amount
+    if exponent < EXPONENT_MIN:  # its last digit alone is out of range
         return number if place == 0 else Decimal(0)
     share, rest = divmod(int(number.copy_abs().scaleb(-exponent, _WIDE)), places)
     size = Decimal(share + (place < rest)).scaleb(exponent, _WIDE)
@@ -108,7 +110,7 @@ def portion(number: Decimal, place: int, places: int) -> Decimal:
 
 
 def parse(text: str) -> Decimal:
-    """Read an amount from text, as people and files write it.
+    """Return the amount that a text from a person or a file states.
 
     Raises:
         InvalidAmount: not a decimal number.
@@ -116,30 +118,30 @@ def parse(text: str) -> Decimal:
     """
     stripped = text.strip()
     if not stripped.isascii() or "_" in stripped:
-        raise InvalidAmount(f"amount {text!r} is not a decimal number")
+        raise InvalidAmount(f"amount must be a decimal number, got {text!r}")
     try:
         number = Decimal(stripped)
     except InvalidOperation:
-        raise InvalidAmount(f"amount {text!r} is not a decimal number") from None
+        raise InvalidAmount(f"amount must be a decimal number, got {text!r}") from None
     return within_range(number)
 
 
 def are_plain(texts: Collection[str]) -> bool:
-    """Tell, much faster than `parse` could, whether each text surely is an amount.
+    """Return whether each text is certainly an amount, much faster than `parse` would.
 
-    True for integers and decimals of up to 19 digits on each side of the point, as nearly all are;
-    False says only that `parse` has to look at them one by one.
+    True for integers and decimals of up to 19 digits on each side of the point, the common case;
+    False means only that `parse` has to check them one by one.
 
     Raises:
-        TypeError: one of them is no text.
+        TypeError: one of them is not a str.
     """
     joined = ",".join(texts) + "," if texts else ""
-    # The count tells two numbers from one text with a comma in it.
+    # The count distinguishes two numbers from one text that contains a comma.
     return joined.count(",") == len(texts) and _PLAIN.fullmatch(joined) is not None
 
 
 def total_plain(texts: Collection[str]) -> Decimal:
-    """Add amounts for which `are_plain` is true, exactly, without a check of the range."""
+    """Return the exact sum of texts for which `are_plain` is true, without a range check."""
     try:
         return Decimal(sum(map(int, texts)))
     except ValueError:  # one of them has a point
@@ -147,7 +149,7 @@ def total_plain(texts: Collection[str]) -> Decimal:
 
 
 def to_text(number: Decimal) -> str:
-    """Write an amount as DynamoDB's `N` holds it: no trailing zeros, plain where that is short."""
+    """Return an amount as the text of a DynamoDB `N`: no trailing zeros, no exponent if short."""
     if not number:
         return "0"
     text = str(number)

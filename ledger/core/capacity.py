@@ -1,8 +1,8 @@
 """DynamoDB's billing units, by its documented rules.
 
 Source: Amazon DynamoDB Developer Guide, "DynamoDB item sizes and formats" and "On-demand capacity
-mode". A write costs a unit per KB begun; a read a unit per 4 KB begun, half if eventually
-consistent; inside a transaction both cost double, a condition check being a write. A write to a
+mode". A write costs a unit per started KB; a read a unit per started 4 KB, half if eventually
+consistent; in a transaction both cost double, and a condition check costs a write. A write to a
 global table costs its units again in every replica region.
 
 Pure: no clock, no randomness, no I/O.
@@ -25,7 +25,7 @@ def item_size(item: Item) -> int:
     for name, value in item.items():
         ((kind, content),) = value.items()
         size += len(name) if name.isascii() else len(name.encode())
-        if kind == "S" and content.isascii():  # as nearly all are, and it is counted for each item
+        if kind == "S" and content.isascii():  # the common case, and this runs for every item
             size += len(content)
         else:
             size += _size(kind, content)
@@ -38,7 +38,7 @@ def value_size(value: AttributeValue) -> int:
     return _size(kind, content)
 
 
-def _size(kind: str, content: Any) -> int:  # noqa: PLR0911 (one line a kind reads best)
+def _size(kind: str, content: Any) -> int:  # noqa: PLR0911 (one line per kind reads best)
     match kind:
         case "S":
             return len(content.encode())
@@ -63,7 +63,7 @@ def _size(kind: str, content: Any) -> int:  # noqa: PLR0911 (one line a kind rea
 
 
 def _number_size(text: str) -> int:
-    """Return about a byte per two significant digits, one more, and one for a minus sign."""
+    """Return the size of a number: a byte per two significant digits, one more, one for a minus."""
     if text.isdigit():
         return min((len(text.strip("0")) + 1) // 2 + 1, _NUMBER_BYTES_MAX)
     mantissa = text.lstrip("+-").upper().partition("E")[0]

@@ -1,7 +1,7 @@
 """Entries and net changes, and their form as DynamoDB items.
 
 An item is a mapping from attribute names to DynamoDB's attribute values (`{"S": "eu-west-1"}`,
-`{"N": "2.5"}`, `{"B": b"..."}`), as the low-level client gives and takes them.
+`{"N": "2.5"}`, `{"B": b"..."}`), as in the low-level client's requests and answers.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -23,9 +23,10 @@ Item = Mapping[str, AttributeValue]
 Key = tuple[str, str]
 
 ITEM_BYTES_MAX = 400 * 1024
+"""DynamoDB's limit of one item, attribute names and values together."""
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 DIGEST_BYTES = 8
-"""Of SHA-256, kept in a net change over the rest of it."""
+"""Length of the truncated SHA-256 that a net change keeps of its other attributes."""
 
 
 def key_of(item: Item) -> Key:
@@ -34,21 +35,21 @@ def key_of(item: Item) -> Key:
 
 
 def entry_id(at: datetime, suffix: int) -> EntryId:
-    """Make an id from an aware time and a suffix.
+    """Return the id of an aware time and a suffix.
 
     Raises:
-        InvalidEntry: the time has no zone, or lies before 1970.
+        InvalidEntry: the time has no zone, or is not within the years 1970 to 9999.
     """
     if at.tzinfo is None:
-        raise InvalidEntry(f"time {at.isoformat()} has no zone: give an aware datetime")
+        raise InvalidEntry(f"time must be an aware datetime, got {at.isoformat()} without a zone")
     microseconds = (at - EPOCH) // MICROSECOND
     if not 0 <= microseconds <= MICROSECONDS_MAX:
-        raise InvalidEntry(f"time {at.isoformat()} lies outside the years 1970 to 9999")
+        raise InvalidEntry(f"time must be within the years 1970 to 9999, got {at.isoformat()}")
     return EntryId(microseconds, suffix)
 
 
 def entry_item(entry: Entry, *, shard: int = 0) -> dict[str, AttributeValue]:
-    """Return the item of an entry, to be put in this shard of its counter's collection."""
+    """Return the item of an entry in a shard of its counter's collection."""
     partition = keys.partition_key(entry.counter, shard) if shard else entry.counter
     item: dict[str, AttributeValue] = {
         "pk": {"S": partition},
@@ -67,7 +68,7 @@ def entry_item(entry: Entry, *, shard: int = 0) -> dict[str, AttributeValue]:
 
 
 def entry_of(item: Item) -> Entry:
-    """Read an entry from its item.
+    """Return the entry that an item holds.
 
     Raises:
         DamagedItem: an attribute is missing or of another kind.
@@ -90,7 +91,7 @@ def entry_of(item: Item) -> Entry:
 
 
 def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
-    """Return the item of a net change in this partition."""
+    """Return the item of a net change in a partition."""
     packed = ids.pack_all(net.merged)
     return {
         "pk": {"S": partition},
@@ -106,12 +107,14 @@ def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
 
 
 def net_of(item: Item) -> NetChange:
-    """Read a net change from its item.
+    """Return the net change that an item holds.
+
+    A net change that cannot be read whole is never counted in part; one without a digest is
+    accepted unchecked.
 
     Raises:
-        DamagedItem: an attribute is missing, of another kind, `merged` is damaged, or the digest
-            is another net's; a net that cannot be read whole is never counted in part. One
-            without a digest is taken at its word.
+        DamagedItem: an attribute is missing or of another kind, `merged` is damaged, or the digest
+            does not match.
     """
     generation = keys.generation_of(item["sk"]["S"])
     packed = item.get("merged", {}).get("B")
@@ -120,13 +123,16 @@ def net_of(item: Item) -> NetChange:
     missing = [name for name, text in fields.items() if text is None]
     if generation is None or missing or not isinstance(packed, bytes):
         wrong = ", ".join(missing) or ("sk" if generation is None else "merged")
-        raise damaged(item, f"a net change needs {wrong}")
+        raise damaged(item, f"a net change must have {wrong}")
     try:
         merged = ids.unpack_all(packed)
     except ValueError as error:
         raise damaged(item, f"merged: {error}") from None
     if count != count.to_integral_value() or count < len(merged):
-        raise damaged(item, f"count {count} does not fit {len(merged)} merged ids")
+        raise damaged(
+            item,
+            f"count must be a whole number of at least {len(merged)} (merged ids), got {count}",
+        )
     net = NetChange(
         change=number_of(item, "change"),
         count=int(count),
@@ -137,18 +143,18 @@ def net_of(item: Item) -> NetChange:
         generation=generation,
     )
     if "digest" in item and item["digest"].get("B") != _digest(net, item["pk"]["S"], packed):
-        raise damaged(item, "its digest is another one's: something was changed or cut")
+        raise damaged(item, "the digest does not match: an attribute was changed or truncated")
     return net
 
 
 def _count_of(item: Item) -> int:
-    """Return how many changes an entry stands for; under that name others may keep anything."""
+    """Return how many changes an entry stands for; 1 if a foreign `count` is not a number."""
     text = item.get("count", {}).get("N")
     return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else 1
 
 
 def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
-    """Return what tells a whole net change from one that was changed, or cut at an id's border."""
+    """Return the digest that reveals a net change that was altered, or truncated between ids."""
     texts = [
         partition,
         keys.net_sort_key(net.generation),
@@ -163,14 +169,14 @@ def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
 
 
 def number_of(item: Item, name: str) -> Decimal:
-    """Read a number attribute exactly.
+    """Return the exact value of a number attribute.
 
     Raises:
-        DamagedItem: it is missing, not a number, or beyond 38 digits.
+        DamagedItem: it is missing, not a number, or has over 38 digits.
     """
     text = item.get(name, {}).get("N")
     if not isinstance(text, str):
-        raise damaged(item, f"{name} is not a number (N)")
+        raise damaged(item, f"{name} must be a number (N)")
     try:
         return amounts.parse(text)
     except (InvalidAmount, ValueError) as error:
@@ -181,17 +187,17 @@ def checked_size(entry: Entry, size: int) -> None:
     """Refuse an entry whose item is over DynamoDB's limit of 400 KB.
 
     Raises:
-        InvalidEntry: `size` bytes are too many; nothing was written.
+        InvalidEntry: `size` is over the limit; nothing was written.
     """
     if size > ITEM_BYTES_MAX:
         raise InvalidEntry(
-            f"entry of counter {entry.counter[:40]!r} takes {size:,} bytes:"
-            f" an item holds up to {ITEM_BYTES_MAX:,}; shorten the note"
+            f"entry of counter {entry.counter[:40]!r} must have at most {ITEM_BYTES_MAX:,} bytes,"
+            f" got {size:,} bytes; shorten the note"
         )
 
 
 def damaged(item: Item, reason: str) -> DamagedItem:
-    """Return the error that names the item and what is wrong with it."""
+    """Return an error that names the item and the reason."""
     partition, sort_key = key_of(item)
     return DamagedItem(f"item {sort_key!r} of counter {partition!r} is damaged: {reason}")
 
@@ -202,5 +208,5 @@ def _text(item: Item, name: str) -> str | None:
         return None
     text = value.get("S")
     if not isinstance(text, str):
-        raise damaged(item, f"{name} is not text (S)")
+        raise damaged(item, f"{name} must be a string (S)")
     return text

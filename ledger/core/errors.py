@@ -7,7 +7,7 @@
     │   ├── InvalidAmount           not an exact number
     │   ├── AmountOverflow          exact, but beyond 38 digits or DynamoDB's range
     │   ├── InvalidCounter          not a counter id
-    │   ├── InvalidEntry            key, time, note or size break a rule
+    │   ├── InvalidEntry            key, time, note or size breaks a rule
     │   ├── RetryHorizonPassed      too late to repeat this change safely
     │   └── BrokenRow               a row of an import cannot be read
     ├── KeyConflict                 the same id already stands for another change

@@ -2,15 +2,15 @@
 
 total = the net's change + the change of every entry whose id is not in the net's `merged`. The
 result depends on the set of items only, not on page borders or on the order of arrival. Of several
-net changes the highest generation counts; items without a `change` under a foreign key are none of
-ours; a foreign item with a `change` is an entry that is counted and never merged.
+net changes the one of the highest generation counts. An item under a foreign key counts as an entry
+that is never merged if it has a `change`, and is ignored otherwise.
 
-An entry is not made an object: nearly all amounts are plain numbers, whose texts are checked a page
-at a time and added at the end. Any other page is read item by item, with the same result.
+Entries are not made into objects: nearly all amounts are plain numbers, whose texts are checked a
+page at a time and added at the end. Any other page is read item by item, with the same result.
 
-What has been taken in can be given up but for its sum (`Collection.condense`), so that a collection
-of any length fits in memory, and a later read can go on where an earlier one ended. Such a sum
-leaves out the entries that one net names, so it holds for that net only (`is_sound`).
+Items that were added can be replaced by their sum (`Collection.condense`), so that a collection of
+any length fits in memory, and a later read can continue where an earlier one ended. Such a sum
+leaves out the entries that one net names, so it is valid for that net only (`is_sound`).
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -26,21 +26,21 @@ from ledger.core.errors import LedgerError
 from ledger.core.values import NetChange
 
 ATTRIBUTES = ("sk", "change", "count", "merged", "version", "until", "home", "digest")
-"""All that a total rests on, of entries and of net changes: the rest need not be read."""
+"""The attributes of entries and net changes that a total depends on."""
 
 Amount = TypeVar("Amount", str, Decimal)
 Stamp = tuple[int, str] | None
-"""Generation and version of a net, None for no net: another at each write of it."""
+"""Generation and version of a net, different at each write of it; None for no net."""
 
 
 def stamp_of(net: NetChange | None) -> Stamp:
-    """Return what tells a net from every other that its collection has had."""
+    """Return what distinguishes a net from every other of its collection, past and future."""
     return None if net is None else (net.generation, net.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Subtotal:
-    """The sum of some entries that the net under `stamp` does not name, and how many they are."""
+    """Sum and number of some entries that the net under `stamp` does not name."""
 
     stamp: Stamp
     change: Decimal
@@ -50,8 +50,8 @@ class Subtotal:
 class Collection:
     """What one region shows of one collection: entries by sort key, and the net change.
 
-    `below` is the sum of entries that are not among these any more, or were read earlier;
-    `partition` is the collection's key, for items that were read without it (`ATTRIBUTES`).
+    `below` is the sum of entries that were condensed, or read earlier; `partition` is the
+    collection's key, for items that were read without it (`ATTRIBUTES`).
     """
 
     __slots__ = ("_parsed", "_partition", "_texts", "below", "net")
@@ -68,27 +68,27 @@ class Collection:
         self.net = net
         self.below = below
         self._parsed = {} if entries is None else entries
-        # Newer than what is parsed: where both have a key, the text counts.
+        # Newer than `_parsed`: where both have a key, the text counts.
         self._texts: dict[str, str] = {}
 
     @property
     def kept(self) -> int:
-        """How many entries are kept by their sort keys, merged ones too."""
+        """How many entries are kept by their sort keys, including merged ones."""
         return len(self.entries) if self._parsed else len(self._texts)
 
     @property
     def entries(self) -> dict[str, Decimal]:
-        """The change of each entry by its sort key, merged ones too."""
+        """The change of each entry by its sort key, including merged ones."""
         if self._texts:
             self._parsed.update(zip(self._texts, map(Decimal, self._texts.values()), strict=True))
             self._texts.clear()
         return self._parsed
 
     def add(self, items: Sequence[Item]) -> None:
-        """Take in a page of items.
+        """Add a page of items.
 
         Raises:
-            DamagedItem: an item that should be counted cannot be.
+            DamagedItem: an item that counts cannot be read.
         """
         texts = _plain_texts(items)
         if texts is None:
@@ -120,14 +120,14 @@ class Collection:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the sum kept in `below`, if any, goes with the net that was taken in."""
+        """Whether the sum in `below`, if any, is valid for the net that was added."""
         return self.below is None or self.below.stamp == stamp_of(self.net)
 
     def condense(self, net: NetChange | None, *, upto: str | None = None) -> None:
-        """Give up the entries taken in so far, but for the sum of those that `net` does not name.
+        """Replace the entries added so far by the sum of those that `net` does not name.
 
-        With `upto`, only those whose sort key is below it. `net` is the one that the rest of the
-        items is expected to hold; if it holds another, nothing can be told any more.
+        With `upto`, only those whose sort key is below it. `net` is the one that the remaining
+        items are expected to hold; if they hold another, the collection is not sound.
         """
         self.below = self._subtotal(net, upto)
         self._texts = _from(self._texts, upto)
@@ -137,26 +137,26 @@ class Collection:
         """Return sum and number of the entries that the net does not count yet.
 
         Raises:
-            LedgerError: the sum kept in `below` is another net's.
+            LedgerError: the collection is not sound.
         """
         return self._subtotal(self.net, None)
 
     def total(self) -> Decimal:
-        """Return the exact sum over every change that this region shows, each once.
+        """Return the exact sum of every change that this region shows, each counted once.
 
         Raises:
             AmountOverflow: the sum does not fit in 38 digits.
-            LedgerError: as `unmerged`.
+            LedgerError: the collection is not sound.
         """
         before = Decimal(0) if self.net is None else self.net.change
         return amounts.total([before, self.unmerged().change])
 
     def _subtotal(self, net: NetChange | None, upto: str | None) -> Subtotal:
-        """Add to what is kept in `below` the entries below a sort key that this net leaves."""
+        """Return `below` plus the entries below a sort key that this net does not name."""
         stamp = stamp_of(net)
         before = self.below or Subtotal(stamp, Decimal(0), 0)
         if before.stamp != stamp:
-            raise LedgerError(f"the sum of entries goes with net {before.stamp}, not with {stamp}")
+            raise LedgerError(f"the sum of entries belongs to net {before.stamp}, not to {stamp}")
         if self._parsed:
             texts, parsed = {}, _below(self.entries, upto)
         else:
@@ -173,31 +173,31 @@ class Collection:
 
 
 def collect(items: Iterable[Item]) -> Collection:
-    """Return the collection that these items make up."""
+    """Return the collection of these items."""
     collection = Collection()
     collection.add(list(items))
     return collection
 
 
 def named_by(net: NetChange | None) -> Iterator[str]:
-    """Yield the sort keys of the entries that a net counts and that may still be visible."""
+    """Return the sort keys of the entries that a net counts and that may still be visible."""
     return map(str, net.merged) if net else iter(())
 
 
 def _below(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
-    """Return what lies below a sort key; all of it, not copied, without one."""
+    """Return the changes below a sort key; without one, all of them, uncopied."""
     if upto is None:
         return changes
     return {key: change for key, change in changes.items() if key < upto}
 
 
 def _from(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
-    """Return the rest of what `_below` returns."""
+    """Return the changes that `_below` leaves out."""
     return {} if upto is None else {key: changes[key] for key in changes if key >= upto}
 
 
 def _plain_texts(items: Iterable[Item]) -> dict[str, str] | None:
-    """Return the text of each item's change by its sort key, None if one is not plain."""
+    """Return the text of each item's change by its sort key; None if one is not plain."""
     try:
         texts = {item["sk"]["S"]: item["change"]["N"] for item in items}
         return texts if amounts.are_plain(texts.values()) else None

@@ -1,13 +1,13 @@
-"""Hints: small items that tell the compactor which counters are worth a visit.
+"""Hints: small items that name the counters that the compactor should visit.
 
-A hint says: some time before `ripe`, somebody saw changes of this counter. It lies under a reserved
-partition key, its sort key is that time and the counter. Both follow from an entry's id alone,
-since times are cut into spans: whoever leaves a hint for the same counter and span, in any region
-and however often, writes the very same item, so last writer wins has nothing to lose. Once a span
-is over by `settle`, all of its entries can be merged, and no new hint for it is left: the
-compactor reads the hints of such spans only, and deletes them after its visits.
+A hint says that this counter had changes some time before `ripe`. It is stored under a reserved
+partition key; its sort key is that time and the counter. Both follow from an entry's id alone,
+because time is divided into spans: every hint for the same counter and span, from any region and
+however often written, is the same item, so last writer wins loses nothing. Once a span ended
+`settle` ago, all of its entries can be merged and no new hint for it is written: the compactor
+reads the hints of such spans only, and deletes them after its visits.
 
-A hint that is lost, or left for nothing, costs time, never a total.
+A hint that is lost or superfluous costs time, never a total.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -21,11 +21,11 @@ from ledger.core.entry import Item
 from ledger.core.errors import InvalidCounter
 
 HINT_PARTITIONS = ("~hint-0", "~hint-1", "~hint-2", "~hint-3")
-"""More than one, since a partition takes 1,000 writes a second."""
+"""More than one, because a partition accepts 1,000 writes a second."""
 COUNTER_BYTES_MAX = 996
-"""What the time leaves of a sort key's 1,024 bytes; longer ids are left to the full search."""
+"""A sort key's 1,024 bytes less the time; only the full search finds counters of longer ids."""
 SPANS_PER_SETTLE = 3
-"""So a change may wait a third longer than `settle`, for a third of the hints of ever new ones."""
+"""A change may wait a third longer than `settle`; shorter spans would write more hints."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
@@ -36,14 +36,14 @@ _ENDINGS = 0x10000
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """That there may be something to merge of `counter`, in changes made before `ripe`."""
+    """There may be changes of `counter` to merge, made before `ripe`."""
 
     counter: str
     ripe: datetime
 
     @property
     def partition(self) -> str:
-        """The partition key: which of a few is the counter's own."""
+        """The partition key, one of a few, chosen by the counter."""
         return HINT_PARTITIONS[crc32(self.counter.encode()) % len(HINT_PARTITIONS)]
 
     @property
@@ -58,7 +58,7 @@ class Hint:
 
 
 def hint_for(counter: str, at: datetime, *, settle: float) -> Hint | None:
-    """Return the hint for a change made `at` this time; None if the counter's id is too long."""
+    """Return the hint for a change made at a time; None if the counter's id is too long."""
     if len(counter.encode()) > COUNTER_BYTES_MAX:
         return None
     span = max(1, timedelta(seconds=settle) // _TICK // SPANS_PER_SETTLE)
@@ -67,18 +67,18 @@ def hint_for(counter: str, at: datetime, *, settle: float) -> Hint | None:
 
 
 def ripe_hint(counter: str, now: datetime, *, settle: float) -> Hint | None:
-    """Return a hint to be looked at from now on, for a collection that is known to be due."""
+    """Return a hint that is ripe now, for a collection that is known to be due."""
     spans = 1 + 1 / SPANS_PER_SETTLE
     return hint_for(counter, now - timedelta(seconds=spans * settle), settle=settle)
 
 
 def last_sort_key(now: datetime, *, settle: float) -> str:
-    """Return the bound of the sort keys of hints whose changes have all settled by `now`."""
+    """Return the upper bound of the sort keys of hints whose changes are all of age `settle`."""
     return _text(now - timedelta(seconds=settle))
 
 
 def hint_of(item: Item) -> Hint | None:
-    """Read a hint from its item; None if it is none of ours."""
+    """Return the hint that an item holds; None if it is a foreign item."""
     sort_key = item["sk"]["S"]
     if sort_key[_TIME_CHARACTERS : _TIME_CHARACTERS + 1] != "#":
         return None
@@ -91,10 +91,10 @@ def hint_of(item: Item) -> Hint | None:
 
 
 def ending_below(every: int) -> str:
-    """Return the bound below which one in `every` ids ends, by their last four hex digits.
+    """Return the bound below which the last four hex digits of one in `every` ids are.
 
-    Ids end at random, so the same one in `every` entries leaves a hint whoever writes or repeats
-    it, and nobody has to count. 0 for none at all.
+    Ids end in random digits, so without counting, one in `every` entries writes a hint, and every
+    retry of an entry decides alike. With 0 no entry does.
     """
     if every <= 1:
         return "g" if every else ""

@@ -1,8 +1,8 @@
-"""Entry ids: the time of a change in microseconds, then 64 bits that tell changes apart.
+"""Entry ids: the time of a change in microseconds, then 64 bits that distinguish changes.
 
 As a sort key an id reads `2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887`; packed, in the `merged`
 list of a net change, it takes 16 bytes. The order of ids, of sort keys and of packed ids is the
-same: by time, then by suffix. An id is made once per change, before the first attempt to write it.
+same: by time, then by suffix. A change gets its id once, before the first attempt to write it.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -18,7 +18,7 @@ from functools import lru_cache
 SUFFIX_BITS = 64
 SUFFIX_DIGITS = SUFFIX_BITS // 4
 SECONDS_KEPT = 64
-"""Seconds whose text is remembered."""
+"""Number of seconds whose text is cached."""
 PACKED_BYTES = 16
 _HALF = PACKED_BYTES // 2
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,7 +48,7 @@ class EntryId:
         return sort_key(self.at, self.suffix)
 
     def pack(self) -> bytes:
-        """Return the 16 bytes that stand for this id in `merged`."""
+        """Return the 16 bytes of this id in `merged`."""
         return self.microseconds.to_bytes(_HALF, "big") + self.suffix.to_bytes(_HALF, "big")
 
 
@@ -59,7 +59,7 @@ def sort_key(at: datetime, suffix: int) -> str:
 
 
 def sort_keys(at: datetime, bits: int, count: int) -> list[str]:
-    """Return `count` sort keys of one time, rising; 64 of these bits make the suffix of each."""
+    """Return `count` ascending sort keys of one time; the suffix of each is 64 of these bits."""
     start = sort_key(at, 0)[:-SUFFIX_DIGITS]
     digits = f"{bits:0{SUFFIX_DIGITS * count}x}"
     return sorted(
@@ -73,14 +73,14 @@ def suffix_in(sort_key: str) -> int:
     return int(sort_key[-SUFFIX_DIGITS:], 16)
 
 
-# Thousands of ids are made within one second, and `isoformat` takes as long as all the rest.
+# Thousands of ids are made within one second; `isoformat` would take half of the time.
 @lru_cache(SECONDS_KEPT)
 def _second(year: int, month: int, day: int, hour: int, minute: int, second: int) -> str:
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
 
 
 def suffix_of(counter: str, key: str) -> int:
-    """Return the suffix that every call with this key gives: 64 bits of SHA-256(counter, key).
+    """Return the suffix for a caller's key, always the same: 64 bits of SHA-256(counter, key).
 
     A counter id holds no control characters, so the NUL between them makes the pair unambiguous.
     """
@@ -89,7 +89,7 @@ def suffix_of(counter: str, key: str) -> int:
 
 
 def parse(sort_key: str) -> EntryId | None:
-    """Read a sort key; None if it is not in our form (then it is a foreign writer's)."""
+    """Return the id in a sort key; None if it is not in our form, so of a foreign writer."""
     if not _FORM.fullmatch(sort_key):
         return None
     try:
@@ -107,14 +107,14 @@ def pack_all(ids: Iterable[EntryId]) -> bytes:
 
 
 def unpack_all(packed: bytes) -> tuple[EntryId, ...]:
-    """Read `merged` bytes.
+    """Return the ids in `merged` bytes.
 
     Raises:
-        ValueError: not a whole number of ids, not in strictly rising order, or a time that no
-            sort key can hold; damaged bytes never pass for other ids in silence.
+        ValueError: not a whole number of ids, not in strictly ascending order, or a time that no
+            sort key can hold; damaged bytes are never read as other ids.
     """
     if len(packed) % PACKED_BYTES:
-        raise ValueError(f"{len(packed)} bytes are not a whole number of {PACKED_BYTES}-byte ids")
+        raise ValueError(f"length must be a multiple of {PACKED_BYTES} bytes, got {len(packed)}")
     found = tuple(
         EntryId(
             int.from_bytes(packed[start : start + _HALF], "big"),
@@ -123,7 +123,7 @@ def unpack_all(packed: bytes) -> tuple[EntryId, ...]:
         for start in range(0, len(packed), PACKED_BYTES)
     )
     if any(one >= other for one, other in itertools.pairwise(found)):
-        raise ValueError("the ids are not in rising order, each once")
+        raise ValueError("ids must be in strictly ascending order")
     if found and found[-1].microseconds > MICROSECONDS_MAX:
-        raise ValueError("an id lies after the year 9999")
+        raise ValueError("ids must not be later than the year 9999")
     return found

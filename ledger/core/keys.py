@@ -1,4 +1,4 @@
-"""Where things lie in the table: counter ids, shards of a collection, reserved keys.
+"""The keys of the table: counter ids, shards of a collection, reserved keys.
 
 Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
 scan cursors, sequences and versions, and the sort key of a net change, which sorts after every
@@ -19,12 +19,12 @@ LEASE_PREFIX = "~lease~"
 IMPORT_PARTITION = "~import"
 SCAN_PARTITION = "~scan"
 COUNT_PREFIX = "~count"
-"""Of counters with one item, and of the markers of their changes."""
+"""Partitions of single-item counters, and of the markers of their changes."""
 EXPIRES = "~expires"
-"""The attribute that the table's time to live goes by: seconds since 1970.
+"""The attribute that the table's time to live uses: seconds since 1970.
 
-Only markers have it. An entry, a net change, a lease, a number or a version that expired would take
-its part of a total, or a promise, with it; so it is reserved, and nothing else may be named so.
+Only markers have it. If an entry, a net change, a lease, a number or a version expired, a total or
+a guarantee would be wrong; so the name is reserved, and no other attribute may have it.
 """
 SEQUENCE_PREFIX = "~sequence~"
 VERSION_PREFIX = "~version~"
@@ -43,27 +43,29 @@ def checked_counter(counter: object) -> str:
             begins with `~`.
     """
     if not isinstance(counter, str):
-        raise InvalidCounter(f"counter {counter!r} is a {type(counter).__name__}, not a str")
-    # Nearly every counter is plain; the rules one by one take five times as long.
+        raise InvalidCounter(
+            f"counter must be a string, got {counter!r} ({type(counter).__name__})"
+        )
+    # Nearly every counter is plain; checking rule by rule takes five times as long.
     plain = counter.isascii() and counter.isprintable() and 0 < len(counter) <= COUNTER_BYTES_MAX
     return counter if plain and counter[0] != RESERVED else _checked_text(counter)
 
 
 def _checked_text(counter: str) -> str:
     if not counter:
-        raise InvalidCounter("counter '' is empty: a counter id has 1 to 1,024 bytes")
+        raise InvalidCounter("counter must have 1 to 1,024 bytes, got ''")
     if counter.startswith(RESERVED):
-        raise InvalidCounter(f"counter {counter!r} begins with '~', which is reserved")
+        raise InvalidCounter(f"counter must not begin with '~', which is reserved, got {counter!r}")
     try:
         size = len(counter.encode())
     except UnicodeEncodeError:
-        raise InvalidCounter(f"counter {counter!r} cannot be written in UTF-8") from None
+        raise InvalidCounter(f"counter must be encodable in UTF-8, got {counter!r}") from None
     if size > COUNTER_BYTES_MAX:
         raise InvalidCounter(
-            f"counter {counter[:40]!r}... has {size} bytes: a counter id has 1 to 1,024 bytes"
+            f"counter must have 1 to 1,024 bytes, got {size:,} bytes: {counter[:40]!r}..."
         )
     if not counter.isprintable() and any(unicodedata.category(sign) == "Cc" for sign in counter):
-        raise InvalidCounter(f"counter {counter!r} holds a control character")
+        raise InvalidCounter(f"counter must not contain control characters, got {counter!r}")
     return counter
 
 
@@ -73,7 +75,7 @@ def partition_key(counter: str, shard: int) -> str:
 
 
 def shard_of(suffix: int, shards: int) -> int:
-    """Return the shard of an entry: fixed by its id, so that every retry reaches the same one."""
+    """Return the shard of an entry; it follows from the id, so every retry writes to the same."""
     return suffix % shards
 
 

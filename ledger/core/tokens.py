@@ -1,4 +1,4 @@
-"""Client request tokens, by which DynamoDB knows a transaction's repeats for ten minutes.
+"""Client request tokens, by which DynamoDB recognizes repeats of a transaction for ten minutes.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -6,11 +6,11 @@ Pure: no clock, no randomness, no I/O.
 import hashlib
 
 REQUEST_TOKEN_CHARACTERS = 36
-"""As many as DynamoDB's ClientRequestToken may have."""
+"""The maximum length of DynamoDB's ClientRequestToken."""
 
 
 def request_token(*parts: str) -> str:
-    """Return what stands for these texts, in this order, as a ClientRequestToken."""
+    """Return the ClientRequestToken of these texts in this order."""
     digest = hashlib.sha256()
     for part in parts:
         text = part.encode()

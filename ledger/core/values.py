@@ -1,4 +1,4 @@
-"""What the ledger is made of: entries and net changes, as plain values.
+"""Entries and net changes as plain values.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -16,8 +16,8 @@ class Entry:
     """One change of one counter.
 
     `id` is its sort key; `at` the time in it, None for an entry that another tool wrote under a
-    key of its own. `region` is where it was written, `effective` the date that it is for. An
-    entry of `count` over 1 is the sum of so many changes that were combined.
+    key of its own. `region` is where it was written, `effective` the date from which it applies.
+    An entry with a `count` over 1 is the sum of that many combined changes.
     """
 
     counter: str
@@ -30,7 +30,7 @@ class Entry:
 
     @property
     def at(self) -> datetime | None:
-        """When the change was made, aware, in UTC; None for a foreign entry."""
+        """The time of the change, aware, in UTC; None for a foreign entry."""
         parsed = ids.parse(self.id)
         return parsed.at if parsed else None
 

@@ -22,11 +22,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.settings.file import CONSTANT, Broken, raise_broken
 from ledger.settings.templates import path_of, template_of
 
-ITEM_BYTES_MAX = 400 * 1024
-"""DynamoDB's limit of one item: names and values together."""
 MERGED_ID_BYTES = 16
 """One id in the net change's `merged`: 8 bytes of microseconds, 8 of suffix."""
 NET_REST_BYTES_MAX = 4 * 1024

@@ -1,1 +1,1 @@
-"""Reading: one collection, its shards to a total, totals kept, entries in order."""
+"""Reading: collections, totals of counters, cached totals, and histories."""

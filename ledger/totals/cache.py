@@ -1,14 +1,13 @@
-"""Totals kept for a while, and reads shared by the calls that want the same one.
+"""Cached totals, and reads that are shared by calls for the same counter.
 
-A call may share a read only if that read began no longer ago than the call's `max_age`: with
-`max_age=0` a total includes every change that the caller saw acknowledged before it asked. So each
-counter has at most one read running and one waiting to start after it, which every later call
-joins::
+A call may share a read only if that read began at most `max_age` ago: with `max_age=0` a total
+includes every change that was acknowledged to the caller before the call. So each counter has at
+most one read running and one waiting to start after it, which every later call joins::
 
     calls    a          b   c  d
     reads    |--- a ---||--- b, c, d ---|
 
-The reads run in the cache's own tasks: a caller that is cancelled takes none of them along.
+The reads run in the cache's own tasks: cancelling a caller cancels none of them.
 """
 
 from collections import OrderedDict
@@ -27,11 +26,11 @@ from ledger.settings.groups import CacheSettings
 from ledger.totals.reader import Total
 
 TOTALS_AT_ONCE = 16
-"""Totals of one call that are read side by side, each from up to `SHARDS_AT_ONCE` shards."""
+"""Totals of one call that are read concurrently, each from up to `SHARDS_AT_ONCE` shards."""
 
 
 class _Flight:
-    """One read of one counter, and everybody who waits for it."""
+    """One read of one counter, which any number of calls wait for."""
 
     def __init__(self) -> None:
         self.started: float | None = None
@@ -42,12 +41,12 @@ class _Flight:
     async def result(self) -> Total:
         await self.done.wait()
         if self.total is None:
-            raise self.error or LedgerError("the ledger was closed while a read was under way")
+            raise self.error or LedgerError("the ledger was closed during a read")
         return self.total
 
 
 class _Flights:
-    """The reads of one counter: one under way, one to follow."""
+    """The reads of one counter: one running, one to follow."""
 
     def __init__(self) -> None:
         self.running: _Flight | None = None
@@ -55,7 +54,7 @@ class _Flights:
 
 
 class TotalCache:
-    """Totals by counter, at most `counters_max`, the least recently used given up first."""
+    """Totals by counter, at most `counters_max`; the least recently used are evicted first."""
 
     def __init__(
         self,
@@ -77,10 +76,10 @@ class TotalCache:
         self._flights: dict[str, _Flights] = {}
 
     async def total(self, counter: str, max_age: float | None = None) -> Total:
-        """Return a total whose read began no longer than `max_age` seconds ago.
+        """Return a total whose read began at most `max_age` seconds ago.
 
         With `stale_max` set, a total up to that much older is returned at once while a new one is
-        read behind it; an explicit `max_age` asks for no such thing.
+        read in the background; an explicit `max_age` turns that off.
         """
         limit = self._settings.max_age if max_age is None else max_age
         stale = self._settings.stale_max if max_age is None else 0.0
@@ -102,9 +101,9 @@ class TotalCache:
     async def totals(
         self, counters: Iterable[str], max_age: float | None = None
     ) -> dict[str, Total]:
-        """Return the totals of many counters, each as `total` gives it, in the order asked.
+        """Return the totals of many counters in the given order, each as by `total`.
 
-        All of them, or the error of the first that failed; of several, its message names which.
+        If a read fails, its error is raised; with several counters its message names the counter.
         """
         wanted = list(dict.fromkeys(counters))
         read = self._named if len(wanted) > 1 else self.total
@@ -118,7 +117,7 @@ class TotalCache:
         except LedgerError as error:
             if repr(counter) in str(error):
                 raise
-            # A new one: calls that share a read share its error too.
+            # A new error: calls that share a read share the original.
             raise type(error)(f"total of {counter!r}: {error}") from error
 
     def _kept(self, counter: str) -> tuple[float, Total] | None:
@@ -129,7 +128,7 @@ class TotalCache:
         return self._clock.monotonic() - found[0], found[1]
 
     def _join(self, counter: str, max_age: float) -> tuple[_Flight, bool]:
-        """Return a read that is young enough, begun if need be, and whether others share it."""
+        """Return a read that is recent enough, starting one if needed, and whether it is shared."""
         flights = self._flights.get(counter)
         if flights is None:
             flights = self._flights[counter] = _Flights()
@@ -147,7 +146,7 @@ class TotalCache:
         return flights.waiting, False
 
     async def _fly(self, counter: str, flights: _Flights) -> None:
-        """Do a counter's reads one after the other until nobody wants another."""
+        """Run a counter's reads one after the other until no call waits for another."""
         try:
             while flights.waiting is not None:
                 flight, flights.waiting = flights.waiting, None
@@ -164,7 +163,7 @@ class TotalCache:
         flight.started = self._clock.monotonic()
         try:
             flight.total = await self._read(counter)
-        except Exception as error:  # noqa: BLE001 (handed on to every caller that waits for it)
+        except Exception as error:  # noqa: BLE001 (passed to every call that waits for it)
             flight.error = error
         else:
             self._keep(counter, flight.started, flight.total)

@@ -1,26 +1,25 @@
-"""Reading one collection: ascending pages of a Query, taken in until the net, which sorts last.
+"""Reading one collection: ascending pages of a Query up to the net, which sorts last.
 
 A read is wrong if an entry that it saw early is merged, deleted everywhere and dropped from the
 net's `merged` before the net, which sorts last, is read::
 
     reader      page 1: entry e ..................... last page: net without e in `merged`
-    compactor        net with e | hold | delete e | hold | net without e
+    compactor        net with e | delay | delete e | delay | net without e
 
-Two holds lie between the two nets, so a read that takes less than one (`read_deadline` <
-`observation_delay`) cannot see both; a read that took longer starts again.
+Two delays separate the two nets, so a read that takes less than one (`read_deadline` <
+`observation_delay`) cannot span both; a read that took longer starts again.
 
 Which entries count is known only when the net has been read, so their sort keys are kept until
-then. Of a collection that shows more than `read_keys_max` of them the net is read in the midst as
-well, and nothing is kept but the sum of what it leaves::
+then. If a collection has more than `read_keys_max` of them, the net is also read before the last
+page, and only the sum of the entries that it does not name is kept::
 
     reader      page | page | net at version v | page | page | ... | last page: net at version v
 
-If the last page shows another version, that sum is of no use and the read starts again. No two
-folds lie within one read (`read_deadline` < `observation_delay`), so starting again comes to an
-end.
+If the last page shows another version, that sum is useless and the read starts again. At most one
+fold happens during one read (`read_deadline` < `observation_delay`), so the restarts end.
 
-With `cache.incremental` the sum of what lies before a border in time is kept from read to read, as
-long as the net stays as it is; see `ledger.settings.groups.CacheSettings`.
+With `cache.incremental` the sum of the entries before a border in time is kept from read to read,
+as long as the net does not change; see `ledger.settings.groups.CacheSettings`.
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +38,7 @@ RESTARTS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The sum of every entry below a sort key, which holds as long as its net stays as it is."""
+    """The sum of every entry below a sort key, valid as long as the net does not change."""
 
     border: str
     below: Subtotal
@@ -47,9 +46,9 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class CollectionRead:
-    """A whole collection read within `read_deadline`, and what it took.
+    """A whole collection read within `read_deadline`, and the work that it took.
 
-    `base` is what a later read can go on from, where a border was given.
+    `base` is where a later read can continue, if a border was given.
     """
 
     collection: Collection
@@ -69,10 +68,10 @@ async def read_collection(
     base: Base | None = None,
     border: str | None = None,
 ) -> CollectionRead:
-    """Read a whole collection, starting again when that was too slow or the net changed meanwhile.
+    """Return a whole collection, restarting when a read was too slow or the net changed meanwhile.
 
     Raises:
-        ReadTooSlow: every start took too long.
+        ReadTooSlow: every read took too long, or met a net that changed.
         DamagedItem: an item cannot be counted.
     """
     for restarts in range(RESTARTS_MAX + 1):
@@ -82,14 +81,14 @@ async def read_collection(
             return replace(read, restarts=restarts)
         base = None
     raise ReadTooSlow(
-        f"collection {partition!r} in {store.region}: {RESTARTS_MAX + 1} reads in a row took over"
-        f" read_deadline, {read_deadline:g} s, or met a net that changed; merge it, or"
-        " raise read_deadline and observation_delay together"
+        f"collection {partition!r} in {store.region}: {RESTARTS_MAX + 1} reads in a row took longer"
+        f" than read_deadline ({read_deadline:g} s) or met a net that changed; merge the"
+        " collection, or raise read_deadline and observation_delay together"
     )
 
 
 async def read_net(store: Store, partition: str, *, consistent: bool = True) -> NetChange | None:
-    """Read a collection's net change, the one of the highest generation.
+    """Return a collection's net change, the one of the highest generation.
 
     Raises:
         DamagedItem: it cannot be read whole.
@@ -98,7 +97,7 @@ async def read_net(store: Store, partition: str, *, consistent: bool = True) -> 
 
 
 async def query_net(store: Store, partition: str, *, consistent: bool = True) -> Page:
-    """Read the net changes of a collection: one page holds every generation."""
+    """Return the net changes of a collection; one page holds every generation."""
     last = keys.net_sort_key(keys.GENERATION_MAX)
     return await store.query(
         Query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
@@ -108,7 +107,7 @@ async def query_net(store: Store, partition: str, *, consistent: bool = True) ->
 async def _read_once(
     store: Store, progress: "Progress", clock: Clock, read_deadline: float, *, consistent: bool
 ) -> CollectionRead | None:
-    """Read every page, None if that took too long or the net changed meanwhile."""
+    """Return the collection from every page; None if that took too long or the net changed."""
     started = clock.monotonic()
     query = Query(
         progress.partition, consistent=consistent, first=progress.first, attributes=ATTRIBUTES
@@ -129,10 +128,10 @@ async def _read_once(
 
 
 class Progress:
-    """How far one read of a collection has come: pure.
+    """The state of one read of a collection; it does no I/O.
 
-    `first` is where it begins: at the border of `base`, whose sum stands for all before. Over
-    `keys_max` sort keys are given up page by page, for a sum that goes with the net expected.
+    The read begins at `first`, the border of `base`, whose sum stands for all entries before it.
+    Beyond `keys_max` the sort keys are condensed, page by page, to a sum for the expected net.
     """
 
     def __init__(
@@ -140,7 +139,7 @@ class Progress:
     ) -> None:
         self.partition = partition
         self.first = base.border if base else None
-        # Clocks may step back; what is summed up cannot be taken apart again.
+        # Clocks may step back, but a sum cannot be divided again.
         self._border = max(border, base.border) if border and base else border
         self._keys_max = keys_max
         self._collection = Collection(partition=partition, below=base.below if base else None)
@@ -151,7 +150,7 @@ class Progress:
         self.knows_net = False
 
     def take(self, page: Page) -> None:
-        """Take in the next page.
+        """Add the next page.
 
         Raises:
             DamagedItem: an item cannot be counted.
@@ -163,17 +162,17 @@ class Progress:
 
     @property
     def is_full(self) -> bool:
-        """Whether more sort keys are kept than are allowed."""
+        """Whether more than `keys_max` sort keys are kept."""
         return self._collection.kept > self._keys_max
 
     def expect(self, net: NetChange | None) -> None:
-        """Note the net that the last page will hold, unless it changes meanwhile."""
+        """Set the net that the last page will hold, unless it changes meanwhile."""
         self._expected = net
         self.knows_net = True
         self._pages += 1
 
     def condense(self) -> bool:
-        """Give up the sort keys for a sum; False if the base goes with another net."""
+        """Replace the sort keys by a sum; return False if the base belongs to another net."""
         below = self._collection.below
         if below is not None and below.stamp != stamp_of(self._expected):
             return False
@@ -183,7 +182,7 @@ class Progress:
         return True
 
     def end(self) -> CollectionRead | None:
-        """Return what was read, None if a sum goes with another net than the last page held."""
+        """Return what was read; None if a sum belongs to another net than that of the last page."""
         if not self._collection.is_sound:
             return None
         if self._border is not None:

@@ -24,10 +24,10 @@ async def history(
     consistent: bool,
     page_size: int | None = None,
 ) -> AsyncIterator[Entry]:
-    """Yield the entries between two bounds, both left out; see `Ledger.history`."""
+    """Yield the entries between two bounds, both excluded; see `Ledger.history`."""
     first, last = _first(after), _last(before)
     if first is not None and last is not None and first.encode() > last.encode():
-        return  # nothing lies between; DynamoDB would refuse to be asked
+        return  # an empty range; DynamoDB would refuse the request
     streams = [
         _shard(store, keys.partition_key(counter, shard), first, last, consistent, page_size)
         for shard in range(shards)
@@ -42,7 +42,7 @@ async def _shard(
     partition: str,
     first: str | None,
     last: str | None,
-    consistent: bool,  # noqa: FBT001 (one of six arguments handed through)
+    consistent: bool,  # noqa: FBT001 (one of six arguments passed through)
     page_size: int | None,
 ) -> AsyncIterator[Entry]:
     query = Query(partition, consistent=consistent, first=first, last=last, limit=page_size)
@@ -57,7 +57,7 @@ async def _shard(
 
 
 async def _merged(streams: Sequence[AsyncIterator[Entry]]) -> AsyncIterator[Entry]:
-    """Merge streams that are each in order, holding one entry of each."""
+    """Yield the entries of ordered streams in order, buffering one of each."""
     heads = {place: await anext(stream, None) for place, stream in enumerate(streams)}
     while True:
         waiting = {place: head for place, head in heads.items() if head is not None}
@@ -85,11 +85,11 @@ def _moved(bound: datetime, by: timedelta) -> datetime:
         return bound + by
     except OverflowError:
         raise InvalidEntry(
-            f"time {bound.isoformat()} lies outside the years 1970 to 9999"
+            f"time must be within the years 1970 to 9999, got {bound.isoformat()}"
         ) from None
 
 
 def _checked_id(bound: object) -> str | None:
     if bound is None or (isinstance(bound, str) and bound):
         return bound
-    raise InvalidEntry(f"bound {bound!r} is neither an aware datetime nor an entry id")
+    raise InvalidEntry(f"bound must be an aware datetime or an entry id, got {bound!r}")

@@ -1,4 +1,4 @@
-"""Reading totals: every shard of a counter, each a collection of its own, into one sum."""
+"""Reading totals: the sum over every shard of a counter, each a collection of its own."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -25,9 +25,9 @@ class Total:
     """The sum of a counter's changes, as one region showed it at one moment.
 
     It counts exactly the changes that had reached `region`, each once. `as_of` is when the read
-    began. It rests on `entries` entries not merged yet, and on the net changes named in
-    `versions` (one per shard that has one), which stand for `merged` entries. `cached` tells
-    whether it was read by an earlier call.
+    began. It comprises `entries` entries that are not merged yet, and the net changes named in
+    `versions` (one per shard that has one), which stand for `merged` entries. `cached` is whether
+    an earlier call read it.
     """
 
     counter: str
@@ -51,7 +51,7 @@ class Reader:
         self._bases = Bases(settings.cache.counters_max)
 
     async def total(self, counter: str) -> Total:
-        """Read a counter's total now, from every shard.
+        """Return a counter's total, read now from every shard.
 
         Raises:
             ReadTooSlow: no read of a shard finished within `read_deadline`.
@@ -104,7 +104,7 @@ class Reader:
         return found
 
     def _border(self) -> str:
-        """Return the sort key before which no entry can appear any more in this region."""
+        """Return the sort key below which no new entry can appear in this region."""
         settled = self._clock.now() - timedelta(seconds=self._settings.settle)
         return str(entry_id(settled, 0))
 
@@ -117,18 +117,18 @@ def _value(counter: str, changes: Iterable[Decimal]) -> Decimal:
 
 
 class Bases:
-    """What later reads can go on from, by partition; the least recently used is given up first."""
+    """Where later reads can continue, by partition; the least recently used are evicted first."""
 
     def __init__(self, partitions_max: int) -> None:
         self._partitions_max = partitions_max
         self._bases: OrderedDict[str, Base] = OrderedDict()
 
     def get(self, partition: str) -> Base | None:
-        """Return the base of a collection, if there is one."""
+        """Return the base of a collection, None if there is none."""
         return self._bases.get(partition)
 
     def keep(self, partition: str, base: Base | None) -> None:
-        """Keep the base that a read has left, in place of any other."""
+        """Replace the base of a collection by that of the latest read."""
         if base is None:
             self._bases.pop(partition, None)
             return

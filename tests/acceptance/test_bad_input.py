@@ -60,18 +60,23 @@ def usage(command: str, error: str) -> Case:
 
 
 AMOUNTS_AND_IDS = [
-    Case("ledger record a 1e400", "amount 1E+400 lies outside 1E-130 to 9.99E+125"),
-    Case("ledger record a nan", "amount NaN is not a finite number"),
-    Case("ledger record a -inf", "amount -Infinity is not a finite number"),
-    Case("ledger record a abc", "amount 'abc' is not a decimal number"),
-    Case("ledger record a 1,5", "amount '1,5' is not a decimal number"),
-    Case(f"ledger record a {'9' * 39}", "has 39 digits: an amount holds up to 38"),
-    Case("ledger record '' 1", "counter '' is empty: a counter id has 1 to 1,024 bytes"),
-    Case("ledger record '~net' 1", "counter '~net' begins with '~', which is reserved"),
-    Case("ledger record 'a\tb' 1", r"counter 'a\tb' holds a control character"),
+    Case("ledger record a 1e400", "amount must be within 1E-130 to 9.99E+125, got 1E+400"),
+    Case("ledger record a nan", "amount must be a finite number, got NaN"),
+    Case("ledger record a -inf", "amount must be a finite number, got -Infinity"),
+    Case("ledger record a abc", "amount must be a decimal number, got 'abc'"),
+    Case("ledger record a 1,5", "amount must be a decimal number, got '1,5'"),
+    Case(f"ledger record a {'9' * 39}", "amount must have at most 38 digits, got 39"),
+    Case("ledger record '' 1", "counter must have 1 to 1,024 bytes, got ''"),
+    Case(
+        "ledger record '~net' 1", "counter must not begin with '~', which is reserved, got '~net'"
+    ),
+    Case("ledger record 'a\tb' 1", r"counter must not contain control characters, got 'a\tb'"),
     Case(f"ledger record {'é' * 513} 1", "1,024 bytes"),
-    Case("ledger total ''", "counter '' is empty"),
-    Case("ledger history '~lease'", "counter '~lease' begins with '~', which is reserved"),
+    Case("ledger total ''", "counter must have 1 to 1,024 bytes, got ''"),
+    Case(
+        "ledger history '~lease'",
+        "counter must not begin with '~', which is reserved, got '~lease'",
+    ),
 ]
 OPTIONS = [
     Case(

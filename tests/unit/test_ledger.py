@@ -161,7 +161,7 @@ async def test_error_inside_comes_out_plain(hanging: int) -> None:
             await block(tasks)
 
     assert caught.value is error
-    assert ended == ["the ledger was closed while a read was under way"] * hanging
+    assert ended == ["the ledger was closed during a read"] * hanging
 
 
 async def test_error_of_the_store_inside_comes_out_plain() -> None:

@@ -15,10 +15,10 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.core import amounts
+from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.core.errors import AmountOverflow, InvalidAmount
 from ledger.local.engines.port import Image, TableKey, invalid
 
-ITEM_BYTES_MAX = 400 * 1024
 DEPTH_MAX = 32
 PARTITION_KEY_BYTES_MAX = 2048
 SORT_KEY_BYTES_MAX = 1024

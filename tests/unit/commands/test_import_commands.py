@@ -151,8 +151,8 @@ def test_bad_rows_refuse_the_file_before_anything_is_written(desk: Desk) -> None
         result.exception
     )
     shown = result.stderr.splitlines()
-    assert shown[0] == "line 202: counter '~a' begins with '~', which is reserved"
-    assert shown[1] == "line 203: amount 'x0' is not a decimal number"
+    assert shown[0] == "line 202: counter must not begin with '~', which is reserved, got '~a'"
+    assert shown[1] == "line 203: amount must be a decimal number, got 'x0'"
     assert (len(shown), shown[-1]) == (21, "... and 11 more bad rows")
     assert list(desk.table.items()) == []
 

@@ -108,7 +108,7 @@ def test_items_without_a_partition_are_named_by_that_of_the_collection() -> None
     collection = Collection(partition="a")
     collection.add(bare)
     assert collection.total() == 7
-    with pytest.raises(DamagedItem, match=r"counter 'b' is damaged: its digest"):
+    with pytest.raises(DamagedItem, match=r"counter 'b' is damaged: the digest"):
         Collection(partition="b").add(bare)
     with pytest.raises(DamagedItem, match="'b58' of counter 'a' is damaged"):
         collection.add([{"sk": {"S": "b58"}, "change": {"S": "1"}}])
@@ -121,9 +121,9 @@ def test_a_sum_goes_with_its_net() -> None:
     collection.condense(collect([net(3, 0)]).net, upto=str(IDS[1]))
     assert collection.below is not None
     assert (collection.below.entries, collection.kept) == (0, 1)
-    with pytest.raises(LedgerError, match="goes with net"):
+    with pytest.raises(LedgerError, match="belongs to net"):
         collection.total()
-    with pytest.raises(LedgerError, match="goes with net"):
+    with pytest.raises(LedgerError, match="belongs to net"):
         collection.condense(None)
     collection.add([net(3, 0)])
     assert collection.total() == 7

@@ -106,10 +106,10 @@ ONE, TWO = EntryId(1, 1), EntryId(1, 2)
 @pytest.mark.parametrize(
     ("packed", "rule"),
     [
-        pytest.param((ONE.pack() + TWO.pack())[:-1], "whole number", id="cut"),
-        pytest.param(b"\0", "whole number", id="one byte"),
-        pytest.param(ONE.pack() + ONE.pack(), "rising order", id="doubled"),
-        pytest.param(TWO.pack() + ONE.pack(), "rising order", id="unsorted"),
+        pytest.param((ONE.pack() + TWO.pack())[:-1], "multiple of 16 bytes", id="cut"),
+        pytest.param(b"\0", "multiple of 16 bytes", id="one byte"),
+        pytest.param(ONE.pack() + ONE.pack(), "ascending order", id="doubled"),
+        pytest.param(TWO.pack() + ONE.pack(), "ascending order", id="unsorted"),
         pytest.param(EntryId(253_402_300_800_000_000, 0).pack(), "year 9999", id="too late"),
         pytest.param(b"\xff" * 16, "year 9999", id="all ones"),
     ],

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.core.errors import SettingsError
 from ledger.settings import Settings
 from ledger.settings.groups import (
     FOLD_MAX_LIMIT,
-    ITEM_BYTES_MAX,
     MERGED_ID_BYTES,
     NET_REST_BYTES_MAX,
     SHARDS_MAX,

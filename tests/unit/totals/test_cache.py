@@ -446,9 +446,7 @@ async def test_closing_ends_every_wait(turns: int) -> None:
             tasks.cancel_scope.cancel()
         callers.cancel_scope.deadline = anyio.current_time() + 5
 
-    assert [str(error) for error in errors] == (
-        ["the ledger was closed while a read was under way"] * 3
-    )
+    assert [str(error) for error in errors] == (["the ledger was closed during a read"] * 3)
 
 
 async def test_many_totals_come_in_order_and_share_reads() -> None:

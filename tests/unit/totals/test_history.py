@@ -137,13 +137,13 @@ async def test_nothing_lies_between_equal_adjacent_or_crossed_bounds(
 @pytest.mark.parametrize(
     ("bounds", "named"),
     [
-        ({"after": datetime(2026, 1, 1)}, "no zone"),  # noqa: DTZ001
-        ({"before": datetime(2026, 1, 1)}, "no zone"),  # noqa: DTZ001
+        ({"after": datetime(2026, 1, 1)}, "without a zone"),  # noqa: DTZ001
+        ({"before": datetime(2026, 1, 1)}, "without a zone"),  # noqa: DTZ001
         ({"after": datetime.max.replace(tzinfo=START.tzinfo)}, "9999"),
         ({"before": datetime.min.replace(tzinfo=START.tzinfo)}, "1970 to 9999"),
-        ({"after": ""}, "neither"),
-        ({"before": date(2026, 1, 1)}, "neither"),
-        ({"after": 5}, "bound 5"),
+        ({"after": ""}, "must be an aware datetime or an entry id"),
+        ({"before": date(2026, 1, 1)}, "must be an aware datetime or an entry id"),
+        ({"after": 5}, "bound must be .*, got 5"),
     ],
 )
 async def test_bad_bound_is_named(bounds: dict[str, Any], named: str) -> None:
@@ -186,7 +186,7 @@ async def test_damaged_entry_is_named() -> None:
     key = ("c", str(entry_id(START, 1)))
     store.table.set(key, {**(store.table.get(key) or {}), "note": {"N": "5"}})
 
-    with pytest.raises(DamagedItem, match="note is not text"):
+    with pytest.raises(DamagedItem, match="note must be a string"):
         await read(store)
 
 
