@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from ledger.lab.harness.tagged import TaggedChange, digits, told
+from ledger.lab.harness.tagged import TaggedChange, describe_counts, digits
 
 Outcome = Literal["acknowledged", "unknown", "refused", "late"]
 """How a call for a change ended; `late`: refused because the retry horizon had passed."""
@@ -185,7 +185,7 @@ class TaggedChecker:
         often = {number: times for number, times in counted.items() if times > 1 or number < 0}
         if often:
             repeated = all(number in changes and changes[number].calls > 1 for number in often)
-            return "P5" if repeated else "P1", told(often)
+            return "P5" if repeated else "P1", describe_counts(often)
         if uncalled := counted.keys() - changes.keys():
             return "P1", f"change {min(uncalled)} was never called for"
         if missing := owed - counted.keys():

@@ -73,7 +73,7 @@ class Report(ABC):
         return ()
 
     def verdict(self) -> Verdict | None:
-        """Return how the run ended, if that is judged."""
+        """Return how the run ended; None if it has no verdict."""
         return None
 
     def as_json(self) -> dict[str, Any]:

@@ -14,15 +14,15 @@ TaggedChange = tuple[str, int]
 """A change: its counter and its number there."""
 CHANGES_MAX = 36
 """Two digits fewer than DynamoDB's 38: a change counted ten times over still fits."""
-DEBT = -1
-"""Stands for a total that no changes make up: below zero, or no whole number."""
+IMPOSSIBLE = -1
+"""Stands for a total that no changes make up: negative, or not a whole number."""
 
 
 def digits(total: int | Decimal) -> dict[int, int]:
-    """Return how often a total counts each change that it counts; `DEBT` for an impossible one."""
+    """Return how often a total counts each change; `IMPOSSIBLE` if no changes make it up."""
     whole = int(total)
     if whole < 0 or whole != total:
-        return {DEBT: 1}
+        return {IMPOSSIBLE: 1}
     return {place: int(digit) for place, digit in enumerate(reversed(str(whole))) if digit != "0"}
 
 
@@ -31,8 +31,8 @@ def amount(number: int) -> int:
     return int(10**number)
 
 
-def told(times: Mapping[int, int]) -> str:
-    """Say how often each change is counted."""
-    if DEBT in times:
+def describe_counts(times: Mapping[int, int]) -> str:
+    """Return how often each change is counted, in words."""
+    if IMPOSSIBLE in times:
         return "a sum that no changes make up"
     return ", ".join(f"change {number} counted {often} times" for number, often in times.items())

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 from ledger.core import keys
 from ledger.core.entry import Item, Key
-from ledger.lab.harness.tagged import CHANGES_MAX, digits, told
+from ledger.lab.harness.tagged import CHANGES_MAX, describe_counts, digits
 from ledger.lab.simulator.replicas import Replicas
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,7 +91,7 @@ class Auditor:
         who = f"{reader} reads {read.counter} in {read.region} as {value}"
         often = {number: times for number, times in counted.items() if times != 1}
         if often:
-            self.fail("P1", f"{who}: {told(often)}")
+            self.fail("P1", f"{who}: {describe_counts(often)}")
             return
         missing = read.least - counted.keys()
         if missing:
@@ -190,7 +190,7 @@ class Auditor:
                 for number in range(CHANGES_MAX + 1)
                 if shown.get(number, 0) != right.get(number, 0)
             }
-            self.fail("P1", f"{region} shows {partition} as {total}: {told(wrong)}")
+            self.fail("P1", f"{region} shows {partition} as {total}: {describe_counts(wrong)}")
 
     def _pack(self, sort_key: str) -> bytes | None:
         """Return the 16 bytes that stand for a sort key in `merged`; None for a foreign one."""

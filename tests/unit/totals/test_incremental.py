@@ -10,7 +10,7 @@ from ledger.core import fold, ids
 from ledger.core.entry import entry_id, entry_item, net_of
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
-from ledger.lab.harness.tagged import CHANGES_MAX, amount, digits, told
+from ledger.lab.harness.tagged import CHANGES_MAX, amount, describe_counts, digits
 from ledger.lab.simulator.manual import ManualWorld
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -112,7 +112,7 @@ class Life:
         before = set(self.landed)
         times = digits((await self.reader.total("c")).value)
         if any(often != 1 for often in times.values()) or not before <= set(times) <= self.landed:
-            return f"{told(times)}; landed {sorted(before)}"
+            return f"{describe_counts(times)}; landed {sorted(before)}"
         return None
 
     def _may_write(self) -> bool:

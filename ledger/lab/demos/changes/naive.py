@@ -21,7 +21,7 @@ PARTITION = "~single-item"
 async def add(store: Store, counter: str, change: Decimal) -> bool:
     """Change a single-item counter; returns whether that is known to be applied.
 
-    Without an answer nobody can know, and a repeat could count twice: it is left at that.
+    An unknown outcome is not repeated: the repeat could count twice.
 
     Raises:
         StoreError: nothing was written.

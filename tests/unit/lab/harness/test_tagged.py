@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from ledger.core.amounts import exact
-from ledger.lab.harness.tagged import CHANGES_MAX, DEBT, amount, digits, told
+from ledger.lab.harness.tagged import CHANGES_MAX, IMPOSSIBLE, amount, describe_counts, digits
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from ledger.lab.harness.tagged import CHANGES_MAX, DEBT, amount, digits, told
         (Decimal(120), {1: 2, 2: 1}),
         (Decimal("1E+3"), {3: 1}),
         (9, {0: 9}),
-        (-1, {DEBT: 1}),
-        (Decimal("1.5"), {DEBT: 1}),
+        (-1, {IMPOSSIBLE: 1}),
+        (Decimal("1.5"), {IMPOSSIBLE: 1}),
     ],
 )
 def test_a_total_names_the_changes_that_it_counts(
@@ -36,5 +36,5 @@ def test_all_changes_fit_into_a_total_even_counted_several_times() -> None:
 
 def test_what_is_wrong_is_told() -> None:
     """Each change is named with how often it is counted."""
-    assert told({3: 2, 5: 4}) == "change 3 counted 2 times, change 5 counted 4 times"
-    assert told({DEBT: 1}) == "a sum that no changes make up"
+    assert describe_counts({3: 2, 5: 4}) == "change 3 counted 2 times, change 5 counted 4 times"
+    assert describe_counts({IMPOSSIBLE: 1}) == "a sum that no changes make up"
