@@ -205,6 +205,7 @@ def _curve_section(curve: Curve) -> Section:
         title=curve.name,
         columns=(curve.x_name, *names),
         left=0,
+        wraps=True,
         rows=[
             (f"{point.x:,.0f}", *(_number(point.figures.get(name)) for name in names))
             for point in curve.points
