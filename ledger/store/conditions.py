@@ -15,12 +15,12 @@ _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": opera
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The item is not there."""
+    """The item does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """The item is there and this attribute has this value."""
+    """The item exists and the attribute has this value."""
 
     attribute: str
     value: AttributeValue
@@ -28,14 +28,14 @@ class Equals:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """The item is there and has this attribute."""
+    """The item exists and has this attribute."""
 
     attribute: str
 
 
 @dataclass(frozen=True, slots=True)
 class Compares:
-    """The item is there, and this attribute's number or text stands so to the value's."""
+    """The item exists, and its attribute, a number or string, compares so with the value."""
 
     attribute: str
     operator: Literal["<", "<=", ">", ">="]
@@ -44,7 +44,7 @@ class Compares:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """The item is there, and this attribute is a set or list with the value in it."""
+    """The item exists, and the attribute is a set or list that contains the value."""
 
     attribute: str
     value: AttributeValue
@@ -52,7 +52,7 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class Shorter:
-    """The item is there, and this attribute, a set or list, has fewer than `size` elements."""
+    """The item exists, and the attribute, a set or list, has fewer than `size` elements."""
 
     attribute: str
     size: int
@@ -60,7 +60,7 @@ class Shorter:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The condition is false; so it is of what is not there, for all but `Absent`."""
+    """The condition is false; for a missing item every condition but `Absent` is."""
 
     condition: "Condition"
 
@@ -82,8 +82,8 @@ class AnyOf:
 Condition = Absent | Equals | Has | Compares | Contains | Shorter | Not | AllOf | AnyOf
 
 
-def holds(condition: Condition | None, item: Item | None) -> bool:  # noqa: C901, PLR0911 (one line a kind)
-    """Tell whether a condition is true of the item that is there, or of its absence."""
+def holds(condition: Condition | None, item: Item | None) -> bool:  # noqa: C901, PLR0911 (one line per kind)
+    """Return whether a condition is true of an item, or of its absence."""
     present = item or {}
     match condition:
         case None:
@@ -109,7 +109,7 @@ def holds(condition: Condition | None, item: Item | None) -> bool:  # noqa: C901
 
 
 def _compares(found: AttributeValue | None, relation: str, value: AttributeValue) -> bool:
-    """Compare two numbers by their value, or two texts by their bytes; other kinds never hold."""
+    """Compare two numbers by value, or two strings by bytes; for other types, return False."""
     ((kind, content),) = value.items()
     if found is None or kind not in found:
         return False
@@ -128,13 +128,13 @@ def _contains(found: AttributeValue, value: AttributeValue) -> bool:
 
 
 def _length(found: AttributeValue) -> int:
-    """Return how many elements a set or list has; of text, how many bytes."""
+    """Return the number of elements of a set or list, or of bytes of a string."""
     ((kind, content),) = found.items()
     return len(content.encode() if kind == "S" else content)
 
 
 def _same(one: AttributeValue | None, other: AttributeValue) -> bool:
-    """Compare as DynamoDB does: numbers by their value, not by how they are written."""
+    """Compare as DynamoDB does: numbers by value, not by notation."""
     if one is not None and "N" in one and "N" in other:
         return Decimal(one["N"]) == Decimal(other["N"])
     return one == other

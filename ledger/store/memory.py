@@ -1,9 +1,9 @@
 """One region's table in memory: the port's semantics without a network.
 
-Shipped as public API for tests of programs that use the ledger, and the ground that simulations
-stand on. The conformance suite that every other store passes holds for it too. `page_items_max`
-items make a page, so that paging is exercised with few items. A transaction's token is known for
-ten minutes of `clock`; without a clock no time passes.
+Public API for tests of programs that use the ledger, and the base of simulations. It passes the
+conformance suite of every other store. A page has up to `page_items_max` items, so that few items
+exercise paging. A transaction's token is remembered for ten minutes of `clock`; without a clock no
+time passes.
 """
 
 import math
@@ -39,7 +39,7 @@ from ledger.store.writes import (
 
 
 class Table:
-    """The items of one region, apart from the store that reaches them.
+    """The items of one region, independent of the stores that access them.
 
     Several stores can share a table, as several processes share a region.
     """
@@ -53,7 +53,7 @@ class Table:
         return self.partitions.get(key[0], {}).get(key[1])
 
     def set(self, key: Key, item: Item | None) -> None:
-        """Put an item under its key, or take it away."""
+        """Put an item under its key, or delete it."""
         if item is not None:
             self.partitions.setdefault(key[0], {})[key[1]] = item
             return
@@ -107,7 +107,7 @@ class MemoryStore:
         return Applied() if isinstance(outcome, Applied) else outcome
 
     def _is_known(self, token: str, actions: Sequence[Action]) -> bool:
-        """Tell whether the token's transaction was applied within the last ten minutes."""
+        """Return whether the token's transaction was applied within the last ten minutes."""
         since, known = self.table.tokens.get(token, (-math.inf, ()))
         if self._seconds() - since >= TOKEN_SECONDS:
             return False
@@ -155,7 +155,7 @@ class MemoryStore:
         return min(limit or self.page_items_max, self.page_items_max)
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to close."""
 
     def _apply(self, actions: Sequence[Action]) -> Outcome:
         found = [self.table.get(action.key) for action in actions]
@@ -191,7 +191,7 @@ def _is_wanted(key: str, query: Query) -> bool:
 def _page(
     items: Sequence[Item], last: Key | None, attributes: Sequence[str], *, consistent: bool
 ) -> Page:
-    """Return a page of some attributes, which costs what was read, not what comes back."""
+    """Return a page of some attributes; its units are those of the whole items."""
     if not attributes:
         return Page(items, last)
     units = read_units(sum(map(item_size, items)), consistent=consistent)
@@ -203,7 +203,7 @@ def _image(action: Action, item: Item | None) -> Item | None:
     """Return the item after an action."""
     match action:
         case Put():
-            image: Item | None = dict(action.item)  # what the caller does with its own later
+            image: Item | None = dict(action.item)  # the caller may change its own later
         case Delete():
             return None
         case Check():
@@ -211,7 +211,7 @@ def _image(action: Action, item: Item | None) -> Item | None:
         case Update():
             image = _updated(action, item)
     if image is not None and item_size(image) > ITEM_BYTES_MAX:
-        raise RequestRefused(f"item {action.key} is over {ITEM_BYTES_MAX:,} bytes")
+        raise RequestRefused(f"item {action.key} must have at most {ITEM_BYTES_MAX:,} bytes")
     return image
 
 
@@ -229,11 +229,11 @@ def _updated(update: Update, item: Item | None) -> Item:
 
 
 def _discard(image: dict[str, AttributeValue], name: str, taken: AttributeValue) -> None:
-    """Take elements out of a set, and the attribute away if none is left: no set is empty."""
+    """Remove elements from a set, and the attribute with the last: sets are never empty."""
     ((kind, content),) = taken.items()
     before = image.pop(name, {kind: []})
     if kind not in before:
-        raise RequestRefused(f"attribute {name!r} is not a set of kind {kind}")
+        raise RequestRefused(f"attribute {name!r} must be of type {kind}")
     left = [one for one in before[kind] if one not in content]
     if left:
         image[name] = {kind: left}
@@ -245,7 +245,7 @@ def _sum(image: Item, name: str, addend: AttributeValue) -> AttributeValue:
     if kind != "N":
         before = image.get(name, {kind: []})
         if kind not in before:
-            raise RequestRefused(f"attribute {name!r} is not a set of kind {kind}")
+            raise RequestRefused(f"attribute {name!r} must be of type {kind}")
         return {kind: [*before[kind], *(one for one in content if one not in before[kind])]}
     try:
         number = number_of(image, name) if name in image else Decimal(0)

@@ -1,7 +1,7 @@
 """The port to the table: every request is a frozen value of `reads` or `writes`.
 
-Every part of the ledger reads and writes one region's table through a `Store` and through nothing
-else. A write ends in one of three ways:
+Every part of the ledger reads and writes one region's table through a `Store`, and in no other way.
+A write has one of three outcomes:
 
 - `Applied`: it is durable in this region;
 - `Rejected`: its condition was false; nothing was written;
@@ -9,9 +9,9 @@ else. A write ends in one of three ways:
   request that is still in flight can land later. Repeating it is the caller's choice
   (`ledger.store.retrier`).
 
-What is known not to have been applied is repeated by the store itself, within a bound (throttling,
-transaction conflicts, connections never made, unprocessed items of a batch), and after that raised
-as a `StoreError`: no `StoreError` raised by a write leaves anything written by that call.
+A request that is known not to have been applied (throttling, transaction conflicts, connections
+never made, unprocessed items of a batch) is repeated by the store itself within a bound, and then
+raises a `StoreError`: a call that raised a `StoreError` has written nothing.
 """
 
 from collections.abc import Sequence
@@ -60,4 +60,4 @@ class Store(Protocol):
         """Read one page of one segment of the table."""
 
     async def close(self) -> None:
-        """Give back connections; the store is not used afterwards."""
+        """Close the connections; the store must not be used afterwards."""

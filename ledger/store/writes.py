@@ -19,13 +19,12 @@ TOKEN_SECONDS = 600.0
 
 
 class Put(NamedTuple):
-    """Put a whole item in place of whatever is there.
+    """Put a whole item, replacing any that exists.
 
-    `replaces_bytes` is the size of what is there, if known, for cost: the larger is charged.
-    `not_after` is until when its request may be signed: one that would be signed later is not
-    sent, and its outcome is `Unknown`. With `returns_old` a single write's `Applied` has the item
-    that was replaced. (A tuple, since it is made in half the time of a dataclass, once for every
-    change.)
+    `replaces_bytes` is the size of the existing item, if known, for cost: the larger is charged.
+    `not_after` is the last time at which its request may be signed: a later one is not sent, and
+    its outcome is `Unknown`. With `returns_old` a single write's `Applied` has the replaced item.
+    (A tuple, because one is made for every change, in half the time of a dataclass.)
     """
 
     item: Item
@@ -42,7 +41,7 @@ class Put(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an item; no error if it is not there. `size_bytes` is its size, if known, for cost."""
+    """Delete an item, if it exists. `size_bytes` is its size, if known, for cost."""
 
     key: Key
     condition: Condition | None = None
@@ -51,11 +50,11 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Add to attributes, set and remove others; makes the item if it is not there.
+    """Add to attributes, set others, remove others; creates the item if it does not exist.
 
-    To `add` a number adds it, to `add` a set adds its elements, to `discard` a set takes its
-    elements out, and the attribute away with the last; `remove` names attributes. `not_after` as
-    in `Put`; it is no part of the request, so a token stands for the update at any time.
+    `add` adds numbers, and elements to sets; `discard` removes elements from sets, and an attribute
+    with its last element; `remove` names attributes. `not_after` is as in `Put`; it is not part of
+    the request, so a token identifies the update whatever it is.
     """
 
     key: Key
@@ -69,7 +68,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Write nothing; the transaction stands only if the condition is true."""
+    """Write nothing; the transaction is applied only if the condition is true."""
 
     key: Key
     condition: Condition
@@ -84,7 +83,7 @@ Action = Put | Delete | Update | Check
 class Applied:
     """The write is durable in this region.
 
-    `item` is the new item after an `Update`, and the old one after a `Put` that asked for it.
+    `item` is the new item after an `Update`, and the old one after a `Put` with `returns_old`.
     """
 
     item: Item | None = None
@@ -94,8 +93,8 @@ class Applied:
 class Rejected:
     """A condition was false, so nothing was written.
 
-    `found` maps the position of each failed action (0 for a single write) to the item that was
-    there, None for no item.
+    `found` maps the position of each failed action (0 for a single write) to the existing item,
+    None if there is none.
     """
 
     found: Mapping[int, Item | None]
@@ -105,7 +104,7 @@ class Rejected:
 class Unknown:
     """No answer: the write may have been applied, or may yet be. `cause` is one line.
 
-    `requests` were sent: what was throttled first has taken more than one.
+    `requests` were sent: more than one if the write was throttled at first.
     """
 
     cause: str
@@ -128,10 +127,10 @@ class FinalOutcome:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch, by position; what is in neither list was applied.
+    """The outcome of a batch by position; a write in neither tuple was applied.
 
-    `unprocessed` were not written, after every try allowed; `unknown` may have been. `write_units`
-    is DynamoDB's own count, None where it gave none; `requests` were sent.
+    `unprocessed` writes were not applied, after every try allowed; `unknown` ones may have been.
+    `write_units` is DynamoDB's own count, None if it returned none; `requests` were sent.
     """
 
     unprocessed: tuple[int, ...] = ()
@@ -145,19 +144,19 @@ _SIGNED_BY = (Put, Update)
 
 
 def signed_by(actions: Sequence[Action]) -> datetime | None:
-    """Return until when a request of these actions may be signed, None for any time."""
+    """Return the last time at which a request of these actions may be signed; None for any."""
     limits = {action.not_after for action in actions if isinstance(action, _SIGNED_BY)}
     limits.discard(None)
     return min(limits, default=None)  # type: ignore[type-var]
 
 
 def checked_actions(actions: Sequence[Action], most: int) -> None:
-    """Refuse a request that DynamoDB would refuse: too many actions, or two on one item.
+    """Raise for a request that DynamoDB would refuse: too many actions, or two on one item.
 
     Raises:
         RequestRefused: nothing was sent.
     """
     if not 1 <= len(actions) <= most:
-        raise RequestRefused(f"{len(actions)} actions in one request: the limit is 1 to {most}")
+        raise RequestRefused(f"a request must have 1 to {most} actions, got {len(actions)}")
     if len({action.key for action in actions}) < len(actions):
-        raise RequestRefused("two actions of one request are on the same item")
+        raise RequestRefused("the actions of a request must be on different items, got two on one")

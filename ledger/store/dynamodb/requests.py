@@ -78,7 +78,7 @@ def _condition(condition: Condition, names: _Names) -> str:  # noqa: PLR0911 (on
 
 
 def _body(action: Action, table: str) -> Request:
-    """Return what a single request and a transaction's part have in common."""
+    """Return the common part of a single request and of an action in a transaction."""
     names = _Names()
     request: Request = {"TableName": table}
     if isinstance(action, Put):
@@ -141,7 +141,7 @@ def _batch_part(write: BatchWrite) -> Request:
 
 
 def written_units(response: Mapping[str, Any]) -> float | None:
-    """Return DynamoDB's own count of what a batch cost, None where there is none to be read."""
+    """Return DynamoDB's own count of a batch's units, None if the answer has none."""
     try:
         return sum(float(one["CapacityUnits"]) for one in response["ConsumedCapacity"])
     except (KeyError, TypeError, ValueError):
@@ -149,7 +149,7 @@ def written_units(response: Mapping[str, Any]) -> float | None:
 
 
 def unprocessed_keys(response: Mapping[str, Any], table: str) -> set[Key]:
-    """Return the keys of a batch that DynamoDB did not get to."""
+    """Return the keys that a batch left unprocessed."""
     left = response.get("UnprocessedItems", {}).get(table, [])
     return {
         key_of(part["PutRequest"]["Item"] if "PutRequest" in part else part["DeleteRequest"]["Key"])
@@ -207,7 +207,7 @@ def scan_request(scan: Scan, table: str) -> Request:
 
 
 def _projection(attributes: Sequence[str], names: _Names) -> Request:
-    """Return what asks for some attributes only; the cost is then no longer seen in what comes."""
+    """Return the request for some attributes, and for the units, which those no longer reveal."""
     if not attributes:
         return {}
     return {

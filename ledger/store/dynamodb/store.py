@@ -104,7 +104,7 @@ def _plus(units: float | None, more: float | None) -> float | None:
 
 
 def _page(response: Response, region: str) -> Page:
-    """Read a page; JSON that is none comes from whatever else listens at a wrong endpoint."""
+    """Return the page in an answer; a wrong endpoint may answer with some other JSON."""
     last = response.get("LastEvaluatedKey")
     capacity = response.get("ConsumedCapacity")
     try:

@@ -28,7 +28,7 @@ def test_a_counter_id_is_any_printable_text(counter: str) -> None:
 @pytest.mark.parametrize(
     ("counter", "rule"),
     [
-        ("", "empty"),
+        ("", "got ''"),
         ("~", "reserved"),
         ("~lease", "reserved"),
         ("~1~a", "reserved"),

@@ -98,7 +98,7 @@ async def test_batch_of_a_wrong_size_is_not_sent(wire: Wire, count: int) -> None
 
     with pytest.raises(RequestRefused):
         await wire.store.write_batch(puts)
-    with pytest.raises(RequestRefused, match="same item"):
+    with pytest.raises(RequestRefused, match="must be on different items"):
         await wire.store.write_batch([PUTS[0], PUTS[0]])
     with pytest.raises(RequestRefused):
         await wire.store.transact([*puts, *[PUTS[0]] * 75])
