@@ -8,7 +8,7 @@ and a second operator at the same time does no harm.
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -114,12 +114,12 @@ def connect(settings: Settings) -> Clients:
         read_timeout=settings.request_timeout,
     )
     names = sorted(settings.regions, key=lambda name: name != settings.home)
+    session_of = cache(boto3.Session)  # each reads botocore's models, which takes long
     clients: dict[str, DynamoDBClient] = {}
     for name in names:
         region = settings.region(name)
         try:
-            session = boto3.Session(profile_name=region.profile)
-            clients[name] = session.client(
+            clients[name] = session_of(profile_name=region.profile).client(
                 "dynamodb", config=config, **client_options(name, region)
             )
             refuse_other_servers(clients[name])

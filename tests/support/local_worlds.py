@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 from aiobotocore.session import get_session
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -15,6 +16,7 @@ from ledger.local import LocalGlobalTable
 TABLE = "ledger"
 EAST, WEST, ASIA = REGIONS
 READ_SECONDS = 30.0
+POLL_SECONDS = 0.01
 _SESSION = get_session()  # keeps what it has read of botocore's models, which takes long
 
 
@@ -86,8 +88,46 @@ def code(error: ClientError) -> str:
 async def open_world(engine: str = "memory", **options: Any) -> AsyncIterator[World]:
     """Run a local global table of three regions, fast unless `options` say otherwise."""
     chosen = {"regions": REGIONS, "lag": 0.002, "jitter": 0.02, "replica_seconds": 0.01, **options}
-    async with LocalGlobalTable.start(engine=engine, **chosen) as table, clients(table) as opened:
+    starting = LocalGlobalTable.start(engine=engine, **{**chosen, "create": False})
+    async with starting as table, clients(table) as opened:
+        if chosen.get("create", True):
+            await make_table(opened)
         yield World(table, opened)
+
+
+async def make_table(opened: Mapping[str, Any]) -> None:
+    """Make the global table through the test's own clients, each of which takes long to open."""
+    first, *others = opened
+    client = opened[first]
+    await client.create_table(
+        TableName=TABLE,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    )
+    for region in others:
+        update = [{"Create": {"RegionName": region}}]
+        await client.update_table(TableName=TABLE, ReplicaUpdates=update)
+        await until_active(client)
+
+
+async def until_active(client: Any, table: str = TABLE) -> None:
+    """Wait until a table and its replicas are there."""
+    with anyio.fail_after(READ_SECONDS):
+        while await status_of(client, table) != "ACTIVE":  # noqa: ASYNC110 (the table says nothing)
+            await anyio.sleep(POLL_SECONDS)
+
+
+async def status_of(client: Any, table: str) -> str:
+    """Return a table's status."""
+    return str((await client.describe_table(TableName=table))["Table"]["TableStatus"])
 
 
 @asynccontextmanager

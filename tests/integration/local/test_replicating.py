@@ -9,6 +9,10 @@ from support.local_worlds import ASIA, EAST, TABLE, WEST, World, code, item, ope
 
 from ledger.core.errors import LocalTableError
 
+LONG_JITTER_SECONDS = 3.0
+"""So long that a read falls between the first and the last of twenty items."""
+WAIT_SECONDS = 30.0
+
 
 async def test_a_write_reaches_the_other_regions(world: World) -> None:
     """What is put, changed and deleted in one region ends the same in all."""
@@ -86,23 +90,23 @@ async def test_concurrent_adds_lose_one_side(world: World) -> None:
 
 async def test_items_of_a_transaction_arrive_one_by_one() -> None:
     """A transaction is seen in part in another region while its items are on their way."""
-    async with open_world(lag=0.0, jitter=0.3, seed=3) as world:
+    async with open_world(lag=0.0, jitter=LONG_JITTER_SECONDS, seed=3) as world:
         actions = [{"Put": {"TableName": TABLE, "Item": item("t", str(n))}} for n in range(20)]
         await world.clients[EAST].transact_write_items(TransactItems=actions)
-        seen = set()
-        with anyio.fail_after(10):
-            while 20 not in seen:
-                seen.add(len(await world.everything(WEST)))
-        assert seen - {0, 20}, "never seen in part"
+        seen = 0
+        with anyio.fail_after(WAIT_SECONDS):
+            while not seen:
+                seen = len(await world.everything(WEST))
+        assert seen < 20, "never seen in part"
 
 
 async def test_items_arrive_in_another_order_than_they_were_written() -> None:
     """Of items written one after the other, some later one arrives before an earlier one."""
-    async with open_world(lag=0.0, jitter=0.3, seed=3) as world:
+    async with open_world(lag=0.0, jitter=LONG_JITTER_SECONDS, seed=3) as world:
         for number in range(20):
             await world.put(EAST, "order", f"{number:02}")
         disorder = False
-        with anyio.fail_after(10):
+        with anyio.fail_after(WAIT_SECONDS):
             while not disorder:
                 there = [found["sk"]["S"] for found in await world.everything(WEST)]
                 disorder = there != [f"{number:02}" for number in range(len(there))]

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import anyio
 import pytest
 from botocore.exceptions import ClientError
-from support.local_worlds import ASIA, EAST, WEST, World, code, item, open_world
+from support.engines import ENGINES
+from support.local_worlds import ASIA, EAST, WEST, World, code, item, open_world, until_active
 
 NAME = "other"
 KEYS: dict[str, Any] = {
@@ -33,27 +33,26 @@ async def add_replica(client: Any, region: str) -> dict[str, Any]:
     """Add a replica and wait until the table is ACTIVE again; give its first description."""
     update = {"ReplicaUpdates": [{"Create": {"RegionName": region}}]}
     answer: dict[str, Any] = await client.update_table(TableName=NAME, **update)
-    with anyio.fail_after(10):
-        status = "UPDATING"
-        while status != "ACTIVE":
-            status = (await client.describe_table(TableName=NAME))["Table"]["TableStatus"]
+    await until_active(client, NAME)
     return dict(answer["TableDescription"])
 
 
-async def test_a_replica_is_created_after_a_while_and_filled(world: World) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_replica_is_created_after_a_while_and_filled(engine: str) -> None:
     """A replica is CREATING first, then ACTIVE, and then holds what was written before it."""
-    client = world.clients[EAST]
-    await client.create_table(TableName=NAME, **KEYS, **STREAM)
-    for number in range(30):
-        await client.put_item(TableName=NAME, Item=item("a", str(number)))
-    described = await add_replica(client, WEST)
-    assert described["TableStatus"] == "UPDATING"
-    assert described["Replicas"] == [{"RegionName": WEST, "ReplicaStatus": "CREATING"}]
-    await world.table.wait_replicated()
-    final = (await client.describe_table(TableName=NAME))["Table"]
-    assert final["GlobalTableVersion"] == "2019.11.21"
-    assert final["Replicas"] == [{"RegionName": WEST, "ReplicaStatus": "ACTIVE"}]
-    assert (await world.clients[WEST].scan(TableName=NAME))["Count"] == 30
+    async with open_world(engine, replica_seconds=2.0, create=False) as world:
+        client = world.clients[EAST]
+        await client.create_table(TableName=NAME, **KEYS, **STREAM)
+        for number in range(30):
+            await client.put_item(TableName=NAME, Item=item("a", str(number)))
+        described = await add_replica(client, WEST)
+        assert described["TableStatus"] == "UPDATING"
+        assert described["Replicas"] == [{"RegionName": WEST, "ReplicaStatus": "CREATING"}]
+        await world.table.wait_replicated()
+        final = (await client.describe_table(TableName=NAME))["Table"]
+        assert final["GlobalTableVersion"] == "2019.11.21"
+        assert final["Replicas"] == [{"RegionName": WEST, "ReplicaStatus": "ACTIVE"}]
+        assert (await world.clients[WEST].scan(TableName=NAME))["Count"] == 30
 
 
 async def test_a_table_without_replicas_does_not_replicate(world: World) -> None:
