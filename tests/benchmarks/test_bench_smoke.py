@@ -29,6 +29,7 @@ def bench(*options: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_the_report(tmp_path: Path) -> None:
     """The chosen cases are there with baseline, ratio, units and proof, as a table and as JSON."""
     path = tmp_path / "figures.json"

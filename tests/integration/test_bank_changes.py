@@ -207,6 +207,7 @@ async def write_and_merge(bank: Bank, compactor: Compactor, changes: Sequence[Ba
         background.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "engine",
     ["memory", pytest.param("dynoxide", marks=[pytest.mark.engines("dynoxide"), pytest.mark.slow])],

@@ -57,6 +57,7 @@ def check_held(result: Result, report: dict[str, Any]) -> None:
     assert sum(report["process_faults"].values()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
 def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """Seconds of chaos with real processes: every read right, all merged to rest, status 0."""
@@ -81,6 +82,7 @@ def test_a_longer_run_is_exact(tmp_path: Path, engine: str, seed: str) -> None:
     assert report["leaders"] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "engine",
     ["memory", pytest.param("dynoxide", marks=[pytest.mark.engines("dynoxide"), pytest.mark.slow])],
@@ -107,6 +109,7 @@ def usual_merge_words(config: Path, *, every: str) -> list[str]:
     return [sys.executable, "-m", "ledger.lab.bench.usual_merge", str(config)]
 
 
+@pytest.mark.slow
 def test_a_compactor_that_ends_by_itself_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +125,7 @@ def test_a_compactor_that_ends_by_itself_is_told(
     assert "compactor-0 ended by itself: no more" in " ".join(result.stdout.split())
 
 
+@pytest.mark.slow
 async def test_ctrl_c_ends_it_with_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

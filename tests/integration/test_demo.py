@@ -80,6 +80,7 @@ def count_merged_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold, "named_by", lambda _: iter(()))
 
 
+@pytest.mark.slow
 def test_the_demo_ends_exact(changes: Path) -> None:
     """With the real compactor in its own process the status is 0 and every read was right."""
     result = run_demo(changes)
@@ -89,6 +90,7 @@ def test_the_demo_ends_exact(changes: Path) -> None:
     assert "single item" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make_wrong", [use_usual_merge, count_merged_twice])
 def test_a_wrong_ledger_is_told(
     changes: Path,
@@ -103,6 +105,7 @@ def test_a_wrong_ledger_is_told(
     assert "wrong: 0" not in result.stdout
 
 
+@pytest.mark.slow
 def test_a_compactor_that_does_not_start_ends_the_demo(
     changes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ async def write_and_kill(place: Place, folder: Path, kind: str, *, kills: int) -
     return acknowledged
 
 
+@pytest.mark.slow
 async def test_a_writer_killed_again_and_again_counts_each_change_once(tmp_path: Path) -> None:
     """The same calls by new processes after kill -9: each once, none acknowledged is missing."""
     async with a_place(tmp_path) as place:
@@ -124,6 +125,7 @@ async def test_a_writer_killed_again_and_again_counts_each_change_once(tmp_path:
                 assert acknowledged <= {f"{entry.counter} {entry.id}" for entry in entries}
 
 
+@pytest.mark.slow
 async def test_without_keys_the_same_kills_count_changes_twice(tmp_path: Path) -> None:
     """The twin: calls repeated without a key are new changes, which is what the keys prevent."""
     async with a_place(tmp_path) as place:
@@ -219,6 +221,7 @@ async def check_all_is_merged_and_exact(watch: Watch) -> None:
             assert len(items) == sum(bool(probe.written) for probe in watch.probes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "seed"),
     [(4, 7), *(pytest.param(20, seed, marks=pytest.mark.slow) for seed in (11, 23))],
@@ -257,6 +260,7 @@ async def merged(place: Place) -> bool:
     return not await entries_left(place.settings)
 
 
+@pytest.mark.slow
 async def test_a_killed_leader_is_replaced_by_the_one_that_waits(tmp_path: Path) -> None:
     """One leads and the other waits; after SIGKILL that one leads, under the very next epoch."""
     compactor = {**SHORT["compactor"], "lease": LONG_LEASE_SECONDS}
@@ -303,6 +307,7 @@ async def run_to_end(place: Place, folder: Path, *words: str) -> tuple[int, str]
         return await once.ends(), once.said()
 
 
+@pytest.mark.slow
 async def test_terminated_it_stops_between_steps_and_gives_the_lease_back(tmp_path: Path) -> None:
     """SIGTERM in the midst of a hold of an hour: exit 0, no owner, and the next leads at once."""
     async with a_place(tmp_path, **SHORT) as place:
@@ -335,6 +340,7 @@ async def _queries(place: Place, number: int) -> bool:
     return place.trap.seen >= number
 
 
+@pytest.mark.slow
 async def test_the_home_moves_and_merging_goes_on_there(tmp_path: Path) -> None:
     """After `move-home` the old settings are refused in one line, and the new ones lead on."""
     old, new = REGIONS
