@@ -30,7 +30,7 @@
         └── RegionUnreadable        a region cannot be read, so merging waits
 
 Expected outcomes of one step (applied, rejected, unknown) are values, not errors: see
-`ledger.store.port`.
+`ledger.store.writes`.
 
 Pure: no clock, no randomness, no I/O.
 """
