@@ -51,7 +51,7 @@ def start_child(options: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], di
 
 
 def stop_child(process: subprocess.Popen[bytes]) -> None:
-    """Tell the process to stop, and wait for it; kill it if it does not."""
+    """Ask the process to stop, and wait for it; kill it if it does not."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()

@@ -157,7 +157,7 @@ class LocalGlobalTable:
         self._control("pause", {"source": source, "target": target})
 
     def heal(self, source: str, target: str) -> None:
-        """Let what was held from `source` to `target` through.
+        """Deliver what was held from `source` to `target`.
 
         Raises:
             LocalTableError: no such pair of regions.
@@ -165,7 +165,7 @@ class LocalGlobalTable:
         self._control("heal", {"source": source, "target": target})
 
     def heal_all(self) -> None:
-        """Let everything through, between all regions."""
+        """Heal the links between all regions."""
         self._control("heal", {})
 
     def set_lag(self, lag: float, jitter: float | None = None) -> None:
@@ -185,7 +185,7 @@ class LocalGlobalTable:
         operations: Iterable[str] = (),
         regions: Iterable[str] = (),
     ) -> None:
-        """Let a fault befall this share of requests from now on; None ends all faults.
+        """Inject a fault into this share of requests from now on; None ends all faults.
 
         Raises:
             LocalTableError: the probability is out of range.
@@ -197,7 +197,7 @@ class LocalGlobalTable:
             self.set_faults([FaultRule(kind, probability, *befalls)])
 
     def set_faults(self, rules: Iterable[FaultRule]) -> None:
-        """Let these faults befall requests from now on, and no others; the first to hit counts.
+        """Inject these faults into requests from now on, and no others; the first to hit counts.
 
         Raises:
             LocalTableError: a probability is out of range.
@@ -234,7 +234,7 @@ class LocalGlobalTable:
 
 
 def _server(options: Options) -> "Server":
-    # aiohttp and moto come with an extra: whoever uses real regions only does without them.
+    # aiohttp and moto come with an extra: users of real regions only do without them.
     try:
         from ledger.local.server import Server  # noqa: PLC0415
 

@@ -102,7 +102,7 @@ class Tries:
         self._tries = 0
 
     def succeeded(self) -> None:
-        """Note that the call was answered."""
+        """Record that the call was answered."""
         self._retrier.budget.give(self._paid)
 
     async def again(

@@ -142,7 +142,7 @@ ENDPOINTS = [
     Case("compactor run --once --config stranger.yaml", "AWS refused the credentials"),
     Case("ledger import good.csv --config stranger.yaml", "AWS refused the credentials"),
     Case("ledger table create --config stranger.yaml", "AWS refused the credentials"),
-    Case("ledger record a 1 --config profile.yaml", "The config profile (nobody) could not be"),
+    Case("ledger record a 1 --config profile.yaml", "The config profile (absent) could not be"),
     Case("ledger record a 1 --config aws.yaml", "no usable AWS credentials (Unable to locate"),
     Case("ledger record a 1 --config page.yaml", "status 200 is not an answer of DynamoDB"),
     Case("ledger total a --config page.yaml", "status 200 is not an answer of DynamoDB"),
@@ -223,7 +223,7 @@ def room(desk: Desk) -> Iterator[Room]:
             "stranger.yaml": {"endpoint": stack.enter_context(answering(REFUSED_CREDENTIALS))},
             "page.yaml": {"endpoint": stack.enter_context(answering(LOGIN_PAGE))},
             "gateway.yaml": {"endpoint": stack.enter_context(answering(BROKEN_GATEWAY))},
-            "profile.yaml": {"profile": "nobody"},
+            "profile.yaml": {"profile": "absent"},
             "aws.yaml": {},
         }
         for name, region in endpoints.items():

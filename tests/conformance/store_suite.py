@@ -1,6 +1,6 @@
 """What every store must do: the guarantees of `ledger.store.port`, one test each.
 
-A subclass gives a fixture `store`: a `Store` over an empty table, for each test anew. One on an
+A subclass gives a fixture `store`: a `Store` over an empty table, for each test again. One on an
 engine with gaps of its own names the engine; see `known_gaps.py`.
 """
 

@@ -113,7 +113,7 @@ def usual_merge_words(config: Path, *, every: str) -> list[str]:
 def test_a_compactor_that_ends_by_itself_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that nobody killed and that is gone breaks the run, with its last words."""
+    """A process that no one killed and that is gone breaks the run, with its last words."""
     monkeypatch.setattr(
         processes,
         "compactor_words",

@@ -45,7 +45,7 @@ async def value(store: Store) -> Decimal:
 
 
 async def read_modify_write(store: Store, amount: int) -> None:
-    """Read the value and put the new one, on condition that nobody changed it in between."""
+    """Read the value and put the new one, on condition that no one changed it in between."""
     before = await value(store)
     item = {"pk": {"S": KEY[0]}, "sk": {"S": KEY[1]}, "value": {"N": str(before - amount)}}
     assert await store.write(Put(item, Equals("value", {"N": str(before)}))) == Applied()

@@ -60,7 +60,7 @@ async def two() -> AsyncIterator[Two]:
 
 
 def draws() -> dict[str, Any]:
-    """Return a clock, and randomness that nobody else has."""
+    """Return a clock, and randomness that no one else has."""
     return {"clock": CLOCK, "randomness": seeded(next(_seeds))}
 
 

@@ -147,6 +147,6 @@ def test_a_profile_that_does_not_exist_is_named(
     """A mistyped profile is one clear error, before any request."""
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    settings = Settings(home="us-east-1", regions={"us-east-1": Region(profile="nobody")})
-    with pytest.raises(AccessDenied, match=r"us-east-1, table ledger: .*nobody"):
+    settings = Settings(home="us-east-1", regions={"us-east-1": Region(profile="absent")})
+    with pytest.raises(AccessDenied, match=r"us-east-1, table ledger: .*absent"):
         create_table(settings)

@@ -42,7 +42,7 @@ async def stormy(method: str, seed: int, share: float) -> tuple[list[Fate], list
 
 
 async def landed(store: FaultyStore) -> None:
-    """Let a late write reach the table; what it is answered nobody hears."""
+    """Let a late write reach the table; what it is answered no one hears."""
     try:
         await store.land()
     except StoreError:
@@ -62,7 +62,7 @@ def test_exact_methods_count_as_they_say(method: str, seed: int, share: float) -
 @FEW
 @given(seed=SEEDS, share=SHARES)
 def test_atomic_once_is_exact_but_for_the_unknown(method: str, seed: int, share: float) -> None:
-    """Tried once, a change is counted at most once; how many were not, nobody can tell."""
+    """Tried once, a change is counted at most once; how many were not, no one can tell."""
     fates, counted = anyio.run(stormy, method, seed, share)
     assert wrong(fates, counted) == []
 

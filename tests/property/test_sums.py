@@ -43,7 +43,7 @@ def changes() -> st.SearchStrategy[dict[str, str]]:
     return st.one_of(plain, plain, plain, plain, plain, plain, odd, st.just({"S": "1"}))
 
 
-# Made once: making a strategy anew at every draw takes longer than drawing from it.
+# Made once: making a strategy again at every draw takes longer than drawing from it.
 PLAIN = money().map(lambda number: {"N": amounts.to_text(number)})
 LARGE = st.one_of(money(), any_amounts())
 IDS = st.lists(entry_ids(), max_size=5, unique=True)

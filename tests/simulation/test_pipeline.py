@@ -28,7 +28,7 @@ def verdict(seed: int, *, compacts: bool = False) -> list[str]:
 
 
 def test_every_world_ends_with_the_truth_in_every_region() -> None:
-    """Whatever crashes, stalls, is lost, repeated or cut anew: newest versions count, each once."""
+    """Whatever crashes, stalls, is lost or repeated: newest versions count, each once."""
     assert {seed: found for seed in SEEDS if (found := verdict(seed))} == {}
 
 

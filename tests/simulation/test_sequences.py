@@ -60,7 +60,7 @@ async def append_through_storms(seed: int, after_race: str, *, consistent: bool)
     assert len(set(kept)) == len(kept), "one content under two numbers"
     assert {one: kept[number - 1] for one, number in taken.of_content.items()} == {
         one: one for one in taken.of_content
-    }, "a number that was given to another, or to nobody"
+    }, "a number that was given to another, or to no one"
     assert not taken.refused & set(kept), "refused, and there all the same"
     assert set(kept) <= taken.started
 

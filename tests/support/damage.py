@@ -14,7 +14,7 @@ from ledger.core.errors import DamagedItem
 EDITS_MAX = 6
 COUNTER = "customer1-balance"
 
-# Strategies are made once: making one anew at every draw takes longer than drawing from it.
+# Strategies are made once: making one again at every draw takes longer than drawing from it.
 
 
 @cache

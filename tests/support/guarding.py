@@ -12,7 +12,7 @@ from support.ledgers import HOME, InstantClock, seeded
 
 from ledger.core.entry import Item
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import NOBODY, LeaseTerms
+from ledger.primitives.leases.state import NO_OWNER, LeaseTerms
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.primitives.versions.state import LOCK_SORT_KEY
 from ledger.runtime.clock import Clock
@@ -68,7 +68,7 @@ def _lock_call(write: Write) -> str:
     if isinstance(write, Put):
         return "acquire"
     assert isinstance(write, Update)
-    return "release" if write.set["owner"] == {"S": NOBODY} else "heartbeat"
+    return "release" if write.set["owner"] == {"S": NO_OWNER} else "heartbeat"
 
 
 @dataclass

@@ -51,7 +51,7 @@ SETTLED_SECONDS = 130.0
 COMPACTIONS = 4
 
 METRICS, LEDGER_METRICS = PipelineMetrics(), Metrics()
-"""Of nobody: to make them takes as long as a hundred steps of a world."""
+"""Of no one: to make them takes as long as a hundred steps of a world."""
 
 
 def message(
@@ -99,7 +99,7 @@ def shown(table: Table) -> dict[str, Decimal]:
 
 
 def map_items(table: Table) -> list[str]:
-    """Return the sort keys of the map items that nobody has reduced."""
+    """Return the sort keys of the map items that no one has reduced."""
     return [
         key
         for name, items in table.partitions.items()
@@ -126,7 +126,7 @@ def pipeline_settings(**overrides: Any) -> Settings:
 
 @dataclass
 class SlowSource:
-    """Records that come in pieces of any size, with pauses: cut anew at every reading."""
+    """Records that come in pieces of any size, cut differently at every reading."""
 
     records: Sequence[Delivery]
     draw: Random

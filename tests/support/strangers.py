@@ -76,7 +76,7 @@ def hanging_up() -> Iterator[str]:
 
 @contextmanager
 def refused() -> Iterator[str]:
-    """Hold a port on which nobody listens; gives the URL."""
+    """Hold a port on which no one listens; gives the URL."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}"

@@ -14,7 +14,7 @@ TICK_SECONDS = 0.001
 
 
 async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> int:
-    """Let each caller make one call after another until the time is over; return how many began."""
+    """Make each caller call repeatedly until the time is over; return how many began."""
     deadline = perf_counter() + seconds
     numbers = count()
 

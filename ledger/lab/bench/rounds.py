@@ -69,7 +69,7 @@ class Round:
         kind: str = "write",
         units_per_change: float | None = None,
     ) -> Measured:
-        """Let callers do this work in a closed loop; the sums must be what was acknowledged.
+        """Run callers in a closed loop; the sums must be what was acknowledged.
 
         Units are those that the ledger counted in `registry`, or `units_per_change` for a client
         that counts none.

@@ -53,7 +53,7 @@ class Nemesis:
             process.resume()
 
     async def apply(self, conditions: Conditions) -> None:
-        """Let these conditions hold from now on.
+        """Apply these conditions from now on.
 
         Raises:
             LocalTableError: the table does not answer.
@@ -80,7 +80,7 @@ class Nemesis:
             self._world.set_faults(conditions.rules)
 
     async def _begin(self, fault: ScheduledFault, started: float) -> None:
-        """Note a fault when it begins; one of a process is injected here."""
+        """Record a fault when it begins; one of a process is injected here."""
         await self._sleep_until(started + fault.at)
         if isinstance(fault, ProcessFault):
             await self._inject(fault)

@@ -187,7 +187,7 @@ class FaultScheduler:
         return ReplicationDelay(at, self._ends(at), self.random.uniform(*DELAY_SECONDS))
 
     def fault(self, kind: Fault, at: float) -> RequestFault:
-        """Let some requests fail, in one region or in all."""
+        """Make some requests fail, in one region or in all."""
         region = self.random.choice((*self.regions, None))
         regions = frozenset() if region is None else frozenset({region})
         operations = _OPERATIONS.get(kind, frozenset())
@@ -195,7 +195,7 @@ class FaultScheduler:
         return RequestFault(at, self._ends(at), rule)
 
     def outage(self, at: float) -> RequestFault:
-        """Let every request to a region fail."""
+        """Make every request to a region fail."""
         kind = self.random.choice((Fault.ERROR_500, Fault.THROTTLE, Fault.HANG))
         rule = FaultRule(kind, 1.0, regions=frozenset({self.random.choice(self.regions)}))
         ends = min(at + self.random.uniform(*DURATION_SECONDS), self.seconds)

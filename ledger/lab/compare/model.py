@@ -58,7 +58,7 @@ class VirtualClock:
         return anyio.current_time()
 
     async def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
+        """Advance the clock by this much."""
         await anyio.sleep(seconds)
 
 
@@ -187,7 +187,7 @@ class Model:
             self.world.pause(source, target)
 
     async def heal(self) -> None:
-        """Let everything through again, and wait until it has been applied everywhere."""
+        """Heal all links, and wait until everything has been applied everywhere."""
         for source, target in permutations(self.stores, 2):
             self.world.heal(source, target)
         for _ in range(POLLS_MAX):

@@ -52,7 +52,7 @@ class ComparedTable(Protocol):
         """Hold everything between all regions."""
 
     async def heal(self) -> None:
-        """Let everything through again, and wait until it has been applied everywhere."""
+        """Heal all links, and wait until everything has been applied everywhere."""
 
 
 class AnswerLoss:

@@ -88,7 +88,7 @@ class TaggedChecker:
     # Calls.
 
     def begin_call(self, changes: Iterable[TaggedChange]) -> None:
-        """Note that a call for these changes is about to be made."""
+        """Record that a call for these changes is about to be made."""
         for counter, number in changes:
             change = self._changes.setdefault(counter, {}).setdefault(number, _Change())
             change.calls += 1
@@ -97,7 +97,7 @@ class TaggedChecker:
     def end_call(
         self, region: str, changes: Iterable[TaggedChange], outcome: Outcome, *, at: float
     ) -> None:
-        """Note how a call for these changes ended in a region."""
+        """Record how a call for these changes ended in a region."""
         for counter, number in changes:
             change = self._changes[counter][number]
             change.open -= 1
@@ -120,7 +120,7 @@ class TaggedChecker:
     def begin_read(
         self, kind: str, region: str, counter: str, *, at: float, staleness: float = 0.0
     ) -> Read:
-        """Note that a read begins, which may return what held this many seconds before."""
+        """Record that a read begins, which may return what held this many seconds before."""
         known = self._known_in.get((region, counter), {})
         expected = frozenset(number for number, since in known.items() if since <= at - staleness)
         return Read(kind, region, counter, at, expected)

@@ -81,7 +81,7 @@ def draw_lines(
 
 
 def finish_axis(axis: Any, title: str) -> None:
-    """Give an axis the title and the look that all have."""
+    """Set on an axis the title and the look that all have."""
     axis.set_title(title, fontsize=10, loc="left")
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)

@@ -32,11 +32,11 @@ class Probe:
         return number, Decimal(amount(number))
 
     def acknowledge(self, region: str, number: int) -> None:
-        """Note that a change is durable in this region."""
+        """Record that a change is durable in this region."""
         self._checker.end_call(region, [(self.counter, number)], "acknowledged", at=0.0)
 
     def begin_read(self, region: str) -> Read:
-        """Note that a read begins in a region."""
+        """Record that a read begins in a region."""
         return self._checker.begin_read("probe", region, self.counter, at=0.0)
 
     def end_read(self, read: Read, total: Decimal) -> str | None:

@@ -69,7 +69,7 @@ class TestTable:
         self.cut(link for link in permutations(self.regions, 2) if region in link)
 
     async def heal(self) -> None:
-        """Let everything through again, and wait until it has been applied everywhere."""
+        """Heal all links, and wait until everything has been applied everywhere."""
         self.world.heal_all()
         await self.wait_replicated()
 

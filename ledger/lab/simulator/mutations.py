@@ -163,7 +163,7 @@ async def unconditional_apply(
 
 
 def short_view(net: NetChange | None, upto: str | None) -> str | None:
-    """Let a visit of a collection end before it has come to the ids that the net names."""
+    """End a visit of a collection before it has come to the ids that the net names."""
     return upto and "" if net is not None and net.merged else upto
 
 
@@ -178,7 +178,7 @@ def no_hold(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def unsettled_rules(*args: Any, **options: Any) -> Rules:
-    """Let entries be merged at once."""
+    """Merge entries at once."""
     return replace(_rules_of(*args, **options), settle=0.0)
 
 
@@ -223,7 +223,7 @@ def no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
 
 
 def put_any_time(planned: Planned) -> Put:
-    """Let a writer that was frozen sign its request whenever it wakes up."""
+    """Make a frozen writer sign its request whenever it wakes up."""
     return Put(planned.item, condition=Absent())
 
 

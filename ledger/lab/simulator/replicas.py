@@ -111,7 +111,7 @@ class Replicas:
         raise NotImplementedError
 
     def _send(self, transit: Transit) -> None:
-        """Let an item arrive at some later time."""
+        """Schedule the arrival of an item."""
         raise NotImplementedError
 
     def _remember(self, region: str, key: Key, before: Item | None) -> None:

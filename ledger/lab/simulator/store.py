@@ -163,7 +163,7 @@ class SimStore:
         return await silence
 
     def _fly(self, fate: str, served: float, serve: Callable[[], object]) -> None:
-        """Let a write without an answer land, or not."""
+        """Decide whether a write without an answer lands."""
         if fate == "late":
             served += self._random.random() * (self._faults.signature_lifetime_seconds - 15.0)
         if fate != "never arrived":

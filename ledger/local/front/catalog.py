@@ -199,7 +199,7 @@ class Catalog:
         self._tables[table.region][table.name] = table
 
     def shared(self, table: Table) -> bool:
-        """Tell whether a table has replicas in several regions."""
+        """Return whether a table has replicas in several regions."""
         return len(self.replicas(table.region, table.name)) > 1
 
     def remove(self, region: str, name: str) -> Table:
@@ -264,7 +264,7 @@ class Catalog:
         ]
 
     def synchronize(self, table: Table) -> None:
-        """Give all replicas the settings that global tables keep alike."""
+        """Copy to all replicas the settings that global tables keep alike."""
         for region in self.replicas(table.region, table.name):
             other = self._tables[region][table.name]
             other.billing, other.throughput = table.billing, table.throughput

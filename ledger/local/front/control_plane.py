@@ -53,7 +53,7 @@ class ControlPlane:
         }
 
     def offers(self, operation: str) -> bool:
-        """Tell whether this is one of the table operations."""
+        """Return whether this is one of the table operations."""
         return operation in self._operations
 
     async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def _check_present(request: web.BaseRequest) -> None:
     it for dead.
 
     Raises:
-        NoAnswer: nobody waits for it.
+        NoAnswer: no one waits for it.
     """
     if request.transport is None or request.transport.is_closing():
         raise NoAnswer(hold=False)
@@ -110,7 +110,7 @@ def _check_present(request: web.BaseRequest) -> None:
 
 async def _close(request: web.BaseRequest, *, hold: bool) -> None:
     transport = request.transport
-    # aiohttp tells nobody when the client goes away, unless it may cancel handlers: ours finish.
+    # aiohttp does not report that the client went away, unless it may cancel handlers: ours finish.
     while hold and transport is not None and not transport.is_closing():  # noqa: ASYNC110
         await asyncio.sleep(HOLD_CHECK_SECONDS)
     if transport is not None:

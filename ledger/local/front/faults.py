@@ -49,7 +49,7 @@ class FaultRule:
     regions: frozenset[str] = frozenset()
 
     def covers(self, region: str, operation: str) -> bool:
-        """Tell whether the rule is about such a request."""
+        """Return whether the rule is about such a request."""
         return (not self.regions or region in self.regions) and (
             not self.operations or operation in self.operations
         )

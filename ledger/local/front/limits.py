@@ -114,7 +114,7 @@ class Tokens:
         self._used: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
 
     def seen(self, body: Mapping[str, Any], *, now: float) -> bool:
-        """Tell whether this very request has succeeded before.
+        """Return whether this very request has succeeded before.
 
         Raises:
             ApiError: ValidationException or IdempotentParameterMismatchException.
@@ -137,7 +137,7 @@ class Tokens:
         return used is not None
 
     def remember(self, body: Mapping[str, Any], *, now: float) -> None:
-        """Note that this request succeeded."""
+        """Record that this request succeeded."""
         token = body.get("ClientRequestToken")
         if token is not None:
             self._used[token] = (now, _fingerprint(body))

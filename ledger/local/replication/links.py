@@ -61,7 +61,7 @@ class Link:
             pass
 
     def heal(self) -> None:
-        """Let everything through again."""
+        """Heal all links."""
         self.up = True
         self._changed.set()
 

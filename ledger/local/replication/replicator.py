@@ -19,8 +19,8 @@ Members = Callable[[str, str], Iterable[str]]
 class Replicator:
     """Asynchronous replication between the regions of one local global table.
 
-    Whoever commits or applies in a region holds that region's lock, so the order of stamps is the
-    order of commits.
+    A commit in a region, and an arrival there, holds that region's lock, so the order of stamps is
+    the order of commits.
     """
 
     def __init__(

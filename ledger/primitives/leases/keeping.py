@@ -23,7 +23,7 @@ class Keepable(Protocol):
         """Hold it for another lease."""
 
     async def release(self) -> bool:
-        """Give it back."""
+        """Release it."""
 
 
 async def keep(lease: Keepable, clock: Clock) -> None:

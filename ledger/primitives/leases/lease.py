@@ -29,7 +29,7 @@ from ledger.core.errors import DamagedItem, InvalidInput, LeaseLost
 from ledger.primitives.leases.item import LeaseItem
 from ledger.primitives.leases.keeping import give_back, keep
 from ledger.primitives.leases.state import (
-    NOBODY,
+    NO_OWNER,
     LeaseGrant,
     LeaseRecord,
     LeaseTerms,
@@ -102,7 +102,7 @@ class Lease:
         key: Key | None = None,
         elsewhere: str = ELSEWHERE,
     ) -> None:
-        if owner == NOBODY:
+        if owner == NO_OWNER:
             raise InvalidInput(f"owner of lease {name!r} must not be empty: that means released")
         self.name = name
         self.owner = owner
@@ -171,7 +171,7 @@ class Lease:
         """
         holding = self._checked()
         record = holding.record
-        wanted = replace(record, owner=NOBODY, epoch=record.epoch + 1, home=home)
+        wanted = replace(record, owner=NO_OWNER, epoch=record.epoch + 1, home=home)
         written = await self._item.take(record, wanted)
         if written.applied:
             self._holding = None
@@ -218,7 +218,7 @@ class Lease:
         return written.applied
 
     async def release(self) -> bool:
-        """Give the lease back, so that the next contender need not wait; no harm if not held.
+        """Release the lease, so that the next contender need not wait; no harm if not held.
 
         The item and its epoch stay. Returns whether the lease is known to be ours no longer; if
         not, it runs out by itself.
@@ -232,7 +232,7 @@ class Lease:
             return True
         self._why = "it was released"
         for _ in range(RELEASE_TRIES_MAX):
-            written = await self._item.renew(holding.record, owner=NOBODY)
+            written = await self._item.renew(holding.record, owner=NO_OWNER)
             if written.applied or not self._is_ours(written.shown, holding):
                 return True
             self._extend(holding, written.shown)
@@ -379,7 +379,7 @@ class Lease:
             self.beats.append(Beat(shown.rvn, sent, self._clock.monotonic()))
 
     def _is_ours(self, shown: LeaseRecord | None, holding: _Holding) -> bool:
-        """Tell whether the table shows our holding, under this rvn or another that we sent."""
+        """Return whether the table shows our holding, under this rvn or another that we sent."""
         if shown is None or (shown.owner, shown.epoch) != (self.owner, holding.held.epoch):
             return False
         return shown.rvn == holding.record.rvn or self._item.sent(shown.rvn) is not None
@@ -409,7 +409,7 @@ class Lease:
     def _not_held(self) -> NotHeld:
         seen = self._watch.record
         if seen is None:
-            return NotHeld(self._item.key, NOBODY, 0, self._wait_seconds())
+            return NotHeld(self._item.key, NO_OWNER, 0, self._wait_seconds())
         return NotHeld(self._item.key, seen.owner, seen.epoch, self._wait_seconds(), seen.data)
 
 

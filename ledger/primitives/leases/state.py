@@ -37,7 +37,7 @@ from ledger.store.writes import Check
 LEASE_SECONDS_MAX = 86_400.0
 HEARTBEATS_PER_LEASE_MIN = 2
 MARGIN_SHARE_MAX = 0.5
-NOBODY = ""
+NO_OWNER = ""
 OWN_SORT_KEY = "lease"
 OWN_BYTES_MAX = 8 * 1024
 """Kept free beside the data, for key, owner and the rest."""
@@ -64,7 +64,7 @@ class LeaseRecord:
     @property
     def released(self) -> bool:
         """Whether its last owner has given it back."""
-        return self.owner == NOBODY
+        return self.owner == NO_OWNER
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 def client_options(region_name: str, region: Region) -> ClientOptions:
-    """Give the options of a client of one region; the profile belongs to the session instead.
+    """Return the options of a client of one region; the profile belongs to the session instead.
 
     An endpoint on this machine without a profile gets dummy credentials, so a laptop without AWS
     credentials works with the local global table, and real ones are never sent to it.
@@ -37,7 +37,7 @@ def client_options(region_name: str, region: Region) -> ClientOptions:
 
 
 def refuse_other_servers(client: Any) -> None:
-    """Let a boto3 client fail on a good answer that does not come from DynamoDB.
+    """Make a boto3 client fail on a good answer that does not come from DynamoDB.
 
     The SDK takes the login page of a proxy, with its status of 200, for an empty answer. Such a
     request fails like one without an answer; so it does with every transport of the store.

@@ -107,7 +107,7 @@ def answer_header(error: exceptions.ClientError, name: str) -> str | None:
 
 
 def from_botocore(error: Exception, *, region: str, table: str) -> StoreError:
-    """Give our error for one that boto3 or aiobotocore raised; raise it `from` the original."""
+    """Return our error for one that boto3 or aiobotocore raised; raise it `from` the original."""
     where, cause = f"{region}, table {table}", _one_line(error)
     if code := error_code(error):
         return _answered(code, status_code(error), where, cause)

@@ -38,7 +38,7 @@ class CredentialsSource(Protocol):
     """Credentials that may be refreshed, as an aiobotocore session gives them."""
 
     async def get_frozen_credentials(self) -> ReadOnlyCredentials:
-        """Return what is valid now, fetched anew if need be."""
+        """Return what is valid now, fetched again if need be."""
 
 
 class LeanTransport:

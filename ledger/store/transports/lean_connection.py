@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
             self._fail(self._closed(f"no HTTP: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell who waits."""
+        """Wake the waiters."""
         self._tell(self._closed(str(exc or "by the other side")))
         if self._timer is not None:
             self._timer.cancel()

@@ -65,7 +65,7 @@ class Signer:
         return headers
 
     def _signing_key(self, secret: str, day: str) -> bytes:
-        """Return the key of this day, which is derived anew when day or secret change."""
+        """Return the key of this day, which is derived again when day or secret change."""
         if self._key_of != (secret, day):
             key = f"AWS4{secret}".encode()
             for part in (day, self._region, SERVICE, "aws4_request"):

@@ -29,7 +29,7 @@ def sdk_config(*, request_timeout: float, connections_max: int) -> AioConfig:
 
 
 def watch(client: Any) -> None:
-    """Let a client look at what it sends and at what it gets, as every transport must."""
+    """Make a client check what it sends and what it receives, as every transport must."""
     client.meta.events.register("before-send.dynamodb", signing.refuse_late)
     client.meta.events.register("after-call.dynamodb", _check_answer)
 

@@ -1,4 +1,4 @@
-"""What moto gets wrong, and what no engine does by itself, shown not to reach whoever uses ours."""
+"""What moto gets wrong, and what no engine does by itself, shown not to reach users of ours."""
 
 import asyncio
 import re

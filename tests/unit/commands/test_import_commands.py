@@ -278,7 +278,7 @@ def test_an_error_on_the_way_says_how_far_it_came(desk: Desk) -> None:
 
 
 def test_rejects_are_private(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rejects hold a bank's rows: nobody else can read them."""
+    """Rejects hold a bank's rows: no one else can read them."""
     name, rejects = desk.file("changes.csv", "counter,change\na,x\nb,1\n"), "rejects.csv"
     monkeypatch.chdir(desk.directory)
     desk.run(name, "--skip-bad", "--rejects", rejects)

@@ -115,7 +115,7 @@ def test_delete_needs_the_name_of_the_table(
 
 
 def test_delete_with_the_name_deletes(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name on the command line is enough where nobody can be asked."""
+    """The name on the command line is enough where no one can be asked."""
     gone = state(None, taken=(Step(Kind.DELETE, "us-east-1"),))
     monkeypatch.setattr(table_commands, "delete_table", lambda *_, **__: gone)
     result = run("delete", "--config", config, "--confirm", "books")

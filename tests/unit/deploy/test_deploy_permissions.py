@@ -92,7 +92,7 @@ METHODS_OWN = ("~count~0~c", "~count-marker~c", "~sequence~s", "~version~v", "~l
 """Partition keys of the other methods."""
 LEASE_TERMS = LeaseTerms(lease_seconds=5.0, heartbeat_seconds=2.0)
 ADDED_FOR_REPLICAS = {"CreateTableReplica"}
-"""Asked of whoever adds a replica, beside the request itself."""
+"""Asked of anyone who adds a replica, beside the request itself."""
 
 
 @dataclass(frozen=True, slots=True)

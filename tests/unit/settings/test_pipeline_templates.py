@@ -38,6 +38,6 @@ def test_a_path_leads_into_objects_only() -> None:
 
 
 def test_a_path_is_bounded() -> None:
-    """A path that nobody wrote by hand is refused."""
+    """A path that no one wrote by hand is refused."""
     with pytest.raises(ValueError, match="dots"):
         path_of("a" * 257)

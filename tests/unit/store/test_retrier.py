@@ -99,7 +99,7 @@ async def test_a_deadline_outlasts_the_budget_at_the_longest_wait() -> None:
 
 
 async def test_the_requests_of_an_unanswered_call_count_as_tries() -> None:
-    """Levels do not multiply: eight requests are eight, whoever sent them."""
+    """Levels do not multiply: eight requests are eight, anyone who sent them."""
     sent = []
 
     async def send() -> Outcome:

@@ -149,7 +149,7 @@ async def test_young_total_is_given_without_a_read() -> None:
 
 
 async def test_old_total_is_read_again() -> None:
-    """Past its `max_age` a kept total is read anew."""
+    """Past its `max_age` a kept total is read again."""
     async with world(free=True, max_age=1) as w:
         await w.cache.total("c")
         w.source.value = 5

@@ -84,7 +84,7 @@ async def test_a_cancelled_change_is_left_out_of_a_sum() -> None:
 
 
 async def test_an_unknown_sum_is_retried_as_one() -> None:
-    """All callers of a sum get its entry; whoever retries, it counts once."""
+    """All callers of a sum get its entry; anyone who retries, it counts once."""
     inner = MemoryStore(HOME)
     store = FaultyStore(inner, lambda _call: Lost())
     async with sharing(store, combine=["c"]) as writer:

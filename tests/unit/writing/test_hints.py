@@ -200,14 +200,14 @@ def watched(*totals: Total) -> list[bool]:
 
 
 def test_a_long_collection_that_is_not_merged_is_noticed() -> None:
-    """Long on the same nets for over twice settle: nobody merges it. Then time begins anew."""
+    """Long on the same nets for over twice settle: no one merges it. Then time starts over."""
     moments = (0, 1800, 1801, 1900, 3601, 3602)
     found = watched(*(total(seconds=one) for one in moments))
     assert found == [False, False, True, False, False, True]
 
 
 def test_a_collection_that_is_merged_is_not() -> None:
-    """A new net, or a short collection in between, begins the time anew."""
+    """A new net, or a short collection in between, begins the time again."""
     assert not any(watched(total(seconds=0), total(seconds=1801, versions=("v2",))))
     short = total(seconds=900, entries=99)
     assert not any(watched(total(seconds=0), short, total(seconds=1801)))

@@ -340,7 +340,7 @@ class SilentStore(MemoryStore):
         """Wait until cancelled."""
         del write
         await anyio.sleep_forever()
-        raise AssertionError("nobody wakes it")
+        raise AssertionError("no one wakes it")
 
 
 async def test_a_keyed_try_is_cut_off_at_the_retry_horizon() -> None:

@@ -46,7 +46,7 @@ class LaneWorker(ManagedProcess):
             file.write(content)
 
     async def complete(self) -> None:
-        """Tell the worker that no more will come."""
+        """Signal the end of the records to the worker."""
         await self.send(b"end")
 
     async def follow(self, changed: Callable[[], None]) -> None:

@@ -203,7 +203,7 @@ class Model(World):
         return Step((f"{who}: fold", home), folded, wrong)
 
     def without_plan(self, state: State, shift: int) -> State:
-        """Note that this fold is done, so that only its deletes are left."""
+        """Record that this fold is done, so that only its deletes are left."""
         if shift in self.plan:
             leader = self.plan.index(shift)
             return doing_now(state, leader, (ACTING, NOWHERE, 0))

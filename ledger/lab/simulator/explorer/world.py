@@ -75,14 +75,14 @@ class World(Layout):
         return self.checked((what, place, region), state, entries, region)
 
     def replicated_nets(self, state: State) -> Iterator[Step]:
-        """Let any newer net arrive in a region: those between it and the one there never show."""
+        """Deliver any newer net in a region: those between it and the one there never show."""
         for region in self.regions:
             for slot in range(state.shown[region] + 1, len(state.homes) + 1):
                 after = self.show(state, region, slot)
                 yield Step(("net", region, slot), self.tidy(after), self.wrong(after, region))
 
     def show(self, state: State, region: int, slot: int) -> State:
-        """Let a region show a net; folds that counted on the one before can no longer stand."""
+        """Show a net in a region; folds that counted on the one before can no longer stand."""
         entries = state.entries
         if not self.case.strict:
             known = self.known[region]
@@ -117,7 +117,7 @@ class World(Layout):
         return cleared(after, self.plan[leader] + 1)
 
     def rest(self, state: State, leader: int) -> State:
-        """Let a leader be idle when nothing of its plan is left."""
+        """Make a leader idle when nothing of its plan is left."""
         doing, shift = state.leaders[leader], self.plan[leader]
         if doing[:2] != (ACTING, NOWHERE) or self.planned(state, shift):
             return state

@@ -152,7 +152,7 @@ class Condition:
     _operation: Any
 
     def holds(self, image: Image | None) -> bool:
-        """Tell whether the expression is true for this item; a missing item has no attributes."""
+        """Return whether the expression is true for this item; a missing item has no attributes."""
         try:
             return bool(self._operation.expr(_moto_item(image)))
         except (TypeError, ValueError):  # operands of different types, or size() of nothing

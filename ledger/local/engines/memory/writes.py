@@ -1,7 +1,7 @@
 """Writes to single items, decided before anything is written.
 
 Every write, alone or inside a transaction, is first turned into an `Intent`: the item before, the
-item after, and whether its condition held. Whoever asked then commits all intents or none, so
+item after, and whether its condition held. The caller then commits all intents or none, so
 there is nothing to undo.
 
 Pure: no clock, no randomness, no I/O.

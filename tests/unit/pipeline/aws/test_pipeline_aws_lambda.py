@@ -49,7 +49,7 @@ class InMemory(KeptConnections):
         return MemoryStore(region, self.table)
 
     async def dead_letters(self, region: str) -> DeadLetterList:
-        """Return a list that nobody reads."""
+        """Return a list that no one reads."""
         assert region == HOME
         return DeadLetterList()
 

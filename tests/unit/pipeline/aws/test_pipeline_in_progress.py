@@ -34,7 +34,7 @@ def mark(first: int, last: int) -> InProgress:
         (mark(10, 19), 9, mark(10, 19), mark(10, 19)),  # the same again
         (mark(10, 19), 9, mark(10, 14), mark(10, 19)),  # divided: the rest stays begun
         (mark(10, 19), 9, mark(10, 29), mark(10, 29)),
-        (mark(10, 19), 9, mark(5, 19), mark(5, 19)),  # the mapping begins anew, further back
+        (mark(10, 19), 9, mark(5, 19), mark(5, 19)),  # the mapping starts over, further back
         (mark(10, 19), 14, mark(15, 19), mark(15, 19)),  # the rest of what is committed in part
         (mark(10, 19), 14, mark(15, 16), mark(15, 19)),
     ],

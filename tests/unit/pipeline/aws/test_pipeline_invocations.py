@@ -248,7 +248,7 @@ async def test_batches_cut_anew_end_exact(seed: int) -> None:
 
 
 async def test_events_of_the_past_change_nothing() -> None:
-    """A mapping that begins anew hands in what is in the totals: divided otherwise, no matter."""
+    """A mapping that starts over hands in what is in the totals: divided otherwise, no matter."""
     kept = Kept()
     await again(environment(kept), RECORDS)
     before = dict(kept.stores[HOME].table.partitions)

@@ -69,7 +69,7 @@ async def test_the_newest_version_of_each_trade_counts() -> None:
 
 @pytest.mark.parametrize("batch_max", [1, 2, 3, 100])
 async def test_a_lane_run_again_changes_nothing(batch_max: int) -> None:
-    """From its committed position a lane has nothing left; read anew by another name, neither."""
+    """From its committed position a lane has nothing left; read again by another name, neither."""
     store = MemoryStore(HOME)
     for lane in ("one", "one", "two"):
         await lane_worker(deliveries(RAWS), store, lane=lane, batch_max=batch_max).run()
@@ -134,7 +134,7 @@ async def test_a_trade_that_changes_its_home_is_a_dead_letter() -> None:
 
 
 async def test_states_go_to_their_home_and_totals_to_the_lanes_region() -> None:
-    """Whoever produces, a record's state is written in its home; the lane's items stay by it."""
+    """Anyone who produces, a record's state is written in its home; the lane's items stay by it."""
     stores = {name: MemoryStore(name) for name in (HOME, AWAY)}
     raws = [message("E1", 1, 10), message("T1", 1, 5)]
     await lane_worker(deliveries(raws), stores, region=AWAY, home=BOTH_HOMES).run()
@@ -171,7 +171,7 @@ async def test_a_lane_that_another_moves_goes_on_from_there() -> None:
 
 
 async def test_what_another_committed_meanwhile_is_reduced() -> None:
-    """Whoever commits after a worker looked, and dies, leaves nothing behind: it looks again."""
+    """Anyone who commits after a worker looked, and dies, leaves nothing behind: it looks again."""
     store = MemoryStore(HOME)
 
     class Meanwhile(MemoryStore):

@@ -25,7 +25,7 @@ async def test_a_blind_repeat_counts_too_often() -> None:
 
 
 async def test_without_a_repeat_it_may_count_too_seldom() -> None:
-    """The other policy: once sent, a change is there once or not at all, and nobody knows."""
+    """The other policy: once sent, a change is there once or not at all, and no one knows."""
     for fault, value in ((Lost(), 7), (NeverArrived(), 0)):
         store, inner = faulty(fault)
         outcome = await make_counter("atomic-once", store).add(7)
@@ -35,7 +35,7 @@ async def test_without_a_repeat_it_may_count_too_seldom() -> None:
 
 
 async def test_a_threshold_met_by_a_repeat_is_no_rejection() -> None:
-    """Whether the try before took the last of it, or is still under way, nobody can tell."""
+    """Whether the try before took the last of it, or is still under way, no one can tell."""
     store, inner = faulty(Lost())
     await make_counter("atomic", inner).add(5)
     outcome = await make_counter("atomic", store, minimum=0).add(-5)

@@ -33,7 +33,7 @@ NEVER_WHILE = Slow(after_seconds=1, then=NeverArrived())
         (["a"], ["c", "b", "mine"], "applied"),  # others have written since
         (["a"], ["a"], "unchanged"),
         ([START], [START], "unchanged"),  # there was no item, and there is none
-        (["a", "z"], ["b", "a", "z"], "overtaken"),  # whoever came after a, it was not we
+        (["a", "z"], ["b", "a", "z"], "overtaken"),  # anyone who came after a, it was not we
         ([START], ["b", START], "overtaken"),
         (["a"], ["c", "b"], "ambiguous"),
         (["a"], ["b"], "ambiguous"),  # one tag only: the plain optimistic counter
@@ -135,7 +135,7 @@ async def test_a_token_is_known_while_its_tag_is(method: str) -> None:
 
 
 async def test_an_error_before_anything_was_sent_is_raised() -> None:
-    """Throttled at once, nothing was written; throttled after a lost answer, nobody knows."""
+    """Throttled at once, nothing was written; throttled after a lost answer, no one knows."""
     inner = MemoryStore("us-east-1")
     slow = Raises(Throttled("slow down"))
     store = FaultyStore(inner, InOrder(None, slow), clock=InstantClock())

@@ -74,7 +74,7 @@ async def test_more_shards_while_in_use() -> None:
 
 
 async def test_a_counter_asked_for_with_more_shards_grows() -> None:
-    """Whoever wants more than there are adds them; whoever wants fewer uses what is there."""
+    """Anyone who wants more than there are adds them; anyone who wants fewer uses what is there."""
     store = MemoryStore("us-east-1")
     await sharded(AtomicCounter, store, shards=2).add(1)
     assert await sharded(AtomicCounter, store, shards=5).shards() == 5
@@ -128,7 +128,7 @@ async def test_a_maximum_is_reached_by_ones(kind: type[ItemCounter]) -> None:
 
 
 async def test_added_shards_loosen_no_threshold() -> None:
-    """The negative case of dividing anew: 4 times 25 in the old shards, and 12 in each new one."""
+    """The negative case of dividing again: 4 times 25 in the old shards, and 12 in each new one."""
     store = MemoryStore("us-east-1")
     counter = sharded(AtomicCounter, store, maximum=100)
     assert await counter.add(100) == Applied()
@@ -154,7 +154,7 @@ async def test_a_marker_is_known_in_all_shards() -> None:
 
 @pytest.mark.parametrize("kind", [ClientTokenCounter, HistoryCounter, SlotsCounter])
 async def test_a_token_known_in_its_item_has_its_own_shard(kind: type[ItemCounter]) -> None:
-    """Whoever repeats it reaches the same shard, after growing too, so that it counts once."""
+    """Anyone who repeats it reaches the same shard, after growing too, so that it counts once."""
     store = MemoryStore("us-east-1")
     counter = sharded(kind, store)
     for place in range(12):

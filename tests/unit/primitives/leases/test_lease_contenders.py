@@ -131,7 +131,7 @@ async def test_beyond_the_margin_the_fence_still_separates(world: World) -> None
 
 
 class ClockWithoutWallTime(FakeClock):
-    """A clock whose time of day nobody may ask for."""
+    """A clock whose time of day no one may ask for."""
 
     def now(self) -> datetime:
         """Refuse."""

@@ -160,7 +160,7 @@ async def test_a_release_gets_past_a_heartbeat_in_flight(world: World) -> None:
 
 
 async def test_a_lease_given_up_as_too_old_is_still_released(world: World) -> None:
-    """A holder that lost its lease by time frees it, if nobody has taken it yet."""
+    """A holder that lost its lease by time frees it, if no one has taken it yet."""
     one = await acquired(world)
     await world.clock.advance(40.0)
     with pytest.raises(LeaseLost):

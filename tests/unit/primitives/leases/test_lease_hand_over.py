@@ -1,4 +1,4 @@
-"""A lease handed over to another region: nobody here holds it again, nobody there too early."""
+"""A lease handed over to another region: no one here holds it again, no one there too early."""
 
 import anyio
 import pytest

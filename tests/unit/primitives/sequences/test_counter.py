@@ -85,7 +85,7 @@ async def test_many_sequences_live_in_one_table() -> None:
 
 
 async def test_a_client_that_dies_between_its_two_steps_leaves_a_gap() -> None:
-    """A number taken and never used is missing among the items, and nobody gets it again."""
+    """A number taken and never used is missing among the items, and no one gets it again."""
     store = MemoryStore(HOME)
 
     async def order(client: CounterSequence, *, dies: bool = False) -> None:

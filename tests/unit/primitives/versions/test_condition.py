@@ -87,7 +87,7 @@ async def test_errors_before_and_after_an_unanswered_put() -> None:
 
 
 async def test_an_item_without_a_version_is_never_overwritten() -> None:
-    """An item that was written without a version is damage: nobody can tell whether it is old."""
+    """An item that was written without a version is damage: no one can tell whether it is old."""
     store = MemoryStore(HOME)
     store.table.set(KEY, PLACE)
     with pytest.raises(DamagedItem):

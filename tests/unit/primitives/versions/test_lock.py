@@ -147,7 +147,7 @@ async def test_a_commit_without_any_answer_is_unknown() -> None:
 
 
 async def test_the_lock_is_released_and_kept_in_the_table() -> None:
-    """Afterwards nobody owns the lock; its item stays, with the epoch that fences the next."""
+    """Afterwards no one owns the lock; its item stays, with the epoch that fences the next."""
     store = Noting()
     await lock_guard(store).handle(event(1), Handling())
     item = store.table.get(("~version~customer-7", "~lock"))

@@ -154,7 +154,7 @@ async def test_read_gives_up_within_its_bound(wire: Wire, call: Call, case: str)
 
 @pytest.fixture(scope="module")
 async def unheard(transport: str) -> AsyncIterator[Unheard]:
-    """Open a store at an endpoint where nobody listens."""
+    """Open a store at an endpoint where no one listens."""
     metrics, clock = Metrics(), InstantClock()
     with refused() as endpoint:
         settings = make_settings(regions={HOME: {"endpoint": endpoint}}, transport=transport)
@@ -166,7 +166,7 @@ async def unheard(transport: str) -> AsyncIterator[Unheard]:
 async def test_connection_never_made_is_retried_then_unreachable(
     unheard: Unheard, call: Call
 ) -> None:
-    """Where nobody listens nothing can have been written: tried again, then an error, no doubt."""
+    """Where no one listens nothing can have been written: tried again, then an error, no doubt."""
     unheard.store.retry_budget.give(BUDGET_TOKENS)
     before, started = unheard.retries(), unheard.clock.elapsed
     with pytest.raises(Unreachable, match="check network and endpoint"):

@@ -54,7 +54,7 @@ def test_earliest_limit_of_a_request_counts() -> None:
 async def test_transport_looks_before_it_sends(
     transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No transport even connects for a write whose time is over: nobody listens there."""
+    """No transport even connects for a write whose time is over: no one listens there."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
     settings = Settings(

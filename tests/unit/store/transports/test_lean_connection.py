@@ -132,7 +132,7 @@ async def test_silence_is_bounded_for_each_request_anew() -> None:
     answers = [OK, OK, b"HTTP/1.1 200 OK\r\n", OK]  # the last keeps the connection open
     async with answering_bytes(answers) as server, opened(server, wait=0.1) as http:
         await http.post(HEADERS, b"{}")
-        await anyio.sleep(0.15)  # the timer fires while nobody waits
+        await anyio.sleep(0.15)  # the timer fires while no one waits
         await http.post(HEADERS, b"{}")
         with pytest.raises(ReadTimeoutError):
             await http.post(HEADERS, b"{}")

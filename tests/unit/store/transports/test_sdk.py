@@ -163,7 +163,7 @@ async def test_an_answer_that_never_ends_is_unknown() -> None:
         async def put_item(self, **_request: Any) -> Mapping[str, Any]:
             self.calls += 1
             await anyio.sleep_forever()
-            raise AssertionError("nobody wakes it")
+            raise AssertionError("no one wakes it")
 
     client = Dripping()
     store = store_of(client, request_seconds_max=0.01)

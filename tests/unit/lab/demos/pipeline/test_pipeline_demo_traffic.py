@@ -77,10 +77,10 @@ def test_the_expected_totals_are_what_the_pipeline_reads_in_the_messages() -> No
 
 def test_without_faults_each_version_comes_once_and_in_order() -> None:
     """Shares of nothing give nothing of the kind."""
-    calm = PipelineDemoOptions(
+    quiet = PipelineDemoOptions(
         messages=2 * WINDOW, trades=50, regions=1, duplicate=0, delayed=0, malformed=0
     )
-    found = messages(calm)
+    found = messages(quiet)
     newest = Counter[int]()
     for one in found:
         newest[one.trade] += 1
