@@ -1,7 +1,7 @@
 """DynamoDB Local, AWS's own engine, run for tests: the reference that stores are held against.
 
 Its licence forbids to pass it on, so it is never part of this repository, nor of anything built
-from it: `.ci/run` fetches it from where its publishers put it, and without it its tests skip.
+from it: `.ci/run` fetches it from where its publishers put it.
 
 It cannot be told which address to listen on and takes every interface of the machine, for as long
 as the tests run. It holds nothing but what they write.
