@@ -1,6 +1,7 @@
 """The local global table in a process of its own, which dies with its parent.
 
-The parent holds the child's standard input: its end, however the parent dies, is the sign to stop.
+The parent holds the child's standard input, which ends however the parent dies, and the child
+stops then.
 """
 
 import json
@@ -38,7 +39,7 @@ def start_child(options: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], di
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": search},
     )
-    assert process.stdout is not None, "it was asked for as a pipe"  # noqa: S101 (narrowing)
+    assert process.stdout is not None, "opened as a pipe above"  # noqa: S101 (narrowing)
     line = process.stdout.readline()
     try:
         status: dict[str, Any] = json.loads(line or b'{"error": "it ended at once"}')
@@ -64,7 +65,7 @@ def stop_child(process: subprocess.Popen[bytes]) -> None:
 
 def child_main(arguments: list[str], run: Callable[..., Any]) -> int:
     """Run the child: `run` opens the table with the options given as JSON, until input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     try:
         anyio.run(_serve, json.loads(arguments[0]), run)
     except LedgerError as error:

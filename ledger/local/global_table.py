@@ -1,4 +1,4 @@
-"""The local global table as its users hold it: start it, spoil its replication, wait for it."""
+"""The handle of a local global table: start it, disturb its replication, wait for it."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ class LocalGlobalTable:
 
     Each item replicates on its own, asynchronously, in any order; the last writer wins; conditions
     and transactions see the local replica only. `start` runs it in a thread of this process,
-    `spawn` in a child process, `connect` finds one that runs already: all give this same object.
+    `spawn` in a child process, `connect` finds one that runs already: all return this same object.
     """
 
     def __init__(self, control: Control, status: Mapping[str, Any]) -> None:
@@ -107,7 +107,9 @@ class LocalGlobalTable:
             LocalTableError: it did not start.
         """
         if options.get("fault") is not None:
-            raise LocalTableError("a fault function cannot be handed to a child: use `faults`")
+            raise LocalTableError(
+                "a fault function cannot be passed to a child process: use `faults`"
+            )
         wanted = {"regions": list(regions), **options}
         process, status = await anyio.to_thread.run_sync(start_child, wanted)
         try:
@@ -149,7 +151,7 @@ class LocalGlobalTable:
         return Settings(**{**_fitting_durations(overrides), **given})
 
     def pause(self, source: str, target: str) -> None:
-        """Hold what goes from `source` to `target`; nothing arrives once this returns.
+        """Hold replication from `source` to `target`; nothing arrives once this returns.
 
         Raises:
             LocalTableError: no such pair of regions.
@@ -157,7 +159,7 @@ class LocalGlobalTable:
         self._control("pause", {"source": source, "target": target})
 
     def heal(self, source: str, target: str) -> None:
-        """Deliver what was held from `source` to `target`.
+        """Resume replication from `source` to `target`, with all that was held.
 
         Raises:
             LocalTableError: no such pair of regions.
@@ -165,7 +167,7 @@ class LocalGlobalTable:
         self._control("heal", {"source": source, "target": target})
 
     def heal_all(self) -> None:
-        """Heal the links between all regions."""
+        """Resume replication between all regions."""
         self._control("heal", {})
 
     def set_lag(self, lag: float, jitter: float | None = None) -> None:
@@ -193,16 +195,16 @@ class LocalGlobalTable:
         if kind is None:
             self.set_faults(())
         else:
-            befalls = frozenset(operations), frozenset(regions)
-            self.set_faults([FaultRule(kind, probability, *befalls)])
+            covered = frozenset(operations), frozenset(regions)
+            self.set_faults([FaultRule(kind, probability, *covered)])
 
     def set_faults(self, rules: Iterable[FaultRule]) -> None:
-        """Inject these faults into requests from now on, and no others; the first to hit counts.
+        """Inject these faults from now on, and no others; the first rule to hit counts.
 
         Raises:
             LocalTableError: a probability is out of range.
         """
-        told = [
+        described = [
             {
                 "kind": rule.kind,
                 "probability": rule.probability,
@@ -211,7 +213,7 @@ class LocalGlobalTable:
             }
             for rule in rules
         ]
-        self._control("fault", {"rules": told})
+        self._control("fault", {"rules": described})
 
     async def wait_replicated(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109 (no cancelling)
         """Wait until every replicated change has been applied, or dropped for a later one.
@@ -234,7 +236,7 @@ class LocalGlobalTable:
 
 
 def _server(options: Options) -> "Server":
-    # aiohttp and moto come with an extra: users of real regions only do without them.
+    # aiohttp and moto come with an extra: users of real regions do without them.
     try:
         from ledger.local.server import Server  # noqa: PLC0415
 

@@ -1,4 +1,7 @@
-"""What a local global table is started with. Pure, and needs none of the optional packages."""
+"""The options of a local global table. Needs none of the optional packages.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,9 +17,9 @@ PORT_MAX = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a local global table is started with. Times in seconds.
+    """The options that a local global table is started with. Times in seconds.
 
-    `ports` are those of the regions, in their order; 0 means a free one.
+    `ports` are those of the regions, in their order; 0 means any free port.
     """
 
     regions: Sequence[str]
@@ -38,22 +41,24 @@ class Options:
         """
         if not self.regions or len(set(self.regions)) != len(self.regions):
             raise LocalTableError(
-                f"regions {list(self.regions)}: at least one is needed, and each only once"
+                f"regions must name at least one region, each once, got {list(self.regions)}"
             )
         if self.engine not in ENGINES:
-            raise LocalTableError(f"engine {self.engine!r} is not one of {', '.join(ENGINES)}")
+            raise LocalTableError(
+                f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}"
+            )
         if self.ports and len(self.ports) != len(self.regions):
             raise LocalTableError(
-                f"{len(self.ports)} ports for {len(self.regions)} regions: give one for each"
+                f"ports must be as many as regions ({len(self.regions)}), got {len(self.ports)}"
             )
         for port in (*self.ports, self.control_port):
             if not isinstance(port, int) or not 0 <= port <= PORT_MAX:
-                raise LocalTableError(f"port {port!r} is not between 0 and {PORT_MAX}")
+                raise LocalTableError(f"port must be between 0 and {PORT_MAX}, got {port!r}")
         check_delay(self.lag, self.jitter)
 
 
 def check_delay(lag: float, jitter: float) -> None:
-    """Refuse delays that are negative or no numbers.
+    """Refuse delays that are negative, too long or not numbers.
 
     Raises:
         LocalTableError: one breaks the rule.
@@ -61,5 +66,5 @@ def check_delay(lag: float, jitter: float) -> None:
     for name, value in (("lag", lag), ("jitter", jitter)):
         if not isinstance(value, (int, float)) or not 0 <= value <= DELAY_SECONDS_MAX:
             raise LocalTableError(
-                f"{name} {value!r} is not between 0 and {DELAY_SECONDS_MAX:g} seconds"
+                f"{name} must be between 0 and {DELAY_SECONDS_MAX:g} seconds, got {value!r}"
             )

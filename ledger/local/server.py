@@ -1,4 +1,4 @@
-"""The local global table at work: all its parts in an event loop of their own, in one thread.
+"""A running local global table: all its parts in an event loop of their own, in one thread.
 
 The thread keeps the table's work apart from the caller's loop, so that a busy caller does not
 hold up replication, and plain synchronous clients can be used beside it.
@@ -127,7 +127,7 @@ class Server:
         await self._engine.close()
 
     async def control(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out a control request; see `Table` for what each means. Runs in the loop.
+        """Carry out a control request of `LocalGlobalTable`. Runs in the loop.
 
         Raises:
             LocalTableError: the request is not known, or breaks a rule.
@@ -157,15 +157,14 @@ class Server:
         return self._status()
 
     def _links(self, body: Mapping[str, Any]) -> list[Link]:
-        """Return the link that a request names, or all if it names none."""
+        """Return the link that a request names, or all links if it names none."""
         source, target = body.get("source"), body.get("target")
         if source is None and target is None:
             return list(self._replicator.links)
         for region in (source, target):
             if region not in self.options.regions:
-                raise LocalTableError(
-                    f"{region!r} is not one of the regions {', '.join(self.options.regions)}"
-                )
+                names = ", ".join(self.options.regions)
+                raise LocalTableError(f"region must be one of {names}, got {region!r}")
         if source == target:
             raise LocalTableError(f"{source} does not replicate to itself: name two regions")
         return [self._replicator.link(str(source), str(target))]
@@ -219,12 +218,12 @@ def _engine(name: str) -> Engine:
 def _rule(content: Mapping[str, Any]) -> FaultRule:
     probability = content.get("probability", 1.0)
     if not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
-        raise LocalTableError(f"probability {probability!r} is not between 0 and 1")
+        raise LocalTableError(f"probability must be between 0 and 1, got {probability!r}")
     try:
         kind = Fault(content.get("kind", ""))
     except ValueError:
         raise LocalTableError(
-            f"fault {content.get('kind')!r} is not one of {', '.join(Fault)}"
+            f"fault must be one of {', '.join(Fault)}, got {content.get('kind')!r}"
         ) from None
     return FaultRule(
         kind=kind,

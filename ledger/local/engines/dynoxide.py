@@ -171,7 +171,7 @@ class DynoxideEngine:
     async def _single(self, region: str, operation: str, body: dict[str, Any]) -> Answer:
         """Put or delete: the old item comes with the answer, so one request is enough."""
         if body.get("ReturnValues", "NONE") not in ("NONE", "ALL_OLD"):
-            return Answer(await self._ask(region, operation, body))  # to be refused
+            return Answer(await self._ask(region, operation, body))  # dynoxide refuses it
         answer = await self._ask(region, operation, {**body, "ReturnValues": "ALL_OLD"})
         old = answer.get("Attributes")
         if body.get("ReturnValues", "NONE") == "NONE":
@@ -278,7 +278,7 @@ class DynoxideEngine:
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     async def _ask(self, region: str, operation: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._session is not None, "started before it is asked"  # noqa: S101 (narrowing)
+        assert self._session is not None, "start() comes before any request"  # noqa: S101 (narrowing)
         headers = {**_HEADERS, "X-Amz-Target": f"DynamoDB_20120810.{operation}"}
         try:
             async with self._session.post(
@@ -305,25 +305,25 @@ def _differ(before: Image | None, after: Image | None) -> bool:
 
 def _free_port() -> int:
     # dynoxide takes port 0 but does not say which port it got. Should another program take this
-    # one in between, dynoxide ends at once and says so.
+    # one in between, dynoxide ends at once with an error.
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 async def _until_ready(process: asyncio.subprocess.Process) -> None:
-    assert process.stderr is not None, "it was asked for as a pipe"  # noqa: S101 (narrowing)
+    assert process.stderr is not None, "opened as a pipe above"  # noqa: S101 (narrowing)
     said: list[str] = []
     async for line in process.stderr:
         said.append(line.decode(errors="replace").strip())
         if "listening on" in said[-1]:
             return
-    raise LocalTableError(f"dynoxide ended at once: {' '.join(said)[:200] or 'it said nothing'}")
+    raise LocalTableError(f"dynoxide ended at once: {' '.join(said)[:200] or 'it wrote nothing'}")
 
 
 async def _drain(process: asyncio.subprocess.Process) -> None:
-    """Read what it says, so that a full pipe never stops it."""
-    assert process.stderr is not None, "it was asked for as a pipe"  # noqa: S101 (narrowing)
+    """Read what it writes, so that a full pipe never stops it."""
+    assert process.stderr is not None, "opened as a pipe above"  # noqa: S101 (narrowing)
     async for _ in process.stderr:
         pass
 

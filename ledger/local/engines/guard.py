@@ -2,7 +2,7 @@
 
 Run as a file, without site packages, so that it costs a few milliseconds. On Linux the kernel is
 asked to kill us when the parent ends, however it ends; that request survives exec. Elsewhere the
-parent's own clean-up has to do.
+parent's own clean-up has to suffice.
 """
 
 import ctypes

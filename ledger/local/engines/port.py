@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 Image = dict[str, Any]
-"""A whole item as attribute values; how binary values are held is the engine's own business."""
+"""A whole item as attribute values; each engine holds binary values in its own form."""
 
 KeyToken = tuple[Any, ...]
-"""The values of an item's key in the order of the schema: what tells items of a table apart."""
+"""The values of an item's key in the order of the schema, unique within its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class TableKey:
     kinds: tuple[str, ...]
 
     def token(self, item: Mapping[str, Any]) -> KeyToken:
-        """Return what tells this item, or bare key, apart from all others of its table."""
+        """Return what identifies this item, or bare key, within its table."""
         return tuple(next(iter(value.values())) for value in (item[name] for name in self.names))
 
     def of(self, item: Mapping[str, Any]) -> Image:

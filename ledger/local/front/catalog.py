@@ -1,6 +1,6 @@
 """The tables of every region and their settings: the control plane of global tables.
 
-Both engines hold items only; what DescribeTable and its like tell is kept here, so both behave
+Both engines hold items only; what DescribeTable and its like answer is kept here, so both behave
 alike. Version 2019.11.21 of global tables: replicas are added and removed by UpdateTable; a new
 replica is CREATING for a while, and the table UPDATING; deletion protection, point-in-time
 recovery and tags belong to one replica, time to live and streams to the whole table.
@@ -147,7 +147,7 @@ class Catalog:
         self._groups = 0
 
     def find(self, region: str, name: str) -> Table:
-        """Return a table in whatever state.
+        """Return a table in any state.
 
         Raises:
             ApiError: ResourceNotFoundException.
@@ -264,7 +264,7 @@ class Catalog:
         ]
 
     def synchronize(self, table: Table) -> None:
-        """Copy to all replicas the settings that global tables keep alike."""
+        """Copy the settings that global tables keep alike to all replicas."""
         for region in self.replicas(table.region, table.name):
             other = self._tables[region][table.name]
             other.billing, other.throughput = table.billing, table.throughput

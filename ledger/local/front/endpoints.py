@@ -1,6 +1,6 @@
 """The ports of the local global table: DynamoDB's JSON protocol per region, and the control port.
 
-A port means a region, whatever region the client signed for; signatures are not checked.
+A port stands for a region, whichever region the client signed for; signatures are not checked.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def _binary(value: object) -> str:
 
 
 def _answer(body: Mapping[str, Any], status: int = 200) -> web.Response:
-    # A random identifier is needed for no more than telling requests apart in logs.
+    # A random identifier serves only to distinguish requests in logs.
     headers = {"x-amzn-RequestId": uuid.uuid4().hex.upper()}
     return web.Response(body=_dump(body), status=status, content_type=JSON_TYPE, headers=headers)
 
@@ -67,7 +67,7 @@ def region_handler(front: Front, region: str) -> Handler:
         except NoAnswer as silence:
             await _close(request, hold=silence.hold)
             return web.Response(status=500)
-        except Exception as error:  # noqa: BLE001 (the server has to answer, whatever it was)
+        except Exception as error:  # noqa: BLE001 (the server has to answer)
             _LOG.exception("request to %s failed", region)
             return _error(ApiError("InternalServerError", repr(error), status=500))
 
@@ -102,7 +102,7 @@ def _check_present(request: web.BaseRequest) -> None:
     it for dead.
 
     Raises:
-        NoAnswer: no one waits for it.
+        NoAnswer: the client has gone.
     """
     if request.transport is None or request.transport.is_closing():
         raise NoAnswer(hold=False)
@@ -110,7 +110,7 @@ def _check_present(request: web.BaseRequest) -> None:
 
 async def _close(request: web.BaseRequest, *, hold: bool) -> None:
     transport = request.transport
-    # aiohttp does not report that the client went away, unless it may cancel handlers: ours finish.
+    # aiohttp reports a client's leaving only by cancelling handlers, and ours must finish.
     while hold and transport is not None and not transport.is_closing():  # noqa: ASYNC110
         await asyncio.sleep(HOLD_CHECK_SECONDS)
     if transport is not None:

@@ -1,4 +1,4 @@
-"""Faults that DynamoDB shows in real life, brought about at will.
+"""Faults that DynamoDB shows in real life, injected on request.
 
 A fault is chosen for each request: by a function that a test hands in, or by rules with a
 probability each, drawn from a seeded generator so that a run can be repeated.
@@ -41,7 +41,7 @@ FaultHook = Callable[[str, str, Mapping[str, Any]], Fault | None]
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """A fault that befalls some requests: of these operations and regions, or all if empty."""
+    """A fault injected into some requests: of these operations and regions, or all if empty."""
 
     kind: Fault
     probability: float
@@ -49,7 +49,7 @@ class FaultRule:
     regions: frozenset[str] = frozenset()
 
     def covers(self, region: str, operation: str) -> bool:
-        """Return whether the rule is about such a request."""
+        """Return whether the rule covers such a request."""
         return (not self.regions or region in self.regions) and (
             not self.operations or operation in self.operations
         )
@@ -65,7 +65,7 @@ class Faults:
         self._random = random.Random(seed)  # noqa: S311 (chances, not secrets)
 
     def choose(self, region: str, operation: str, body: Mapping[str, Any]) -> Fault | None:
-        """Return what goes wrong with this request; most often nothing."""
+        """Return the fault of this request, if any."""
         fault = self._hook(region, operation, body) if self._hook else None
         for rule in self.rules:
             if fault is None and rule.covers(region, operation):
@@ -115,7 +115,7 @@ def halve(
 ) -> tuple[dict[str, Any], str, dict[str, Any]] | None:
     """Split a batch: the request for its first half, and the rest by its field in the answer.
 
-    None if the request is no batch of two or more.
+    None unless the request is a batch of two or more.
     """
     if operation not in ("BatchWriteItem", "BatchGetItem"):
         return None

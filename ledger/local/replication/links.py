@@ -1,7 +1,7 @@
-"""The way of changes from one region to another: delayed, reordered, and cut off at will.
+"""Links that carry changes from one region to another: delayed, reordered, cut off on request.
 
 There is one link per ordered pair of regions. Each item waits its own time, so the items of one
-transaction arrive one by one and in any order. A paused link holds everything until it is healed.
+transaction arrive separately and in any order. A paused link holds everything until it is healed.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Link:
             pass
 
     def heal(self) -> None:
-        """Heal all links."""
+        """Resume delivery."""
         self.up = True
         self._changed.set()
 

@@ -13,14 +13,14 @@ TOMBSTONES_MAX = 100_000
 """Above this many, tombstones are dropped the next time that nothing is on its way."""
 
 Members = Callable[[str, str], Iterable[str]]
-"""Gives the regions that hold replicas of a region's table, by region and name."""
+"""Returns the regions that hold replicas of a region's table, by region and name."""
 
 
 class Replicator:
     """Asynchronous replication between the regions of one local global table.
 
-    A commit in a region, and an arrival there, holds that region's lock, so the order of stamps is
-    the order of commits.
+    A caller that commits or applies in a region holds that region's lock, so the order of stamps
+    is the order of commits.
     """
 
     def __init__(

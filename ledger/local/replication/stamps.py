@@ -2,7 +2,7 @@
 
 Every committed write of an item gets a stamp: nanoseconds, never less than the stamp held there
 plus one, and the region that wrote. Stamps are ordered by time, then by the name of the region, so
-any two regions come to the same verdict whatever the order of arrival::
+any two regions reach the same result in any order of arrival::
 
     us-east-1   put x=1 (t=10) ------------------.            x=2
     eu-west-1          put x=2 (t=12) ---.        `-> t=10 < 12: dropped

@@ -61,13 +61,16 @@ def test_given_values_that_contradict_each_other_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        ({"regions": ()}, "at least one"),
-        ({"regions": ("a", "a")}, "only once"),
-        ({"regions": ("a",), "engine": "oracle"}, "'oracle' is not one of memory, dynoxide"),
-        ({"regions": ("a", "b"), "ports": (1,)}, "1 ports for 2 regions"),
-        ({"regions": ("a",), "ports": (70_000,)}, "port 70000"),
-        ({"regions": ("a",), "lag": -1.0}, "lag -1.0"),
-        ({"regions": ("a",), "jitter": float("nan")}, "jitter nan"),
+        ({"regions": ()}, "regions must name at least one region, each once"),
+        ({"regions": ("a", "a")}, "each once, got"),
+        (
+            {"regions": ("a",), "engine": "oracle"},
+            "engine must be one of memory, dynoxide, got 'oracle'",
+        ),
+        ({"regions": ("a", "b"), "ports": (1,)}, r"ports must be as many as regions \(2\), got 1"),
+        ({"regions": ("a",), "ports": (70_000,)}, "port must be between 0 and 65535, got 70000"),
+        ({"regions": ("a",), "lag": -1.0}, "lag must be between 0 and 600 seconds, got -1.0"),
+        ({"regions": ("a",), "jitter": float("nan")}, "jitter must be .*, got nan"),
     ],
 )
 def test_wrong_options_name_value_and_rule(options: dict[str, Any], rule: str) -> None:

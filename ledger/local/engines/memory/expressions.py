@@ -95,7 +95,7 @@ class Placeholders:
 
 @contextmanager
 def _as_validation(what: str, expression: str) -> Iterator[None]:
-    """Turn whatever moto raises for a bad expression into DynamoDB's error."""
+    """Turn any exception of moto's for a bad expression into DynamoDB's error."""
     try:
         yield
     except JsonRESTError as error:

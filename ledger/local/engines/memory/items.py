@@ -106,7 +106,7 @@ class TableItems:
         return collection.items.get(place[1]) if collection else None
 
     def put(self, place: Place, image: Image, size: int | None = None) -> None:
-        """Put an item, over whatever is there."""
+        """Put an item, replacing the one that is there."""
         collection = self._collections.get(place[0])
         if collection is None:
             collection = self._collections[place[0]] = _Collection()

@@ -60,8 +60,8 @@ def _outcome(
     try:
         intent = _PLANS[kind](name, items, body)
     except ApiError as error:
-        # An error that depends on the stored item cancels; a request that is wrong whatever is
-        # stored is refused by DynamoDB before the transaction begins. Either way nothing happens.
+        # An error that depends on the stored item cancels; a request that is wrong for any
+        # stored item is refused by DynamoDB before the transaction begins. Neither writes anything.
         if kind == "Update":
             return None, {"Code": "ValidationError", "Message": error.message}
         raise
