@@ -1,4 +1,4 @@
-"""From rows to batches, and from a batch to the transaction that writes it: pure.
+"""From rows to batches, and from a batch to the transaction that writes it.
 
 Batch k holds the rows k*99 to k*99+98 of the file, counted with the bad ones, which are left out.
 So batch boundaries depend on the file alone, and a marker means the same rows in every run. Entries

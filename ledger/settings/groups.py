@@ -23,10 +23,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from ledger.core.entry import ITEM_BYTES_MAX
+from ledger.core.ids import PACKED_BYTES
 from ledger.settings.file import CONSTANT, Broken, raise_broken
 from ledger.settings.templates import path_of, template_of
 
-MERGED_ID_BYTES = 16
+MERGED_ID_BYTES = PACKED_BYTES
 """One id in the net change's `merged`: 8 bytes of microseconds, 8 of suffix."""
 NET_REST_BYTES_MAX = 4 * 1024
 """More than all else in a net change can take: keys of 1,040 bytes, two numbers, names, ids."""

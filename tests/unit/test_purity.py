@@ -1,6 +1,7 @@
 """Modules that call themselves pure are pure, and rest on nothing but modules that are."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -141,3 +142,14 @@ def test_a_module_that_breaks_the_rule_is_found(line: str, found: list[str]) -> 
     source = f'"""A decision.\n\n{MARKER}\n"""\n{line}\n'
     assert is_marked(source)
     assert faults(source) == found
+
+
+def test_no_module_calls_itself_pure_without_the_marker() -> None:
+    """The word is a claim: a module that makes it is checked, or does not use it."""
+    claims = {
+        name
+        for name, source in sources().items()
+        if re.search(r"\b[Pp]ure\b", ast.get_docstring(ast.parse(source)) or "")
+        and not name.endswith(".core")
+    }
+    assert claims - pure_modules() == set()

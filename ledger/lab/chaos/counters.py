@@ -1,4 +1,4 @@
-"""Which counters are written and read: a few at a time, the next once one is full; pure.
+"""Which counters are written and read: a few at a time, the next once one is full.
 
 A counter has up to 36 changes; over time there are many. By its name a counter has two shards
 (`wide`), or changes of it that wait together become one entry (`busy`).

@@ -1,4 +1,4 @@
-"""What goes wrong, and when: a `FaultSchedule`, drawn up front from a seed alone; pure.
+"""What goes wrong, and when: a `FaultSchedule`, drawn up front from a seed alone.
 
 The kinds of fault come in rounds, each round in an order of its own: every kind comes before any
 comes again, so that even a short run meets all of them, and a longer one meets them in ever other

@@ -1,4 +1,4 @@
-"""Recommend methods from the figures of a run: pure."""
+"""Recommend methods from the figures of a run."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Check the guarantees of each method against the measurements of a run: pure.
+"""Check the guarantees of each method against the measurements of a run.
 
 A guarantee is *shown* if a figure of this run shows it, *unseen* if nothing happened that could
 show it (for example, no answer was lost), and *broken* if a figure contradicts it.

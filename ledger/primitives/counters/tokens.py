@@ -1,4 +1,4 @@
-"""Tokens: names of changes, chosen by callers so that a repeat can be recognized. Pure."""
+"""Tokens: names of changes, chosen by callers so that a repeat can be recognized."""
 
 from datetime import datetime
 from random import Random

@@ -1,4 +1,4 @@
-"""What a failed request means: pure, and the same for every transport."""
+"""What a failed request means; the same for every transport."""
 
 from dataclasses import dataclass
 from typing import Any
