@@ -1,7 +1,4 @@
-"""The options of a local global table. Needs none of the optional packages.
-
-Pure: no clock, no randomness, no I/O.
-"""
+"""The options of a local global table. Needs none of the optional packages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
