@@ -198,7 +198,7 @@ def _folded(
     version: str,
 ) -> NetChange:
     before = net.change if net else Decimal(0)
-    changes = [home.entries[str(one)] for one in candidates]
+    changes = [home.entries[str(candidate)] for candidate in candidates]
     newest = str(candidates[-1]) if candidates else ""
     return NetChange(
         change=amounts.total([before, *changes]),

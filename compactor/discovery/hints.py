@@ -74,7 +74,7 @@ async def read_hints(store: Store, *, last: str) -> tuple[list[Hint], int]:
     Raises:
         StoreError: they cannot be read.
     """
-    jobs = [partial(_read_partition, store, one, last) for one in HINT_PARTITIONS]
+    jobs = [partial(_read_partition, store, partition, last) for partition in HINT_PARTITIONS]
     read = await run_all(jobs, at_once=len(jobs))
     hints = sorted((hint for found, _ in read for hint in found), key=lambda hint: hint.sort_key)
     return hints, sum(pages for _, pages in read)

@@ -16,7 +16,7 @@ class PagedCommand(TyperCommand):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self._advanced: list[Any] = [
-            one for one in self.params if getattr(one, "rich_help_panel", None) == ADVANCED
+            param for param in self.params if getattr(param, "rich_help_panel", None) == ADVANCED
         ]
         self._show_advanced(is_shown=False)
 

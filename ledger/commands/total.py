@@ -37,8 +37,8 @@ def total(
 
     async def call() -> list[Total]:
         totals: list[Total] = []
-        for one in regions:
-            async with Ledger.open(settings, region=one) as ledger:
+        for place in regions:
+            async with Ledger.open(settings, region=place) as ledger:
                 found = await ledger.totals(counters, max_age=0)
                 totals += [found[counter] for counter in counters]
         return totals

@@ -30,7 +30,10 @@ class HeadedGroup(TyperGroup):
         for heading, commands in groupby(self.commands.values(), key=_heading):
             with formatter.section(heading):
                 formatter.write_dl(
-                    [(str(one.name).ljust(widest), first_paragraph(one.help)) for one in commands]
+                    [
+                        (str(command.name).ljust(widest), first_paragraph(command.help))
+                        for command in commands
+                    ]
                 )
 
 

@@ -124,7 +124,7 @@ def _contains(found: AttributeValue, value: AttributeValue) -> bool:
         return any(_same(one, value) for one in found["L"])
     ((kind, content),) = value.items()
     elements = found.get(f"{kind}S", ())
-    return any(_same({kind: one}, {kind: content}) for one in elements)
+    return any(_same({kind: element}, {kind: content}) for element in elements)
 
 
 def _length(found: AttributeValue) -> int:

@@ -35,7 +35,7 @@ def test_the_report(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     shown = bench("--cases", "group commit, lean", "--cases", "total, lean", "--json", str(path))
     found = read(path)
-    results = {one.name: one for one in found.results}
+    results = {result.name: result for result in found.results}
     ours = results["group commit, lean"]
     assert ours.baseline == cases.PUT
     assert ours.figures is not None
@@ -55,7 +55,7 @@ def test_a_change_s_life(tmp_path: Path) -> None:
     """A change costs little over 2 units in a region, merged as usual over 3; a total one read."""
     path = tmp_path / "figures.json"
     bench("--cases", "life", "--json", str(path))
-    results = {one.name: one for one in read(path).results}
+    results = {result.name: result for result in read(path).results}
     ours, usual = results["life of a change"], results["merge in one transaction"]
     assert ours.figures is not None
     assert usual.figures is not None

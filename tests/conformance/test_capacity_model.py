@@ -60,9 +60,9 @@ class Meters:
     def check(self) -> None:
         """Compare both counts of the calls since the last check."""
         samples = [
-            one for family in self.metrics.consumed_units.collect() for one in family.samples
+            sample for family in self.metrics.consumed_units.collect() for sample in family.samples
         ]
-        counted = sum(one.value for one in samples if one.name.endswith("_total"))
+        counted = sum(sample.value for sample in samples if sample.name.endswith("_total"))
         ours, theirs = counted - self._counted_before, self.reported
         self._counted_before, self.reported = counted, 0.0
         assert ours == theirs

@@ -127,7 +127,7 @@ async def test_a_writer_killed_again_and_again_counts_each_change_once(tmp_path:
 
 @pytest.mark.slow
 async def test_without_keys_the_same_kills_count_changes_twice(tmp_path: Path) -> None:
-    """The twin: calls repeated without a key are new changes, which is what the keys prevent."""
+    """The mutant: calls repeated without a key are new changes, which is what the keys prevent."""
     async with a_place(tmp_path) as place:
         await write_and_kill(place, tmp_path, "free", kills=1)
         async with open_ledgers(place.settings) as ledgers:

@@ -115,7 +115,7 @@ async def test_hundreds_of_writers_in_three_regions(
         await world.wait_replicated()
 
         assert await totals(ledgers, COUNTER) == dict.fromkeys(REGIONS, Decimal(WRITERS))
-        kept = {(await naive.read_all(one, [COUNTER]))[COUNTER] for one in stores.values()}
+        kept = {(await naive.read_all(store, [COUNTER]))[COUNTER] for store in stores.values()}
     assert len(kept) == 1, "the regions do not agree"
     ((single, counted),) = kept
     assert single == counted < WRITERS

@@ -1,7 +1,7 @@
 """Reads in every region while merging goes on, under lag and disorder: the usual merge and ours.
 
 Probes (`ledger.lab.harness.probes`) tell of each single read whether it is right. The usual merge,
-one transaction that deletes entries and puts their net, is the negative twin: it shows that wrong
+one transaction that deletes entries and puts their net, is the mutant: it shows that wrong
 totals would be noticed here.
 """
 

@@ -168,9 +168,9 @@ def stream_records(cloud: Cloud) -> dict[str, list[Event]]:
         records = kinesis.get_records(ShardIterator=place["ShardIterator"])["Records"]
         found[shard] = [
             kinesis_record(
-                one["Data"], one["SequenceNumber"], stream=described["StreamARN"], shard=shard
+                record["Data"], record["SequenceNumber"], stream=described["StreamARN"], shard=shard
             )
-            for one in records
+            for record in records
         ]
     return found
 

@@ -103,5 +103,5 @@ async def test_two_regions_end_with_the_truth(engine: str) -> None:
             for region in lanes:
                 partition = position_key(lane_id(region, "lane"))[0]
                 page = await stores[region].query(Query(partition))
-                assert not [one for one in page.items if one["sk"]["S"].startswith(MAP_PREFIX)]
+                assert not [item for item in page.items if item["sk"]["S"].startswith(MAP_PREFIX)]
                 assert page.items[-1]["position"]["S"] == lanes[region][-1].position

@@ -156,8 +156,8 @@ def by_now(clock: SystemClock) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("twin", [False, True], ids=["by the entry's date", "by now"])
-async def test_a_repeat_after_the_growth_counts_once(*, twin: bool) -> None:
+@pytest.mark.parametrize("mutant", [False, True], ids=["by the entry's date", "by now"])
+async def test_a_repeat_after_the_growth_counts_once(*, mutant: bool) -> None:
     """Made by a process with the old file, repeated later by one with the new: counted once.
 
     Were shards to grow by the time of writing, most repeats would lie in another shard as well.
@@ -174,10 +174,10 @@ async def test_a_repeat_after_the_growth_counts_once(*, twin: bool) -> None:
 
         await write(one.by_old[region])
         await one.grown()
-        if twin:
+        if mutant:
             with by_now(SystemClock()):
                 await write(one.by_new[region])
         else:
             await write(one.by_new[region])
         total = await one.by_new[region].total("hot-0", max_age=0)
-        assert (total.value > 12) if twin else (total.value == 12)
+        assert (total.value > 12) if mutant else (total.value == 12)

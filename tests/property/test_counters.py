@@ -69,7 +69,7 @@ def test_atomic_once_is_exact_but_for_the_unknown(method: str, seed: int, share:
 
 @pytest.mark.parametrize("method", ["atomic", "atomic-sharded"])
 def test_repeated_atomic_changes_count_too_often(method: str) -> None:
-    """The negative twin: the same faults make a repeated `ADD` count changes twice and more."""
+    """The mutant: the same faults make a repeated `ADD` count changes twice and more."""
     seeds = range(20)
     found = [wrong(*anyio.run(stormy, method, seed, 0.5)) for seed in seeds]
     assert sum(map(bool, found)) > len(seeds) / 2

@@ -123,7 +123,7 @@ def test_interrupted_anywhere_the_totals_are_exact(
 
 
 def test_the_property_can_fail() -> None:
-    """The negative twin: without markers the same scenario counts rows twice."""
+    """The mutant: without markers the same scenario counts rows twice."""
     table = Table()
 
     async def scenario() -> None:

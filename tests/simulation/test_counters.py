@@ -87,7 +87,7 @@ def test_concurrent_writers_in_a_storm(method: str, seed: int) -> None:
 
 
 def test_the_storm_breaks_a_blindly_repeated_add() -> None:
-    """The negative twin: in the same storms `ADD`, repeated, counts some changes more than once."""
+    """The mutant: in the same storms `ADD`, repeated, counts some changes more than once."""
     storms = [counting("atomic", [HOME] * WRITERS, faults=FAULTY, seed=seed) for seed in range(4)]
     assert sum(max(seen.counted) > 1 for seen in storms) >= 3
 

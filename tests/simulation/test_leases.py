@@ -123,7 +123,7 @@ def test_a_larger_crowd_writes_one_at_a_time(seed: int) -> None:
     assert loop.run(partial(crowd, seed, MANY_CONTENDERS, fenced=True))
 
 
-def test_negative_twin_without_the_fence_paused_holders_write_over_others() -> None:
+def test_mutant_without_the_fence_paused_holders_write_over_others() -> None:
     """The same crowd without the fence: a number comes twice, and older epochs after newer ones."""
     written = loop.run(partial(crowd, 1, CONTENDERS, fenced=False))
     numbers, epochs = zip(*written, strict=True)

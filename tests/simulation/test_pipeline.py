@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from support.pipeline_twins import TWINS
+from support.pipeline_mutants import MUTANTS
 from support.pipelines import PipelineWorld
 
 from ledger.lab.simulator import loop
@@ -11,8 +11,8 @@ from ledger.lab.simulator import loop
 SEEDS = range(180)
 MERGED_SEEDS = range(1000, 1070)
 MANY_SEEDS = range(10_000, 13_000)
-TWIN_SEEDS = range(60)
-"""The rarest twin needs some 20 of them."""
+MUTANT_SEEDS = range(60)
+"""The rarest mutant needs some 20 of them."""
 
 
 async def live(seed: int, *, compacts: bool = False) -> PipelineWorld:
@@ -36,7 +36,7 @@ def test_merging_meanwhile_changes_nothing() -> None:
     """The compactor folds the pipeline's entries as any others, and ends with the same totals."""
     worlds = {seed: loop.run(partial(live, seed, compacts=True)) for seed in MERGED_SEEDS}
     assert {seed: found for seed, one in worlds.items() if (found := one.verdict())} == {}
-    assert sum(one.folds for one in worlds.values()) > len(worlds) / 2
+    assert sum(world.folds for world in worlds.values()) > len(worlds) / 2
 
 
 @pytest.mark.slow
@@ -47,8 +47,8 @@ def test_every_world_ends_with_the_truth_at_length(*, compacts: bool) -> None:
     assert {seed: wrong for seed, wrong in found.items() if wrong} == {}
 
 
-@pytest.mark.parametrize("rule", TWINS)
-def test_negative_twin(rule: str) -> None:
+@pytest.mark.parametrize("rule", MUTANTS)
+def test_mutant(rule: str) -> None:
     """With a rule broken some world ends wrong."""
-    with TWINS[rule]():
-        assert any(verdict(seed) for seed in TWIN_SEEDS)
+    with MUTANTS[rule]():
+        assert any(verdict(seed) for seed in MUTANT_SEEDS)

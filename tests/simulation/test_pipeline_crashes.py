@@ -7,7 +7,7 @@ from itertools import cycle
 import pytest
 from support.lanes import lane_worker
 from support.ledgers import HOME, InstantClock
-from support.pipeline_twins import TWINS
+from support.pipeline_mutants import MUTANTS
 from support.pipelines import POISON, deliveries, map_items, message, shown, truth
 
 from ledger.pipeline.core.records import Delivery
@@ -71,7 +71,7 @@ async def end_of(kind: str, number: int, *, second: Sequence[Delivery]) -> list[
     await lane_worker(records, store, letters=letters, batch_max=next(cuts)).run()
     wrong = [] if shown(store.table) == truth([*RAWS, *(one.raw for one in second)]) else ["total"]
     wrong += map_items(store.table)
-    return wrong + ([] if {one.raw for one in letters.letters} == {POISON} else ["letters"])
+    return wrong + ([] if {letter.raw for letter in letters.letters} == {POISON} else ["letters"])
 
 
 async def wrong_ends(kind: str, second: Sequence[Delivery]) -> tuple[int, list[int]]:
@@ -107,7 +107,7 @@ async def test_any_step_may_be_the_last(kind: str, second: list[Delivery]) -> No
         ("before from an uncommitted image", "after"),
     ],
 )
-async def test_negative_twin(rule: str, kind: str) -> None:
+async def test_mutant(rule: str, kind: str) -> None:
     """With a rule broken some step is the wrong one to end at."""
-    with TWINS[rule]():
+    with MUTANTS[rule]():
         assert (await wrong_ends(kind, []))[1] != []

@@ -125,7 +125,7 @@ def test_fresh_seeds_catch_any_for_all() -> None:
 def test_every_profile_has_its_turn() -> None:
     """Seeds that follow each other are drawn from every profile."""
     assert {draw(seed).profile for seed in range(7, 7 + len(PROFILES))} == {
-        one.name for one in PROFILES
+        profile.name for profile in PROFILES
     }
 
 

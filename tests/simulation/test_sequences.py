@@ -122,7 +122,7 @@ def test_by_counter_no_number_is_given_twice_at_length(block: int) -> None:
         loop.run(partial(count_through_storms, seed, block))
 
 
-def test_negative_twin_two_regions_give_the_same_number_twice() -> None:
+def test_mutant_two_regions_give_the_same_number_twice() -> None:
     """Clients of two regions get the same numbers from the counter, until replication shows one."""
 
     async def main() -> None:
@@ -134,7 +134,7 @@ def test_negative_twin_two_regions_give_the_same_number_twice() -> None:
     loop.run(main)
 
 
-def test_negative_twin_two_regions_lose_an_item() -> None:
+def test_mutant_two_regions_lose_an_item() -> None:
     """Items of two regions under the same number: once replicated, one of them is nowhere."""
 
     async def main() -> None:
@@ -150,7 +150,7 @@ def test_negative_twin_two_regions_lose_an_item() -> None:
     loop.run(main)
 
 
-def test_negative_twin_without_the_condition_items_are_overwritten() -> None:
+def test_mutant_without_the_condition_items_are_overwritten() -> None:
     """Clients that put without a condition overwrite each other's items in one region already."""
 
     async def main() -> None:
@@ -170,7 +170,7 @@ def test_negative_twin_without_the_condition_items_are_overwritten() -> None:
     loop.run(main)
 
 
-def test_negative_twin_reading_and_adding_one_gives_a_number_twice() -> None:
+def test_mutant_reading_and_adding_one_gives_a_number_twice() -> None:
     """Clients that read the counter and write it back, in place of `ADD`, give a number twice."""
 
     async def main() -> None:

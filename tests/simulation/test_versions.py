@@ -90,7 +90,7 @@ def test_parallel_deliveries_of_one_version_are_handled_once() -> None:
     assert handler.versions == [7]
 
 
-def test_negative_twin_checked_only_outside_the_lock_it_is_handled_twice() -> None:
+def test_mutant_checked_only_outside_the_lock_it_is_handled_twice() -> None:
     """Without the check inside, deliveries that passed the one before the lock are all handled."""
     handler = Handling()
     loop.run(partial(deliver_at_once, OutsideOnly, handler))
@@ -192,7 +192,7 @@ def test_in_storms_the_record_only_gets_newer_at_length(
         loop.run(partial(Storm(seed).rage, deliver))
 
 
-def test_negative_twin_without_a_guard_older_overwrites_newer() -> None:
+def test_mutant_without_a_guard_older_overwrites_newer() -> None:
     """The same storms without a guard are found out by the same judge, in most of them."""
     found = 0
     for seed in SEEDS:
@@ -236,7 +236,7 @@ def test_a_paused_holder_cannot_overwrite_what_the_guard_writes() -> None:
     assert record == 5
 
 
-def test_negative_twin_without_the_fence_a_paused_holder_overwrites() -> None:
+def test_mutant_without_the_fence_a_paused_holder_overwrites() -> None:
     """A handler that writes by itself, without the fence, brings the older version back."""
     _, record = loop.run(partial(pause_the_holder, fenced=False))
     assert record == 4
@@ -313,7 +313,7 @@ async def _until_the_end(work: Awaitable[object]) -> None:
         await work
 
 
-def test_negative_twin_two_regions_handle_the_same_version() -> None:
+def test_mutant_two_regions_handle_the_same_version() -> None:
     """Guards of two regions at once know nothing of each other: both handle, in either way."""
 
     async def main() -> None:

@@ -104,7 +104,7 @@ class FateStore(MemoryStore):
 
 
 class MarkerlessStore(FateStore):
-    """The negative twin: the same store, to which no marker is ever written."""
+    """The mutant: the same store, to which no marker is ever written."""
 
     async def _done(self, actions: Sequence[Action], fate: Fate, token: str | None) -> Outcome:
         entries = [

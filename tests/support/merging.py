@@ -175,7 +175,9 @@ class Walk:
         """Write an earlier change again, within the retry horizon, in any region."""
         horizon = timedelta(seconds=RETRY_HORIZON_SECONDS)
         now = self.clock.now()
-        young = [one for one in self._entries if one.at is not None and now - one.at < horizon]
+        young = [
+            entry for entry in self._entries if entry.at is not None and now - entry.at < horizon
+        ]
         if young:
             await self._put(self.random.choice(young))
 

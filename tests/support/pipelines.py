@@ -134,7 +134,7 @@ class SlowSource:
 
     async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield what comes after a position."""
-        left = [one for one in self.records if one.position > after]
+        left = [record for record in self.records if record.position > after]
         while left:
             count = self.draw.randint(1, most)
             await anyio.sleep(self.draw.random() * self.pause_seconds)
@@ -277,10 +277,10 @@ class PipelineWorld:
             wrong += map_items(self.world.replicas[region].table)
         buried = {(letter.lane, letter.position) for letter in self.letters.letters}
         expected = {
-            (f"{lane.region}/{lane.name}", one.position)
+            (f"{lane.region}/{lane.name}", record.position)
             for lane in self.lanes
-            for one in lane.records
-            if one.raw == POISON
+            for record in lane.records
+            if record.raw == POISON
         }
         return wrong + ([f"dead letters {buried}, not {expected}"] if buried != expected else [])
 

@@ -67,7 +67,7 @@ async def counted_items(store: Store) -> list[Item]:
     scan = Scan(attributes=("pk", "sk"))
     for _ in range(PAGES_MAX):
         page = await store.scan(scan)
-        found += [one for one in page.items if keys.counter_of(one["pk"]["S"]) is not None]
+        found += [item for item in page.items if keys.counter_of(item["pk"]["S"]) is not None]
         if page.after is None:
             return found
         scan = scan.next(page)

@@ -62,7 +62,7 @@ def imported(nodes: list[ast.AST]) -> set[str]:
     names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
-            names |= {one.name for one in node.names}
+            names |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             inner = {f"{node.module}.{one.name}" for one in node.names}
             modules = inner & sources().keys()

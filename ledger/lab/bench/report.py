@@ -115,8 +115,8 @@ class BenchReport(Report):
 
     def verdict(self) -> Verdict | None:
         """Name what could not be measured, if anything."""
-        failed = [one.name for one in self.results if one.failed]
-        failed += [one.name for one in self.curves if one.failed]
+        failed = [result.name for result in self.results if result.failed]
+        failed += [curve.name for curve in self.curves if curve.failed]
         text = f"not everything could be measured: {', '.join(failed)}"
         return Verdict(text, "bold red", FAILED) if failed else None
 
@@ -125,7 +125,11 @@ class BenchReport(Report):
         groups = {
             group: cases
             for group in _BARS
-            if (cases := [one for one in self.results if one.group == group and one.figures])
+            if (
+                cases := [
+                    result for result in self.results if result.group == group and result.figures
+                ]
+            )
         }
         heights = [_ROW_INCHES * len(cases) + 0.9 for cases in groups.values()]
         heights += [_CURVE_INCHES] * -(-len(self.curves) // _CURVE_COLUMNS)

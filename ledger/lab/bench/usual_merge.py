@@ -40,9 +40,9 @@ async def merge_once(
 ) -> int:
     """Merge settled entries of one collection, all in one transaction; return how many."""
     items = await _read(home, partition)
-    net = next((net_of(one) for one in items if is_net(one)), None)
+    net = next((net_of(item) for item in items if is_net(item)), None)
     youngest = clock.now() - timedelta(seconds=settle)
-    settled = [one for one in items if not is_net(one) and _is_settled(one, youngest)][:most]
+    settled = [item for item in items if not is_net(item) and _is_settled(item, youngest)][:most]
     if not settled:
         return 0
     put = Put(
@@ -85,7 +85,7 @@ def is_net(item: Item) -> bool:
 def _merged(net: NetChange | None, entries: list[Item], *, home: str) -> NetChange:
     before = net.change if net else Decimal(0)
     return NetChange(
-        change=amounts.total([before, *(number_of(one, "change") for one in entries)]),
+        change=amounts.total([before, *(number_of(entry, "change") for entry in entries)]),
         count=(net.count if net else 0) + len(entries),
         merged=(),  # no ids needed: the same transaction deletes the entries
         version=token_hex(16),

@@ -202,5 +202,5 @@ class ChaosReport(Report):
 
 def schedule_line(schedule: FaultSchedule) -> str:
     """Return how much is going to go wrong."""
-    counts = Counter(type(one).__name__ for one in schedule.faults)
+    counts = Counter(type(fault).__name__ for fault in schedule.faults)
     return f"schedule of seed {schedule.seed}: {schedule.seconds:g} s, {counts_text(counts)}"

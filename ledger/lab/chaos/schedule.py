@@ -50,7 +50,9 @@ class LinkCut:
         if self.target is not None:
             return {(self.source, self.target)}
         others = [region for region in regions if region != self.source]
-        return {(self.source, one) for one in others} | {(one, self.source) for one in others}
+        return {(self.source, other) for other in others} | {
+            (other, self.source) for other in others
+        }
 
     def __str__(self) -> str:
         where = f"{self.source} -> {self.target}" if self.target else f"all of {self.source}"

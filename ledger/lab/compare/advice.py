@@ -27,8 +27,12 @@ def advise(report: CompareReport) -> tuple[str, ...]:
 
 
 def _regions(report: CompareReport) -> Iterator[str]:
-    losing = [one for one in report.figures if one.partitioned.lost]
-    keeping = [one for one in report.figures if not one.partitioned.lost and one.partitioned.agree]
+    losing = [figure for figure in report.figures if figure.partitioned.lost]
+    keeping = [
+        figure
+        for figure in report.figures
+        if not figure.partitioned.lost and figure.partitioned.agree
+    ]
     if not losing:
         yield "Regions: none lost an update in this run, which does not show that none can."
         return
@@ -45,8 +49,12 @@ def _answers(report: CompareReport) -> Iterator[str]:
     if not report.options.lost:
         yield "Retries: no answer was lost, so this run shows nothing about them; set --lost."
         return
-    silent = [one for one in report.figures if one.counted.silent_error]
-    open_ = [one for one in report.figures if not one.counted.silent_error and one.counted.unknown]
+    silent = [figure for figure in report.figures if figure.counted.silent_error]
+    open_ = [
+        figure
+        for figure in report.figures
+        if not figure.counted.silent_error and figure.counted.unknown
+    ]
     if silent:
         errors = ", ".join(f"{one.method} {one.counted.error:+,}" for one in silent)
         yield (
@@ -62,7 +70,7 @@ def _one_region(report: CompareReport) -> Iterator[str]:
     """Recommend exact methods that held their limit, by how late a message may be repeated."""
     if not report.options.lost:
         return
-    exact = [one for one in report.figures if _is_exact(one)]
+    exact = [figure for figure in report.figures if _is_exact(figure)]
     lasting = _cheapest([one for one in exact if one.repeats[MINUTES_LATER].times == 1])
     brief = _cheapest([one for one in exact if one.repeats[MINUTES_LATER].times > 1])
     if lasting is not None and brief is not None and brief.price >= lasting.price:
@@ -81,19 +89,19 @@ def _one_region(report: CompareReport) -> Iterator[str]:
 
 
 def _limits(report: CompareReport) -> Iterator[str]:
-    oversold = [one for one in report.figures if one.sold_partitioned.oversold]
+    oversold = [figure for figure in report.figures if figure.sold_partitioned.oversold]
     if oversold:
         worst = max(oversold, key=lambda one: one.sold_partitioned.oversold).sold_partitioned
-        holding = [one for one in report.figures if one not in oversold]
+        holding = [figure for figure in report.figures if figure not in oversold]
         whom = f"only {_names(holding)} held it" if holding else "none of these holds it"
         yield (
             f"A limit across regions: {whom}. In a partition they sold up to {worst.sold:,} of"
             f" {worst.stock:,} pieces: an exact limit takes rights allotted per region (escrow)."
         )
-    unlimited = [one for one in report.figures if one.sold.oversold]
+    unlimited = [figure for figure in report.figures if figure.sold.oversold]
     if unlimited:
         yield f"A limit in one region: not {_names(unlimited)}, which oversold even there."
-    cautious = [one for one in report.figures if one.sold.unsold]
+    cautious = [figure for figure in report.figures if figure.sold.unsold]
     if cautious:
         away = ", ".join(f"{one.method} {one.sold.unsold:,}" for one in cautious)
         yield f"Pieces stayed unsold although buyers were turned away: {away}."
@@ -131,7 +139,9 @@ def _wasted(method: str, points: Sequence[Point]) -> Iterator[str]:
 
 def _prices(report: CompareReport) -> Iterator[str]:
     expensive = [
-        one for one in report.figures if one.price >= EXPENSIVE_TIMES * one.alone.write_units
+        figure
+        for figure in report.figures
+        if figure.price >= EXPENSIVE_TIMES * figure.alone.write_units
     ]
     for one in expensive:
         yield (
@@ -174,5 +184,5 @@ def _priced(one: MethodFigures) -> str:
 
 
 def _names(figures: Sequence[MethodFigures]) -> str:
-    names = [one.method for one in figures]
+    names = [figure.method for figure in figures]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -30,7 +30,7 @@ async def count(table: ComparedTable, method: str, options: CompareOptions) -> C
         rejected=answers.rejected,
         refused=answers.refused,
         value=await participants.value() - 1,
-        requests=sum(one.loss.writes for one in clients) + int(taken.retries),
+        requests=sum(client.loss.writes for client in clients) + int(taken.retries),
         write_units=taken.write_units,
         read_units=taken.read_units,
         p50_milliseconds=1e3 * answers.latencies.p50,
@@ -58,10 +58,10 @@ async def contend(
     await participants.add_first()
     before, clients = spent(table), participants.clients(writers)
     deadline = table.clock.monotonic() + seconds
-    jobs = [partial(_add_until, one, deadline) for one in clients]
+    jobs = [partial(_add_until, client, deadline) for client in clients]
     useful = sum(await run_all(jobs, at_once=writers))
     answers = participants.answers
-    requests = sum(one.loss.writes for one in clients) + spent(table, before).retries
+    requests = sum(client.loss.writes for client in clients) + spent(table, before).retries
     repeated = max(0.0, 1 - answers.calls / requests) if requests else 0.0
     return Point(writers, useful / seconds, repeated, 1 - answers.applied / answers.calls)
 

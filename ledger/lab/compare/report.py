@@ -47,13 +47,13 @@ class CompareReport(Report):
 
     def verdict(self) -> Verdict | None:
         """Name every guarantee that a figure contradicts, if there are any."""
-        lines = [line for one in self.figures for line in broken(one, self.options)]
+        lines = [line for figure in self.figures for line in broken(figure, self.options)]
         text = "\n".join(f"broken: {line}" for line in lines)
         return Verdict(text, "bold red", FAILED) if lines else None
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return the figures for CSV, a row for each method."""
-        return [_row(one, self.curves.get(one.method, ())) for one in self.figures]
+        return [_row(figure, self.curves.get(figure.method, ())) for figure in self.figures]
 
     def draw(self, figure: Any) -> None:
         """Draw errors, regions, prices, and the curves of contention."""
@@ -214,8 +214,8 @@ class CompareReport(Report):
             columns=("method", *names, heading),
             ends_in_text=True,
             rows=[
-                (one.method, *cells(one), _promise(claims(one, self.options)[about]))
-                for one in self.figures
+                (figure.method, *cells(figure), _promise(claims(figure, self.options)[about]))
+                for figure in self.figures
             ],
         )
 

@@ -83,7 +83,9 @@ class TaggedChecker:
 
     def tally(self) -> Counter[str]:
         """Count the changes by what is known of them: acknowledged, unknown, refused, open."""
-        return Counter(one.state for changes in self._changes.values() for one in changes.values())
+        return Counter(
+            change.state for changes in self._changes.values() for change in changes.values()
+        )
 
     # Calls.
 

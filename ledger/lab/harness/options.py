@@ -50,8 +50,10 @@ def command(
     """Turn a function of one options value into a command: each field becomes an option."""
     hints = get_type_hints(options, include_extras=True)
     parameters = [
-        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in fields(cast("Any", options))
+        Parameter(
+            field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(cast("Any", options))
     ]
 
     def decorate(run: Callable[[OptionsT], None]) -> Callable[..., None]:

@@ -231,8 +231,10 @@ def _operations(
 def _crowded(sharing: Random, operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
     """Turn some calls that record many changes into many concurrent calls."""
     return tuple(
-        replace(one, kind="crowd") if one.kind == "many" and sharing.random() < CROWD_SHARE else one
-        for one in operations
+        replace(operation, kind="crowd")
+        if operation.kind == "many" and sharing.random() < CROWD_SHARE
+        else operation
+        for operation in operations
     )
 
 

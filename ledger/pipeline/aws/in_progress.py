@@ -67,7 +67,7 @@ async def begin(store: Store, lane: str, positions: Sequence[str]) -> None:
         # In this order: what is committed in between has passed the marker, not the reverse.
         known = mark_of(await store.get(Get((partition, MARKER_SORT_KEY))))
         committed = position_of(await store.get(Get(position_key(lane))))
-        first = next((one for one in positions if one > committed), None)
+        first = next((position for position in positions if position > committed), None)
         if first is None:
             return
         mark = joined(known, committed, InProgress(first, positions[-1]))

@@ -85,7 +85,7 @@ class _Lane:
 
     async def bring_in(self, deliveries: Sequence[Delivery]) -> None:
         """Bring records in, until the totals show them."""
-        await begin(self.store, self.name, [one.position for one in deliveries])
+        await begin(self.store, self.name, [delivery.position for delivery in deliveries])
         self.deliveries = deliveries
         await self.pipeline.run()
 
@@ -181,10 +181,10 @@ def values_of(metrics: PipelineMetrics) -> Mapping[str, float]:
     for one in _samples(metrics.left_out):
         if one.labels["stage"] == "state":
             values[SHOWN[one.labels["reason"]]] += one.value
-    values["Retried"] = sum(one.value for one in _samples(metrics.retried))
+    values["Retried"] = sum(sample.value for sample in _samples(metrics.retried))
     return values
 
 
 def _samples(counter: Counter) -> list[Sample]:
-    found = (one for family in counter.collect() for one in family.samples)
+    found = (sample for family in counter.collect() for sample in family.samples)
     return [one for one in found if one.name.endswith("_total")]

@@ -45,7 +45,7 @@ class ListSource:
 
     async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield what comes after a position."""
-        left = [one for one in self._deliveries if one.position > after]
+        left = [delivery for delivery in self._deliveries if delivery.position > after]
         for start in range(0, len(left), most):
             yield left[start : start + most]
 

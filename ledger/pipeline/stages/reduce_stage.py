@@ -53,7 +53,7 @@ class ReduceStage:
             StoreError: some are not reduced yet; they can be handed in again.
         """
         jobs = [partial(self._reduce, group) for group in grouped(items)]
-        made = [one for entries in await run_all(jobs, at_once=AT_ONCE) for one in entries]
+        made = [entry for entries in await run_all(jobs, at_once=AT_ONCE) for entry in entries]
         if items:
             self._metrics.batch(taken=len(items), given=len(made))
         return made

@@ -139,7 +139,7 @@ async def test_holds_run_side_by_side() -> None:
     acted = sorted(at for at, key in world.writes if key.startswith("~net"))
     assert acted[0] < max(reads) + HOLD
     assert acted[-1] - began < 3 * HOLD  # one hold after the other would take over four
-    at_least = [sum(one <= at - HOLD + 1e-6 for one in reads) for at in acted]
+    at_least = [sum(read <= at - HOLD + 1e-6 for read in reads) for at in acted]
     assert all(done >= (place + 1) * 4 for place, done in enumerate(at_least))
 
 

@@ -37,7 +37,7 @@ def net(*merged: EntryId, change: int = 100, count: int = 7, version: str = "v1"
 
 def view(*entries: EntryId | str, shown: NetChange | None = None, change: int = 1) -> Collection:
     """Return what a region shows: entries of the same change each, and a net."""
-    return Collection({str(one): Decimal(change) for one in entries}, shown)
+    return Collection({str(entry): Decimal(change) for entry in entries}, shown)
 
 
 def seen(

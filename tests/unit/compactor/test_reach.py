@@ -164,9 +164,9 @@ async def test_other_tools_entries_do_not_fill_the_view() -> None:
             key = ("counter", f"0{place:03}")
             foreign = {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "change": {"N": "1"}}
             store.table.set(key, foreign)
-        for one in ours:
-            item = entry_item(Entry("counter", str(one), Decimal(1)))
-            store.table.set(("counter", str(one)), item)
+        for each in ours:
+            item = entry_item(Entry("counter", str(each), Decimal(1)))
+            store.table.set(("counter", str(each)), item)
     seen = await seen_by(Case(regions, ()), Reach.of(RULES, now=NOW))
     plan = decide(seen.observation, RULES, now=NOW, version="v2")
     assert plan.folded == 5

@@ -97,8 +97,8 @@ def test_the_role_reads_one_stream_and_writes_two_queues() -> None:
     }
     assert all(
         action.startswith("dynamodb:")
-        for one in statements("table").values()
-        for action in one["Action"]
+        for statement in statements("table").values()
+        for action in statement["Action"]
     )
 
 
@@ -112,9 +112,9 @@ def statements(policy: str) -> dict[str, Any]:
 def test_each_way_to_fall_behind_has_an_alarm() -> None:
     """Failing, throttled, behind, dead letters, given up: each is told."""
     watched = {
-        (one["Properties"]["Namespace"], one["Properties"]["MetricName"])
-        for one in RESOURCES.values()
-        if one["Type"] == "AWS::CloudWatch::Alarm"
+        (resource["Properties"]["Namespace"], resource["Properties"]["MetricName"])
+        for resource in RESOURCES.values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
     }
     assert watched == {
         ("AWS/Lambda", "Errors"),
@@ -123,8 +123,9 @@ def test_each_way_to_fall_behind_has_an_alarm() -> None:
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
     }
     queues = [
-        one["Properties"]["Dimensions"][0]["Value"].value
-        for one in RESOURCES.values()
-        if one["Type"] == "AWS::CloudWatch::Alarm" and one["Properties"]["Namespace"] == "AWS/SQS"
+        resource["Properties"]["Dimensions"][0]["Value"].value
+        for resource in RESOURCES.values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+        and resource["Properties"]["Namespace"] == "AWS/SQS"
     ]
     assert sorted(queues) == ["DeadLetters.QueueName", "Discarded.QueueName"]

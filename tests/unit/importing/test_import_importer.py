@@ -66,7 +66,7 @@ async def test_the_same_file_again_sends_nothing() -> None:
 
 
 async def test_without_markers_the_second_run_doubles() -> None:
-    """The negative twin: it is the marker, nothing else, that keeps a second run harmless."""
+    """The mutant: it is the marker, nothing else, that keeps a second run harmless."""
     table = Table()
     for _run in range(2):
         await imported(csv_of(ROWS), MarkerlessStore(table))
@@ -75,7 +75,7 @@ async def test_without_markers_the_second_run_doubles() -> None:
 
 @pytest.mark.parametrize("fate", ["applied, no answer", "lands later"])
 async def test_without_markers_a_lost_answer_doubles(fate: Fate) -> None:
-    """The negative twin: ids are new at each attempt, so only the marker makes a retry harmless."""
+    """The mutant: ids are new at each attempt, so only the marker makes a retry harmless."""
     table = Table()
     await imported(csv_of(99), MarkerlessStore(table, [fate]))
     assert len(entries_of(table)) == 198

@@ -54,7 +54,7 @@ class Source:
 
 
 class NaiveSingleFlight:
-    """The negative twin: every call joins the read that is under way, however long it has run."""
+    """The mutant: every call joins the read that is under way, however long it has run."""
 
     def __init__(self, read: Read, tasks: anyio.abc.TaskGroup) -> None:
         self._read = read
@@ -208,7 +208,7 @@ async def test_a_thousand_readers_share_two_reads() -> None:
 
         assert w.source.reads == 2
         assert w.totals[1].value == 0
-        assert {w.totals[one].value for one in others} == {Decimal(7)}
+        assert {w.totals[other].value for other in others} == {Decimal(7)}
         assert w.counted("misses_total") == 2
         assert w.counted("shared_total") == 999
 
@@ -255,7 +255,7 @@ async def test_property_max_age_zero_sees_every_change_before_the_call(steps: li
 
 
 async def test_naive_single_flight_misses_changes() -> None:
-    """The negative twin: a call that joins a read begun earlier misses a change acknowledged."""
+    """The mutant: a call that joins a read begun earlier misses a change acknowledged."""
     steps = ["ask", "change", "ask", "answer"]
     async with world() as w:
         naive = NaiveSingleFlight(w.source.read, w.tasks)
@@ -327,7 +327,7 @@ async def test_error_reaches_everybody_and_is_not_kept() -> None:
         await w.answer()
         w.source.free = True
 
-        assert [type(w.errors[one]) for one in calls] == [Throttled] * 3
+        assert [type(w.errors[call]) for call in calls] == [Throttled] * 3
         assert (await w.cache.total("c")).cached is False
         assert w.source.reads == 2
 

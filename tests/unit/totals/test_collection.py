@@ -133,7 +133,7 @@ async def test_a_net_that_changes_meanwhile_starts_the_read_again() -> None:
 
 
 async def test_without_that_the_sum_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative twin: where every net passes for the same, folded entries count twice."""
+    """The mutant: where every net passes for the same, folded entries count twice."""
     monkeypatch.setattr(fold, "stamp_of", lambda _: None)
     store, entries = filled(21)
     fold_before(store, 4, entries[:6], version="v2")

@@ -80,7 +80,7 @@ async def test_property_order_and_bounds_over_shards(
 
     entries = await read(store, shards=4, after=after, before=before, page_size=page_size)
 
-    expected = sorted(str(entry_id(*one)) for one in moments if after < one[0] < before)
+    expected = sorted(str(entry_id(*moment)) for moment in moments if after < moment[0] < before)
     assert [entry.id for entry in entries] == expected
 
 

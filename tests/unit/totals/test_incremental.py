@@ -200,12 +200,12 @@ async def first_wrong(**options: float) -> str:
 
 
 async def test_a_request_later_than_allowed_would_be_missed() -> None:
-    """A negative twin: an entry that lands under an id older than `settle` is not read."""
+    """A mutant: an entry that lands under an id older than `settle` is not read."""
     assert "landed" in await first_wrong(longest_flight=150)
 
 
 async def test_without_the_nets_version_it_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A negative twin: where every net passes for the same, folded entries count twice."""
+    """A mutant: where every net passes for the same, folded entries count twice."""
     monkeypatch.setattr(fold, "stamp_of", lambda _: None)
     assert "counted 2 times" in await first_wrong()
 

@@ -292,7 +292,7 @@ async def test_read_slower_than_read_max_starts_again() -> None:
 
 
 async def test_without_the_restart_the_sum_would_be_wrong() -> None:
-    """The negative twin: the same race with an endless `read_deadline` counts page 1 twice."""
+    """The mutant: the same race with an endless `read_deadline` counts page 1 twice."""
     clock = InstantClock()
     store = merge_between_pages(clock, drop=True)
 

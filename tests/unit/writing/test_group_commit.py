@@ -195,7 +195,7 @@ async def test_a_cancelled_caller_takes_nobody_along() -> None:
 async def test_callers_that_share_one_future_are_cancelled_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The negative twin: one future for all callers of an entry, and one of them cancels all."""
+    """The mutant: one future for all callers of an entry, and one of them cancels all."""
     shared: list[asyncio.Future[Entry]] = []
     own = GroupCommit._wait
 

@@ -202,7 +202,7 @@ def watched(*totals: Total) -> list[bool]:
 def test_a_long_collection_that_is_not_merged_is_noticed() -> None:
     """Long on the same nets for over twice settle: no one merges it. Then time starts over."""
     moments = (0, 1800, 1801, 1900, 3601, 3602)
-    found = watched(*(total(seconds=one) for one in moments))
+    found = watched(*(total(seconds=moment) for moment in moments))
     assert found == [False, False, True, False, False, True]
 
 

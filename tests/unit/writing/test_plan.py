@@ -179,8 +179,8 @@ def test_the_shard_is_that_of_the_entrys_own_time() -> None:
     )
     changes = [Change("c", 1, key=f"k{n}", at=START) for n in range(20)]
     late = [
-        plan(one, region=HOME, settings=settings, now=START + timedelta(seconds=60), suffix=0)
-        for one in changes
+        plan(change, region=HOME, settings=settings, now=START + timedelta(seconds=60), suffix=0)
+        for change in changes
     ]
     new = plan(Change("c", 1), region=HOME, settings=settings, now=since, suffix=49)
 

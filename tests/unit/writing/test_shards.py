@@ -62,7 +62,7 @@ def test_a_repeat_finds_the_shard_of_its_first_try() -> None:
 
 
 def test_growing_by_the_time_of_writing_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative twin: were the shard that of the moment, most repeats would lie elsewhere."""
+    """The mutant: were the shard that of the moment, most repeats would lie elsewhere."""
     shards_at = Settings.shards_at
     now = START
 
@@ -113,8 +113,8 @@ async def written(settings: Sequence[Settings], clock: InstantClock) -> MemorySt
     """Write the same keyed changes by one process after the other, each with its settings."""
     store = MemoryStore(HOME)
     made = clock.now()
-    for one in settings:
-        writer = make_writer(store, clock=clock, shards=one.shards)
+    for setting in settings:
+        writer = make_writer(store, clock=clock, shards=setting.shards)
         for number in range(50):
             await writer.record(Change("hot", Decimal(1), key=f"k{number}", at=made))
         clock.pass_by(61)

@@ -73,7 +73,7 @@ async def test_lost_answers_count_a_change_once(first: Fault, second: Fault | No
 
 
 async def test_a_naive_repeat_counts_twice() -> None:
-    """The negative twin: a repeat under a new id counts the change whose answer was lost twice."""
+    """The mutant: a repeat under a new id counts the change whose answer was lost twice."""
     store, table = faulty(Lost())
     writer = make_writer(store, write_deadline=0)
 

@@ -42,7 +42,9 @@ NO_CONNECTION = Raises(Unreachable("no connection"))
 UNKNOWNS = (Lost(), NeverArrived(), Late())
 
 
-@pytest.mark.parametrize("faults", [(), *[(one, two) for one in UNKNOWNS for two in UNKNOWNS]])
+@pytest.mark.parametrize(
+    "faults", [(), *[(unknown, two) for unknown in UNKNOWNS for two in UNKNOWNS]]
+)
 async def test_together_is_all_once(faults: tuple[Fault, ...]) -> None:
     """All changes of a transaction are there once, however many of its answers were lost."""
     store, table = faulty(*faults)

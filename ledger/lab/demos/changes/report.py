@@ -138,7 +138,7 @@ class DemoReport(Report):
             ("truth", "", self._money(self.expected), "", f"{self.counters:,}", "")
         ]
         for name, outcomes in (("ledger", self.ledger), ("single item", self.single)):
-            rows += [(name, one.region, *self._cells(one)) for one in outcomes]
+            rows += [(name, outcome.region, *self._cells(outcome)) for outcome in outcomes]
         comparison = Section(
             title=f"{self.changes:,} changes from three regions",
             caption="exact: counters with the true sum; lost: changes that vanished silently",

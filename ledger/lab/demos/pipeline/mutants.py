@@ -1,6 +1,6 @@
 """Mutants of the pipeline: rules broken on purpose, to show that the demo finds each.
 
-The simulated world breaks more of them (`tests/support/pipeline_twins.py`).
+The simulated world breaks more of them (`tests/support/pipeline_mutants.py`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -50,7 +50,7 @@ READ_SECONDS, OBSERVATION_SECONDS = 300.0, 400.0
 """Nothing is merged here, so totals of long runs may take their time to be read."""
 READ_AT_ONCE = 4
 """Categories that are read together for the comparison."""
-COUNTED = tuple(one.name for one in fields(Figures))
+COUNTED = tuple(field.name for field in fields(Figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class PipelineDemoRun:
         latencies = self.progress.latencies
 
         def total(name: str, stage: str | None = None) -> Any:
-            return sum(one[name] if stage is None else one[name][stage] for one in results)
+            return sum(result[name] if stage is None else result[name][stage] for result in results)
 
         return PipelineDemoReport(
             options=self._options,
@@ -252,7 +252,7 @@ class PipelineDemoRun:
             messages=self.progress.sent,
             seconds=max(worker.counted_at for worker in workers) - self._began,
             cpu_seconds=total("cpu_seconds"),
-            memory_bytes=max(one["memory_bytes"] for one in results),
+            memory_bytes=max(result["memory_bytes"] for result in results),
             p50_seconds=latencies.p50,
             p99_seconds=latencies.p99,
             worst_seconds=latencies.worst,

@@ -96,7 +96,7 @@ class Model(World):
 
     def _look(self, entries: tuple[int, ...], region: int, leader: int) -> tuple[int, ...]:
         shift = self.seen(region, leader)
-        return tuple(one | self.is_visible(one, region) << shift for one in entries)
+        return tuple(entry | self.is_visible(entry, region) << shift for entry in entries)
 
     def _decided(self, state: State, leader: int) -> State:
         """Decide once all is read; the plan takes the place of what was seen."""
@@ -110,8 +110,8 @@ class Model(World):
             move_to=1 if asked else NOWHERE,
             base=base,
             views=views,
-            seen=tuple(self._seen(one, leader) for one in entries),
-            nets=tuple(one >> self.nets for one in entries),
+            seen=tuple(self._seen(entry, leader) for entry in entries),
+            nets=tuple(entry >> self.nets for entry in entries),
             homes=state.homes,
         )
         after = self._idle(state, leader)
@@ -136,7 +136,7 @@ class Model(World):
         """Forget all that a leader has seen and planned."""
         mask = self.leader_mask(leader)
         return doing_now(state, leader, IDLE)._replace(
-            entries=tuple(one & ~mask for one in state.entries)
+            entries=tuple(entry & ~mask for entry in state.entries)
         )
 
     def _leave(self, state: State, leader: int, fold_home: int) -> Iterator[Step]:
@@ -144,7 +144,9 @@ class Model(World):
         for flight, other in enumerate(state.in_flight):
             if not other:
                 shift, target = self.plan[leader], self.flight[flight]
-                moved = tuple(one | (one >> shift & PLAN_MASK) << target for one in state.entries)
+                moved = tuple(
+                    entry | (entry >> shift & PLAN_MASK) << target for entry in state.entries
+                )
                 plan = (self.home_of(leader), fold_home)
                 after = self._idle(state._replace(entries=moved), leader)
                 after = after._replace(in_flight=with_one(after.in_flight, flight, plan))

@@ -126,7 +126,7 @@ class ProductionCode:
     ) -> Decision:
         known: dict[int, NetChange | None] = {0: None}
         for slot, net_home in enumerate(homes, start=1):
-            triples = [(one >> (NET_BITS * (slot - 1))) & _NET_MASK for one in nets]
+            triples = [(net >> (NET_BITS * (slot - 1))) & _NET_MASK for net in nets]
             known[slot] = self._net(triples, f"v{slot}", net_home)
         observation = Observation(
             PARTITION, known[base], self._views(views, seen=seen, known=known)

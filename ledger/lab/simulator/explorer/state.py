@@ -204,7 +204,9 @@ class Layout:
             shown=tuple(map(moved, state.shown)),
             leaders=leaders,
             reader=(*state.reader[:2], moved(state.reader[2])) if state.reader else (),
-            entries=tuple(one & kept | one >> (below + NET_BITS) << below for one in state.entries),
+            entries=tuple(
+                entry & kept | entry >> (below + NET_BITS) << below for entry in state.entries
+            ),
         )
 
 
@@ -231,4 +233,4 @@ def doing_now(state: State, leader: int, doing: Doing) -> State:
 def cleared(state: State, shift: int) -> State:
     """Return the state in which a plan's new net knows of no entry."""
     mask = ~(NET_MASK << shift)
-    return state._replace(entries=tuple(one & mask for one in state.entries))
+    return state._replace(entries=tuple(entry & mask for entry in state.entries))

@@ -48,8 +48,8 @@ class World(Layout):
         if not newest or min(state.shown) < newest:
             return False
         return all(
-            self.known_to_net(one, newest) == 1 and one & self.deletes == self.deletes
-            for one in state.entries
+            self.known_to_net(entry, newest) == 1 and entry & self.deletes == self.deletes
+            for entry in state.entries
         )
 
     # Writing, and what arrives by replication.
@@ -87,7 +87,8 @@ class World(Layout):
         if not self.case.strict:
             known = self.known[region]
             entries = tuple(
-                one | bool(self.known_to_net(one, slot) & COUNT_MASK) << known for one in entries
+                entry | bool(self.known_to_net(entry, slot) & COUNT_MASK) << known
+                for entry in entries
             )
         after = state._replace(shown=with_one(state.shown, region, slot), entries=entries)
         return self.without_folds(after, region) if self.mutant.conditional else after
@@ -125,14 +126,14 @@ class World(Layout):
 
     def planned(self, state: State, shift: int) -> bool:
         """Return whether anything is left of a plan."""
-        return any(one >> shift & PLAN_MASK for one in state.entries)
+        return any(entry >> shift & PLAN_MASK for entry in state.entries)
 
     def lost(self, state: State, flight: int) -> State:
         """Lose what is in flight."""
         mask = ~(PLAN_MASK << self.flight[flight])
         return state._replace(
             in_flight=with_one(state.in_flight, flight, ()),
-            entries=tuple(one & mask for one in state.entries),
+            entries=tuple(entry & mask for entry in state.entries),
         )
 
     # The reader, whose two reads lie apart.
@@ -144,7 +145,9 @@ class World(Layout):
             return
         for region in self.regions:
             net, reached = state.shown[region], self.known[region]
-            began = tuple(one | (one >> reached & 1) << (self.reader + 1) for one in state.entries)
+            began = tuple(
+                entry | (entry >> reached & 1) << (self.reader + 1) for entry in state.entries
+            )
             seen = tuple(one | self.is_visible(one, region) << self.reader for one in began)
             for is_stale, entries in ((0, seen), (1, began)):
                 reader = (region, is_stale, net if is_stale else 0)
@@ -156,9 +159,9 @@ class World(Layout):
         region, is_stale, net = state.reader
         slot = net if is_stale else state.shown[region]
         shown = tuple(
-            (self.is_visible(one, region) if is_stale else one >> self.reader & 1) << NET_BITS
-            | self.known_to_net(one, slot)
-            for one in state.entries
+            (self.is_visible(entry, region) if is_stale else entry >> self.reader & 1) << NET_BITS
+            | self.known_to_net(entry, slot)
+            for entry in state.entries
         )
         counts = self.production.counts(shown, has_net=bool(slot))
         wrong = [
@@ -178,7 +181,7 @@ class World(Layout):
         leaders = tuple(
             (*doing[:2], 0) if doing and doing[0] == ACTING else doing for doing in state.leaders
         )
-        entries = tuple(one & mask for one in state.entries)
+        entries = tuple(entry & mask for entry in state.entries)
         return state._replace(reader=(), leaders=leaders, entries=entries)
 
     # Checking.
@@ -192,7 +195,7 @@ class World(Layout):
         """Say what is wrong with a region's total: each change that has reached it counts once."""
         counts = self.counts(state, region)
         reached = self.known[region]
-        expected = tuple([one >> reached & 1 for one in state.entries])
+        expected = tuple([entry >> reached & 1 for entry in state.entries])
         if counts == expected:
             return ""
         there = names([place for place, count in enumerate(expected) if count])
@@ -205,8 +208,8 @@ class World(Layout):
         """Return how often a region's total counts each entry."""
         slot = state.shown[region]
         shown = tuple(
-            self.is_visible(one, region) << NET_BITS | self.known_to_net(one, slot)
-            for one in state.entries
+            self.is_visible(entry, region) << NET_BITS | self.known_to_net(entry, slot)
+            for entry in state.entries
         )
         return self.production.counts(shown, has_net=bool(slot))
 

@@ -105,9 +105,13 @@ def test_regions_that_are_cut_off_meet_when_they_heal() -> None:
             model.cut()
             await stores[0].write(ADD)
             await anyio.sleep(60)
-            assert [await one.get(Get(KEY)) is not None for one in stores] == [True, False, False]
+            assert [await store.get(Get(KEY)) is not None for store in stores] == [
+                True,
+                False,
+                False,
+            ]
             await model.heal()
-            assert [await one.get(Get(KEY)) is not None for one in stores] == [True, True, True]
+            assert [await store.get(Get(KEY)) is not None for store in stores] == [True, True, True]
 
     loop.run(run)
 

@@ -148,7 +148,7 @@ async def test_items_of_a_table_are_records() -> None:
         "risk/Delta": "12.5",
         "desk/EMEA/A": "12.5",
     }
-    assert [one.reason for one in kept.letters.letters] == [DELETED]
+    assert [letter.reason for letter in kept.letters.letters] == [DELETED]
     end = await environment(kept).answer(recorded("dynamodb_window_end"), seconds=60)
     assert end.response == {"state": {"seen": 2}, "batchItemFailures": []}
 
@@ -167,7 +167,7 @@ async def test_the_first_record_not_committed_is_named_and_nothing_before_is_rep
     kept.decide = third_commit_fails
     failed = await again(lambda_, RECORDS)
     assert failed is not None
-    place = [one["kinesis"]["sequenceNumber"] for one in RECORDS].index(failed)
+    place = [record["kinesis"]["sequenceNumber"] for record in RECORDS].index(failed)
     assert 0 < place < len(RECORDS)
     assert kept.committed == number(place - 1)
     kept.decide = lambda _call: None
@@ -284,7 +284,7 @@ async def test_a_lane_does_not_pass_what_was_begun_and_given_up() -> None:
 
 
 async def test_without_the_mark_what_was_given_up_would_be_lost() -> None:
-    """The negative twin: the lane goes on, and records sent again change nothing any more."""
+    """The mutant: the lane goes on, and records sent again change nothing any more."""
 
     async def leave_none(*_: object) -> None:
         pass
@@ -301,7 +301,7 @@ async def test_without_the_mark_what_was_given_up_would_be_lost() -> None:
 
 
 async def test_two_batches_of_one_shard_at_once_would_lose_records() -> None:
-    """The negative twin of a parallelization factor of 1: positions pass what came beside them."""
+    """The mutant of a parallelization factor of 1: positions pass what came beside them."""
     kept = Kept()
     for records in (RECORDS[::2], RECORDS[1::2]):
         assert await again(environment(kept), records) is None

@@ -39,7 +39,7 @@ def test_a_kinesis_event_is_a_batch_of_its_shard() -> None:
     assert len(first.position) == len(second.position) == KINESIS_DIGITS
     assert first.position < second.position
     assert first.at == datetime(2018, 12, 17, 22, 10, 50, 987000, UTC)
-    taken = [FORM.take(one) for one in batch.deliveries]
+    taken = [FORM.take(delivery) for delivery in batch.deliveries]
     assert [one.value for one in taken if isinstance(one, Record)] == [Decimal(10), Decimal("12.5")]
 
 
@@ -57,7 +57,7 @@ def test_positions_of_any_length_keep_their_order() -> None:
     records = kinesis_records([b"{}"] * len(numbers))
     for record, number in zip(records, numbers, strict=True):
         record["kinesis"]["sequenceNumber"] = number
-    positions = [one.position for one in read(event_of(records)).deliveries]
+    positions = [delivery.position for delivery in read(event_of(records)).deliveries]
     assert positions == sorted(positions)
     assert len(set(positions)) == len(numbers)
 
@@ -67,7 +67,7 @@ def test_a_table_event_is_a_batch_of_new_images() -> None:
     batch = read(recorded("dynamodb_window"))
     assert batch.region == "us-east-1"
     assert batch.lane == ("records/2026-11-21T06:30:00.525/shardId-00000001763707000000-1a2b3c4d")
-    assert {len(one.position) for one in batch.deliveries} == {DYNAMODB_DIGITS}
+    assert {len(delivery.position) for delivery in batch.deliveries} == {DYNAMODB_DIGITS}
     assert b'"Value":12.50' in batch.deliveries[1].raw
     taken = FORM.take(batch.deliveries[1])
     assert isinstance(taken, Record)

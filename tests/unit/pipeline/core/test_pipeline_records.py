@@ -137,7 +137,7 @@ def test_the_first_pattern_that_matches_is_home() -> None:
     """A record's home follows from the field that the settings name, its id by default."""
     form = Form(pipeline_settings(home=BOTH_HOMES))
     homes = [form.read(message(record, 1, 1)) for record in ("E1", "T1")]
-    assert [one.home for one in homes if isinstance(one, Record)] == [AWAY, HOME]
+    assert [home.home for home in homes if isinstance(home, Record)] == [AWAY, HOME]
     assert form.homes == {HOME, AWAY}
     by_desk = Form(pipeline_settings(home={"field": "Hierarchy.Desk", "regions": {"A": AWAY}}))
     found = [by_desk.read(message("T1", 1, 1, desk=desk)) for desk in "AB"]

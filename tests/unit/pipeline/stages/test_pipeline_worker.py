@@ -82,7 +82,7 @@ async def test_entries_are_ordinary_ones() -> None:
     await lane_worker(deliveries(RAWS), store).run()
     found = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
     entries = [one async for one in found]
-    assert [(one.change, one.region, one.at is not None) for one in entries] == [
+    assert [(entry.change, entry.region, entry.at is not None) for entry in entries] == [
         (Decimal("42.50"), HOME, True)
     ]
 
@@ -93,7 +93,7 @@ async def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on() -> None:
     raws = [RAWS[0], POISON, RAWS[1], b"no json"]
     await lane_worker(deliveries(raws), store, letters=letters, batch_max=2).run()
     assert shown(store.table) == truth([RAWS[0], RAWS[1]])
-    assert [(one.lane, one.position, one.raw) for one in letters.letters] == [
+    assert [(letter.lane, letter.position, letter.raw) for letter in letters.letters] == [
         (f"{HOME}/lane", position(2), POISON),
         (f"{HOME}/lane", position(4), b"no json"),
     ]
@@ -129,7 +129,7 @@ async def test_a_trade_that_changes_its_home_is_a_dead_letter() -> None:
     moved = deliveries([message("T1", 2, 50, desk="B"), message("T1", 3, 11)])
     await lane_worker(moved, stores, lane="other", home=home, letters=letters).run()
     assert shown(stores[HOME].table) == truth([message("T1", 3, 11)])
-    assert [one.position for one in letters.letters] == [position(1)]
+    assert [letter.position for letter in letters.letters] == [position(1)]
     assert "kept in us-east-1, not in eu-west-1" in letters.letters[0].reason
 
 
@@ -331,7 +331,10 @@ async def test_whoever_asks_hears_of_records_once_they_count() -> None:
 async def test_metrics_tell_each_stage() -> None:
     """In, out, duplicates, stale, dead, batch sizes and lag are counted by stage."""
     metrics, clock = PipelineMetrics(), InstantClock()
-    records = [one._replace(at=START - timedelta(seconds=5)) for one in deliveries([*RAWS, POISON])]
+    records = [
+        delivery._replace(at=START - timedelta(seconds=5))
+        for delivery in deliveries([*RAWS, POISON])
+    ]
     await lane_worker(records, metrics=metrics, clock=clock, reduce_every=0).run()
     assert {
         (stage, name): _count(metrics, f"ledger_pipeline_{name}_total", stage=stage)

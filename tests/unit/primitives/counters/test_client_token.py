@@ -31,7 +31,7 @@ async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
 
 
 async def test_past_ten_minutes_a_token_counts_again() -> None:
-    """The negative twin: DynamoDB has forgotten the token, and the repeat is another change."""
+    """The mutant: DynamoDB has forgotten the token, and the repeat is another change."""
     clock = InstantClock()
     counter = make_counter("client-token", MemoryStore("us-east-1", clock=clock), clock=clock)
     await counter.add(7, token="t")

@@ -53,7 +53,7 @@ async def test_a_rejected_token_is_free() -> None:
 
 
 async def test_when_the_marker_has_expired_the_token_counts_again() -> None:
-    """The negative twin: TTL has deleted the marker, and nothing knows the token."""
+    """The mutant: TTL has deleted the marker, and nothing knows the token."""
     store = MemoryStore("us-east-1")
     counter = make_counter("marker", store)
     await counter.add(1, token="t")

@@ -104,7 +104,7 @@ async def test_the_history_tells(fault: Slow) -> None:
 
 @pytest.mark.parametrize("fault", [LOST_WHILE, NEVER_WHILE], ids=["lost", "never arrived"])
 async def test_a_history_shorter_than_the_writers_is_ambiguous(fault: Slow) -> None:
-    """The negative twin: with as many other writers as tags, ours is pushed out."""
+    """The mutant: with as many other writers as tags, ours is pushed out."""
     outcome, value = await interrupted("history", fault, others=TAGS_MAX)
     assert isinstance(outcome, Unknown)
     assert value == (1100 if fault is LOST_WHILE else 100) + TAGS_MAX

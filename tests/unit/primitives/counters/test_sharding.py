@@ -123,7 +123,7 @@ async def test_a_maximum_is_reached_by_ones(kind: type[ItemCounter]) -> None:
     """Looking for room in other shards, the whole of the maximum is used, and no more."""
     counter = sharded(kind, MemoryStore("us-east-1"), maximum=10)
     outcomes = [await counter.add(1) for _ in range(12)]
-    assert [isinstance(one, Applied) for one in outcomes] == [True] * 10 + [False] * 2
+    assert [isinstance(outcome, Applied) for outcome in outcomes] == [True] * 10 + [False] * 2
     assert await counter.value() == 10
 
 
@@ -135,7 +135,7 @@ async def test_added_shards_loosen_no_threshold() -> None:
     counter = sharded(AtomicCounter, store, shards=8, maximum=100)
     assert await counter.shards() == 8
     outcomes = [await counter.add(1) for _ in range(20)]
-    assert all(isinstance(one, Rejected) for one in outcomes)
+    assert all(isinstance(outcome, Rejected) for outcome in outcomes)
     assert await counter.value() == 100
 
 
@@ -172,7 +172,7 @@ async def test_a_token_with_its_own_shard_goes_nowhere_else() -> None:
     store = MemoryStore("us-east-1")
     counter = sharded(ClientTokenCounter, store, shards=4, maximum=4)
     outcomes = [await counter.add(1, token=f"t{place}") for place in range(40)]
-    assert sum(isinstance(one, Applied) for one in outcomes) == await counter.value() == 4
+    assert sum(isinstance(outcome, Applied) for outcome in outcomes) == await counter.value() == 4
     counter = sharded(ClientTokenCounter, MemoryStore("us-east-1"), shards=4, maximum=4)
     assert isinstance(await counter.add(2, token="t"), Rejected)
     assert await counter.add(2) == Applied()

@@ -245,7 +245,7 @@ async def test_a_stalled_holder_is_stopped_by_the_fence(world: World) -> None:
 
 
 async def test_without_the_fence_a_stalled_holder_writes(world: World) -> None:
-    """The negative twin: the same transaction without the fence is applied, too late."""
+    """The mutant: the same transaction without the fence is applied, too late."""
     await stalled(world)
     assert isinstance(await world.store.transact([Put(WORK)]), Applied)
     assert world.table.get(("counter", "~net#0001")) == WORK

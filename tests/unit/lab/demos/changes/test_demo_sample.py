@@ -34,7 +34,7 @@ def test_sums_are_exact(tmp_path: Path) -> None:
     path = sample_file(tmp_path, "who,amount\nb,0.1\na,-5\nb,0.2\n")
     sample = load_sample(path, counter="who", change="amount")
     assert sample.expected == {"b": Decimal("0.3"), "a": Decimal(-5)}
-    assert [one.counter for one in sample.changes] == ["b", "a", "b"]
+    assert [change.counter for change in sample.changes] == ["b", "a", "b"]
     assert sample.name == "changes.csv"
 
 

@@ -56,13 +56,13 @@ def test_the_expected_totals_are_what_the_pipeline_reads_in_the_messages() -> No
         )
     )
     expected, newest, malformed = ExpectedTotals(OPTIONS), dict[str, Record](), 0
-    for one in messages():
-        expected.add(one)
-        record = form.read(one.line)
+    for message in messages():
+        expected.add(message)
+        record = form.read(message.line)
         if isinstance(record, Poison):
             malformed += 1
             continue
-        assert record.home == OPTIONS.names[one.trade % OPTIONS.regions]
+        assert record.home == OPTIONS.names[message.trade % OPTIONS.regions]
         if record.id not in newest or record.version > newest[record.id].version:
             newest[record.id] = record
     sums: dict[str, Decimal] = {}

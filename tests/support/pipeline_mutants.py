@@ -1,4 +1,4 @@
-"""Broken rules of the pipeline: those of the demo, and what else each negative twin replaces."""
+"""Broken rules of the pipeline: those of the demo, and what else each mutant replaces."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -41,7 +41,7 @@ def _others_forgotten(
     return replace(new, open={name: one for name, one in new.open.items() if name == lane})
 
 
-TWINS: dict[str, Callable[[], AbstractContextManager[object]]] = {
+MUTANTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "no version condition": mutants.MUTANTS["no-version"],
     "no hash or position in map": mutants.MUTANTS["no-hash"],
     "no token or existence in reduce": mutants.MUTANTS["no-token"],
