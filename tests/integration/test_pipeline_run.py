@@ -219,7 +219,7 @@ async def test_a_followed_file_is_brought_in_until_a_signal(desk: Desk, tmp_path
         (["run", "there.jsonl", "--spool", "x"], "--spool requires standard input"),
         (["run", "missing.jsonl"], "cannot be read"),
         (["run", "there.jsonl", "--region", "ap-south-1"], "not one of the regions"),
-        (["replay", "there.jsonl", "--dead", "there.jsonl"], "while it is read"),
+        (["replay", "there.jsonl", "--dead", "there.jsonl"], "which is being read"),
     ],
 )
 def test_what_cannot_be_done_is_told(
