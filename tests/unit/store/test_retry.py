@@ -82,3 +82,12 @@ def test_the_budget_never_grows_beyond_what_it_began_with() -> None:
     for _ in range(1_000):
         budget.give(1)
     assert budget.tokens == BUDGET_TOKENS
+
+
+def test_a_gift_beyond_what_was_taken_is_cut() -> None:
+    """The last tokens given back may be fewer than those offered."""
+    budget = RetryBudget()
+    budget.take(throttled=True)
+    assert budget.tokens == 495
+    budget.give(10)
+    assert budget.tokens == 500

@@ -18,7 +18,8 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.writes import Put
-from ledger.totals.reader import Reader
+from ledger.totals.collection import Base
+from ledger.totals.reader import Bases, Reader
 
 NET = ("c", "~net#0001")
 SETTINGS = Settings(
@@ -265,3 +266,12 @@ async def test_bases_are_bounded() -> None:
     for number in range(9):
         await reader.total(f"c{number}")
     assert list(reader._bases._bases) == ["c6", "c7", "c8"]
+
+
+def test_a_read_without_a_base_forgets_the_one_before() -> None:
+    """A later read begins anew, and not where an older one could continue."""
+    bases = Bases(3)
+    bases.keep("c", Base("border", fold.Subtotal(None, Decimal(1), 1)))
+    assert bases.get("c") is not None
+    bases.keep("c", None)
+    assert bases.get("c") is None

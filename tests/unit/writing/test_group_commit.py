@@ -192,6 +192,28 @@ async def test_a_cancelled_caller_takes_nobody_along() -> None:
     assert changes(store.table, "c") == [1, 10, 100]
 
 
+async def test_room_that_comes_too_late_is_given_back() -> None:
+    """A caller cancelled in the turn in which it is granted room leaves it to the next."""
+    store = GatedStore()
+    store.shut()
+    async with sharing(store, writer={"queue_max": 1}) as writer:
+
+        async def record_then_cancel() -> None:
+            await writer.record(Change("c", 1))
+            late.cancel()
+
+        first = asyncio.ensure_future(record_then_cancel())
+        await turns()
+        late = asyncio.ensure_future(writer.record(Change("c", 2)))
+        await turns()
+        store.gate.set()
+        await asyncio.wait([first, late])
+        assert late.cancelled()
+        with anyio.fail_after(5):
+            await writer.record(Change("c", 3))
+    assert changes(store.table, "c") == [1, 3]
+
+
 async def test_callers_that_share_one_future_are_cancelled_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

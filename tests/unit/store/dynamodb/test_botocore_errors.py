@@ -16,6 +16,7 @@ from ledger.store.dynamodb.errors import (
     from_botocore,
     status_code,
 )
+from ledger.store.dynamodb.judging import judge
 
 
 def answered(code: str, message: str = "why", status: int = 400) -> ClientError:
@@ -95,3 +96,19 @@ def test_code_and_status_are_read_from_answers_only() -> None:
     )
     lost = exceptions.ReadTimeoutError(endpoint_url=URL)
     assert (error_code(lost), status_code(lost)) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "throttled"),
+    [
+        ("ProvisionedThroughputExceededException", True),
+        ("ReplicatedWriteConflictException", False),
+        ("TransactionConflictException", False),
+        ("TransactionInProgressException", False),
+    ],
+)
+def test_a_conflict_is_no_throttling(code: str, throttled: bool) -> None:  # noqa: FBT001
+    """Both pass, but only a rate that was exceeded asks for a slower one."""
+    failure = judge(answered(code), region="eu-west-1", table="ledger")
+    assert failure.passing
+    assert failure.throttled is throttled

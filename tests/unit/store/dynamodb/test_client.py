@@ -85,6 +85,19 @@ async def test_unanswered_write_is_unknown_and_not_repeated(
     assert wire.retries() == 0
 
 
+@calls(WRITES)
+async def test_unanswered_write_gives_no_tokens_back(wire: Wire, call: Call) -> None:
+    """Only an answer fills the budget: while none comes, it runs dry."""
+    budget = wire.store.retry_budget
+    budget.take()
+    left = budget.tokens
+    wire.server.play(close_connection())
+
+    await call(wire.store)
+
+    assert budget.tokens == left
+
+
 @pytest.fixture(scope="module")
 async def impatient(transport: str) -> AsyncIterator[Wire]:
     """Open a store that waits 0.2 s for an answer."""
@@ -229,6 +242,28 @@ async def test_throttled_then_unanswered_is_unknown(wire: Wire, call: Call) -> N
     outcome = await call(wire.store)
 
     assert isinstance(outcome, Unknown) or outcome.unknown == tuple(range(6))  # type: ignore[attr-defined]
+    assert len(wire.server.requests) == 2
+
+
+@calls(SINGLE)
+async def test_unknown_says_how_many_requests_it_took(wire: Wire, call: Call) -> None:
+    """The throttled ones count as well as the one that was not answered."""
+    wire.server.play(*[SLOW_DOWN["throughput"]] * 3, close_connection())
+
+    outcome = await call(wire.store)
+
+    assert isinstance(outcome, Unknown)
+    assert outcome.requests == len(wire.server.requests) == 4
+
+
+@calls(SINGLE)
+async def test_throttling_with_a_status_of_the_server_is_tried_again(
+    wire: Wire, call: Call
+) -> None:
+    """The code says that nothing was written, and counts more than the status."""
+    wire.server.play(fault("ThrottlingException", status=503), ok())
+
+    assert await call(wire.store) == Applied()
     assert len(wire.server.requests) == 2
 
 
