@@ -36,12 +36,26 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from ledger.core.values import Entry
 
 
 class LedgerError(Exception):
-    """The base of all errors of the ledger; the message is one line."""
+    """The base of all errors of the ledger; the message is one line.
+
+    An error can be copied and pickled with all that it carries.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[LedgerError], args: tuple[Any, ...], state: dict[str, Any]) -> LedgerError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class InvalidInput(LedgerError, ValueError):

@@ -139,8 +139,8 @@ class Settings(BaseModel):
     def replace(self, **overrides: Any) -> Self:
         """Return the same settings but for `overrides`, all rules checked again.
 
-        A mapping for `cache` or `compactor` changes only the fields that it names; `regions` and
-        `shards` are replaced whole.
+        A mapping for a group, such as `cache`, changes only the fields that it names. What was not
+        set follows again from what is. `regions` and `shards` are replaced whole.
 
         Raises:
             SettingsError: a rule is broken.
@@ -149,7 +149,8 @@ class Settings(BaseModel):
         for name, value in overrides.items():
             group = getattr(self, name, None)
             if isinstance(group, BaseModel) and isinstance(value, Mapping):
-                values[name] = {**dict(group), **value}
+                kept = {each: getattr(group, each) for each in group.model_fields_set}
+                values[name] = {**kept, **value}
             else:
                 values[name] = value
         return type(self)(**values)

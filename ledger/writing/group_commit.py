@@ -21,6 +21,7 @@ no write units; combining saves both, at the price of one entry standing for man
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from decimal import Decimal
 from typing import TypeVarTuple, Unpack
 
@@ -84,7 +85,7 @@ class _Pending:
         if waiter is None:
             return 0
         if error is not None and not waiter.done():
-            waiter.set_exception(_again(error))
+            waiter.set_exception(copy(error))  # raised twice it would hold two tracebacks
         return 1
 
 
@@ -120,7 +121,7 @@ class _PendingSum(_Pending):
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             if error is not None and not waiter.done():
-                waiter.set_exception(_again(error))
+                waiter.set_exception(copy(error))  # raised twice it would hold two tracebacks
         return len(waiters)
 
 
@@ -404,13 +405,6 @@ def linger_seconds(
     if is_idle or missing <= 0:
         return 0.0
     return min(longest, gap_seconds * missing)
-
-
-def _again(error: BaseException) -> BaseException:
-    """Return the same error for another caller: one that is raised twice holds two tracebacks."""
-    copy = type(error).__new__(type(error), *error.args)
-    copy.__dict__.update(error.__dict__)
-    return copy
 
 
 def _closed(pending: _Pending) -> OutcomeUnknown:

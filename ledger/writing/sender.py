@@ -65,7 +65,11 @@ class Sender:
         if isinstance(outcome, Applied):
             return planned.entry
         # Not every engine hands back the item that was in the way.
-        found = outcome.found[0] or await self._store.get(Get(planned.put.key))
+        try:
+            found = outcome.found[0] or await self._store.get(Get(planned.put.key))
+        except StoreError as error:
+            cause = f"an item is in the way and could not be read: {error}"
+            raise _unknown([planned], cause, 1, together=False) from error
         if found is None:
             raise _unknown([planned], "an item was in the way and is gone", 1, together=False)
         return confirmed(planned.entry, found)

@@ -11,7 +11,7 @@ from botocore.exceptions import (
 )
 
 from ledger.core.entry import Item
-from ledger.core.errors import StoreError, Throttled, Unreachable
+from ledger.core.errors import RequestRefused, StoreError, Throttled, Unreachable
 from ledger.store.dynamodb.errors import (
     SERVER_STATUS_MIN,
     answer_header,
@@ -59,7 +59,7 @@ def judge(error: BotoCoreError | ClientError, *, region: str, table: str) -> Fai
         passing = isinstance(mapped, Throttled) or _is_passing(error)
         server = status_code(error) >= SERVER_STATUS_MIN or isinstance(mapped, Unreachable)
         return Failure(
-            mapped,
+            _not_refused(mapped) if passing else mapped,
             applied_maybe=server and not passing,
             passing=passing,
             throttled=_is_throttled(error, mapped),
@@ -81,6 +81,14 @@ def rejection(error: ClientError) -> Rejected | None:
         if reason.get("Code") == "ConditionalCheckFailed"
     }
     return Rejected(found) if found else None
+
+
+def _not_refused(mapped: StoreError) -> StoreError:
+    """Return the error of a transaction whose actions were throttled or met another one.
+
+    Its code, unlike its reasons, is that of a refusal.
+    """
+    return Throttled(f"{mapped}: try again later") if isinstance(mapped, RequestRefused) else mapped
 
 
 def _is_passing(error: ClientError) -> bool:

@@ -427,3 +427,13 @@ def test_a_constant_in_a_variable_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("LEDGER_WRITER__IN_FLIGHT", "9")
     with pytest.raises(SettingsError, match=r"LEDGER_WRITER__IN_FLIGHT: writer.in_flight is a"):
         Settings.load()
+
+
+def test_what_was_not_set_follows_again_in_a_changed_group() -> None:
+    """A lease that is replaced brings its heartbeat with it; one that was set stays."""
+    first = settings(compactor={"fold_min": 3})
+    assert first.replace(compactor={"lease": 6}).compactor.heartbeat == 2
+    shorter = first.replace(compactor={"lease": 6}).replace(compactor={"lease": 60})
+    assert (shorter.compactor.heartbeat, shorter.compactor.fold_min) == (10, 3)
+    kept = settings(compactor={"heartbeat": 3}).replace(compactor={"lease": 90})
+    assert kept.compactor.heartbeat == 3

@@ -21,6 +21,7 @@ from support.ledgers import (
     two_regions,
 )
 
+from ledger.core.entry import Item
 from ledger.core.errors import (
     AccessDenied,
     DamagedItem,
@@ -36,6 +37,7 @@ from ledger.core.errors import (
 )
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
     Call,
     Fault,
@@ -370,3 +372,21 @@ async def test_a_conflict_shows_even_if_the_engine_hands_back_no_item() -> None:
     assert (await writer.record(Change("c", 1, key="k", at=at))).change == 1
     with pytest.raises(KeyConflict):
         await writer.record(Change("c", 2, key="k", at=at))
+
+
+class UnreadableStore(ForgetfulStore):
+    """The same, and the item cannot be read either."""
+
+    async def get(self, get: Get) -> Item | None:
+        """Fail as a throttled read does."""
+        raise Throttled(f"{get.key} is throttled")
+
+
+async def test_an_item_in_the_way_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
+    """The change may be there by an earlier try: "nothing was written" would be a guess."""
+    writer = make_writer(UnreadableStore(HOME))
+    change = Change("c", 1, key="k", at=START)
+    first = await writer.record(change)
+    with pytest.raises(OutcomeUnknown, match="in the way and could not be read") as raised:
+        await writer.record(change)
+    assert raised.value.entries == (first,)

@@ -1,0 +1,43 @@
+"""Errors survive a copy and the border of a process, with all that they carry."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+
+from ledger.core.errors import (
+    KeyConflict,
+    LedgerError,
+    OutcomeUnknown,
+    RegionUnreadable,
+    SettingsError,
+    Throttled,
+)
+from ledger.core.values import Entry
+
+ENTRY = Entry("counter", "2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", Decimal("2.50"))
+ERRORS = (
+    OutcomeUnknown("no answer", entries=[ENTRY], together=True),
+    KeyConflict("another change", ours=ENTRY, theirs=ENTRY),
+    RegionUnreadable("eu-west-1", Throttled("slow down")),
+    SettingsError("two problems", problems=["one", "two"]),
+)
+COPIES: tuple[Callable[[LedgerError], LedgerError], ...] = (
+    copy.copy,
+    copy.deepcopy,
+    lambda error: pickle.loads(pickle.dumps(error)),  # noqa: S301 (our own bytes)
+)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("again", COPIES, ids=["copy", "deepcopy", "pickle"])
+def test_an_error_is_copied_whole(
+    error: LedgerError, again: Callable[[LedgerError], LedgerError]
+) -> None:
+    """`OutcomeUnknown` above all must reach who can retry it, entries included."""
+    found = again(error)
+    assert type(found) is type(error)
+    assert str(found) == str(error)
+    assert vars(found) == vars(error)
