@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -65,13 +66,15 @@ def test_history_shows_entries_in_order_and_goes_on_after_one(desk: Desk) -> Non
 def test_a_merged_counter_says_so(desk: Desk) -> None:
     """After `compactor run --once` the history names what was merged, and the total stays."""
     quick = desk.settings(
-        settle=0.2, observation_delay=0.05, retry_horizon=0.05, compactor={"fold_min": 1, "lease":
-        2,
-                                                             "heartbeat": 0.5, "name": "quick"},
-    )  # fmt: skip
+        settle=2.0,
+        observation_delay=0.05,
+        retry_horizon=0.2,
+        compactor={"fold_min": 1, "lease": 2, "heartbeat": 0.5, "name": "quick"},
+    )
     config = str(desk.write_settings(quick, "quick.yaml"))
     assert desk.run("ledger", "record", "merged", "4").status == 0
     desk.wait_replicated()
+    time.sleep(quick.settle)
     ran = desk.run("compactor", "run", "--once", "--config", config)
     assert ran.status == 0, ran.errors
     assert re.search(r"[1-9]\d* entries merged", ran.out)

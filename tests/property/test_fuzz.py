@@ -119,7 +119,6 @@ def test_every_item_has_a_size(items: list[Item]) -> None:
 # Ids.
 
 
-@settings(max_examples=200)
 @given(entry_ids(), st.data())
 def test_a_damaged_sort_key_is_another_id_or_none(entry: EntryId, data: st.DataObject) -> None:
     """A sort key changed anywhere is foreign, or is the id whose sort key it is, to the letter."""
@@ -133,7 +132,6 @@ def test_a_damaged_sort_key_is_another_id_or_none(entry: EntryId, data: st.DataO
 RECORD = LeaseRecord("compactor", "someone", "rvn1", 30.0, 7, "us-east-1")
 
 
-@settings(max_examples=200)
 @given(st.data())
 def test_a_damaged_lease_is_named_or_a_lease(data: st.DataObject) -> None:
     """One attribute lost or replaced: the item is named, or it is a lease of just these values."""
@@ -301,7 +299,6 @@ async def outcome_of(client: AnsweringClient) -> Outcome | StoreError:
         return error
 
 
-@settings(max_examples=200)
 @given(error_answers())
 async def test_any_error_answer_is_an_outcome_or_an_error_of_ours(answer: dict[str, Any]) -> None:
     """No error answer passes for applied, and none of a server's faults for not applied."""
@@ -335,7 +332,6 @@ ANSWERS = st.dictionaries(
 )
 
 
-@settings(max_examples=200)
 @given(ANSWERS)
 async def test_an_answer_that_is_no_page_is_an_error_of_ours(answer: dict[str, Any]) -> None:
     """A read answered by something else than DynamoDB is a page of items or a StoreError."""

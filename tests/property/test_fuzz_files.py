@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.damage import mutated, short_texts
 from support.importing import source_of
@@ -64,14 +64,12 @@ def _checked(path: Path) -> Settings | None:
     return found
 
 
-@settings(max_examples=150)
 @given(mutated(EXAMPLE))
 def test_the_shipped_settings_damaged_anywhere_are_refused_or_sound(content: bytes) -> None:
     """The example with a few bytes changed gives settings that keep every rule, or one error."""
     loaded(content)
 
 
-@settings(max_examples=100)
 @given(st.one_of(st.binary(max_size=80), short_texts().map(str.encode), mutated(SMALL.encode())))
 def test_any_bytes_are_settings_or_an_error(content: bytes) -> None:
     """A data file named by mistake is one clear error."""
@@ -144,7 +142,6 @@ def _put(values_there: dict[str, Any], name: str, value: Any) -> None:
         values_there[first] = value
 
 
-@settings(max_examples=200)
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES, min_size=1, max_size=3))
 def test_any_value_of_a_setting_is_kept_or_refused(values_given: dict[str, Any]) -> None:
     """Whatever stands where a setting is known, all rules hold or one error says which does not."""
@@ -154,7 +151,6 @@ def test_any_value_of_a_setting_is_kept_or_refused(values_given: dict[str, Any])
     loaded(yaml.safe_dump(there, allow_unicode=True))
 
 
-@settings(max_examples=200)
 @given(st.sampled_from([*NAMES, "regions", "home", "regions.us-east-1.endpoint"]), st.data())
 def test_any_variable_is_kept_or_refused(name: str, data: st.DataObject) -> None:
     """Whatever a `LEDGER_*` variable says, all rules hold or one error says which does not."""
@@ -215,21 +211,18 @@ def _check_row(row: Row | BadRow) -> None:
     assert row.note is None or (row.note and row.note.encode())
 
 
-@settings(max_examples=250)
 @given(mutated(CSV), st.sampled_from(["utf-8-sig", "utf-8", "latin-1", "utf-16", "cp1250"]))
 def test_a_csv_file_damaged_anywhere_is_rows_or_refused(content: bytes, encoding: str) -> None:
     """Each row is exact or bad, with a rule; the file is read or refused, and nothing else."""
     read(content, Form(encoding=encoding))
 
 
-@settings(max_examples=250)
 @given(mutated(JSONL))
 def test_a_jsonl_file_damaged_anywhere_is_rows_or_refused(content: bytes) -> None:
     """Each line is an exact row or a bad one; no number of it passes through a float."""
     read(content, Form(format=Format.JSONL))
 
 
-@settings(max_examples=200)
 @given(st.dictionaries(st.sampled_from(["counter", "change", "note", "effective"]), JSON_VALUES))
 @example({"counter": "a", "change": 0.1})
 @example({"counter": "a", "change": True})
@@ -258,7 +251,6 @@ def test_a_deeply_nested_value_is_a_bad_row(column: str, depth: int) -> None:
     assert isinstance(rows[1], Row)
 
 
-@settings(max_examples=150)
 @given(
     st.fixed_dictionaries(
         {},
@@ -289,7 +281,6 @@ EXPRESSIONS = [
 ]
 
 
-@settings(max_examples=200)
 @given(st.one_of([mutated(text) for text in EXPRESSIONS]))
 @example(b"(" * 4_000)
 @example(b"NOT " * 1_000)
@@ -305,7 +296,6 @@ def test_any_condition_is_parsed_or_refused(expression: bytes) -> None:
         assert error.kind == "ValidationException"  # noqa: PT017 (only where it is refused)
 
 
-@settings(max_examples=200)
 @given(st.dictionaries(short_texts(), JSON_VALUES, max_size=3))
 def test_any_json_is_an_item_or_refused(wire: dict[str, Any]) -> None:
     """What is no attribute value is refused as DynamoDB does; what is one is kept as it is."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.damage import COUNTER, assert_named, damaged, mutated, number_in
 from support.strategies import entry_ids, money
@@ -84,7 +84,6 @@ def assert_taken_at_its_word(net: Item, entries: list[Item]) -> None:
         assert Fraction(total) == expected
 
 
-@settings(max_examples=200)
 @given(merged_collections(), st.data())
 def test_a_net_damaged_in_any_field_is_never_counted_in_part(
     collection: tuple[dict[str, Any], list[Item]], data: st.DataObject
@@ -98,7 +97,6 @@ def test_a_net_damaged_in_any_field_is_never_counted_in_part(
             net_of(broken)
 
 
-@settings(max_examples=200)
 @given(merged_collections(), st.data())
 def test_merged_bytes_of_any_content_are_refused_or_ids(
     collection: tuple[dict[str, Any], list[Item]], data: st.DataObject
@@ -110,7 +108,6 @@ def test_merged_bytes_of_any_content_are_refused_or_ids(
     assert_taken_at_its_word({**net, "merged": {"B": broken}}, entries)
 
 
-@settings(max_examples=200)
 @given(merged_collections(), st.data())
 def test_a_net_with_its_digest_is_whole_or_named(
     collection: tuple[dict[str, Any], list[Item]], data: st.DataObject

@@ -134,7 +134,6 @@ def test_the_property_can_fail() -> None:
     assert len(entries_of(table)) > 201
 
 
-@settings(max_examples=300)
 @given(st.text(st.sampled_from('ab1,.-"\n\r~ é\x00'), max_size=80))
 def test_no_text_breaks_the_reader_and_no_line_is_lost(body: str) -> None:
     """Any text gives rows that, put together, are the text itself; lines rise."""
@@ -147,7 +146,6 @@ def test_no_text_breaks_the_reader_and_no_line_is_lost(body: str) -> None:
     assert "".join(row.raw for row in found).translate(blank) == body.translate(blank)
 
 
-@settings(max_examples=200)
 @given(st.binary(max_size=120))
 def test_no_bytes_break_the_reader(body: bytes) -> None:
     """Any bytes after a header give rows, good or bad, that keep every byte but blank lines."""

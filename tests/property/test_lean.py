@@ -15,7 +15,7 @@ from botocore.model import OperationModel, ServiceModel
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 from botocore.session import get_session
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.strategies import any_amounts
 
@@ -89,7 +89,6 @@ def operation(name: str) -> OperationModel:
 # Signatures
 
 
-@settings(max_examples=100)
 @given(st.data())
 def test_signature_is_botocores_to_the_byte(data: st.DataObject) -> None:
     """Whatever is sent, wherever, with whatever credentials: the headers are SigV4Auth's.
@@ -139,7 +138,6 @@ def test_another_secret_signs_another_way() -> None:
 # Bodies
 
 
-@settings(max_examples=100)
 @given(NAMES, items())
 def test_body_is_what_botocore_sends(table: str, item: Item) -> None:
     """A request's JSON is the one that botocore makes of it."""
@@ -153,7 +151,6 @@ def test_body_is_what_botocore_sends(table: str, item: Item) -> None:
     }
 
 
-@settings(max_examples=100)
 @given(st.lists(items(), max_size=3))
 def test_answer_is_read_as_botocore_reads_it(found: list[Item]) -> None:
     """Items come back as botocore gives them, bytes as bytes."""
