@@ -25,11 +25,6 @@ SHORTEST_SECONDS = 1e-6
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
 
-SETTLE_SECONDS = 900.0
-SKEW_SECONDS_MAX = 60.0
-LIFETIME_SECONDS_MAX = 300.0
-
-
 class LocalGlobalTable:
     """DynamoDB endpoints for several regions on 127.0.0.1, with replication as AWS documents it.
 
@@ -268,10 +263,13 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
         except ValidationError:  # `Settings` says what is wrong with it
             return otherwise
 
-    settle = seconds("settle", SETTLE_SECONDS)
+    def default(name: str) -> float:
+        return float(Settings.model_fields[name].default)
+
+    settle = seconds("settle", default("settle"))
     room = max(settle - min(seconds("retry_horizon", settle / 2), settle), 0.0)
-    fitted = {"clock_skew": min(SKEW_SECONDS_MAX, room / 100)}
-    fitted["signature_lifetime"] = min(LIFETIME_SECONDS_MAX, 0.95 * room * 0.99)
+    fitted = {"clock_skew": min(default("clock_skew"), room / 100)}
+    fitted["signature_lifetime"] = min(default("signature_lifetime"), 0.95 * room * 0.99)
     return {
         name: max(value, SHORTEST_SECONDS) for name, value in fitted.items() if name not in given
     }

@@ -151,9 +151,13 @@ class WriterSettings(_Group):
     queue_max: Count = 10_000
 
 
+HEARTBEAT_SECONDS_MAX = 10.0
+HEARTBEATS_OF_A_LEASE = 3
+
+
 def _heartbeat(values: Mapping[str, Any]) -> float:
     """Return the heartbeat that follows from the lease: three fit into one lease."""
-    return float(min(10.0, values["lease"] / 3))
+    return float(min(HEARTBEAT_SECONDS_MAX, values["lease"] / HEARTBEATS_OF_A_LEASE))
 
 
 class CompactorSettings(_Group):

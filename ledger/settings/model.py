@@ -64,24 +64,39 @@ def _region_or_default(value: object) -> object:
 
 # Durations that are not set follow from `settle` and `observation_delay`: what would break a
 # relation is made shorter, everything else has the usual value.
+RETRY_HORIZON_SECONDS_MAX = 300.0
+READ_DEADLINE_SECONDS_MAX = 15.0
+REQUEST_TIMEOUT_SECONDS_MAX = 5.0
+WRITE_DEADLINE_SECONDS_MAX = 30.0
+_ROOM_SHARE = 0.9
+"""Of the room that `settle` leaves for retries."""
+_DELAY_SHARE = 0.75
+"""Of `observation_delay`, which a read must end within."""
 _SHORTEST_SECONDS = 1e-6
 
 
 def _retry_horizon(values: Mapping[str, Any]) -> float:
     room = values["settle"] - values["signature_lifetime"] - values["clock_skew"]
-    return float(min(300.0, max(0.9 * room, _SHORTEST_SECONDS)))
+    return float(min(RETRY_HORIZON_SECONDS_MAX, max(_ROOM_SHARE * room, _SHORTEST_SECONDS)))
 
 
 def _read_deadline(values: Mapping[str, Any]) -> float:
-    return float(min(15.0, max(0.75 * values["observation_delay"], _SHORTEST_SECONDS)))
+    return float(
+        min(
+            READ_DEADLINE_SECONDS_MAX,
+            max(_DELAY_SHARE * values["observation_delay"], _SHORTEST_SECONDS),
+        )
+    )
 
 
 def _request_timeout(values: Mapping[str, Any]) -> float:
-    return float(min(5.0, max(values["signature_lifetime"], _SHORTEST_SECONDS)))
+    return float(
+        min(REQUEST_TIMEOUT_SECONDS_MAX, max(values["signature_lifetime"], _SHORTEST_SECONDS))
+    )
 
 
 def _write_deadline(values: Mapping[str, Any]) -> float:
-    return float(min(30.0, values["retry_horizon"]))
+    return float(min(WRITE_DEADLINE_SECONDS_MAX, values["retry_horizon"]))
 
 
 class Settings(BaseModel):

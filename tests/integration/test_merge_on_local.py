@@ -29,7 +29,7 @@ HOME, *AWAY = REGIONS
 PROBES = 10
 NAIVE_FOLD = 9
 LAG, JITTER = 0.05, 0.3
-TIMES = {"settle": 1.0, "retry_horizon": 0.4, "observation_delay": 0.3, "read_deadline": 0.25}
+TIMES = {"settle": 4.0, "retry_horizon": 1.5, "observation_delay": 1.0, "read_deadline": 0.9}
 READS_MIN = 50
 
 Merge = Callable[[LocalGlobalTable, Settings, Sequence[Probe]], Awaitable[None]]
@@ -120,6 +120,7 @@ async def usual(world: LocalGlobalTable, settings: Settings, probes: Sequence[Pr
 
 async def ours(world: LocalGlobalTable, settings: Settings, probes: Sequence[Probe]) -> None:
     """Merge with the compactor, down to one net item for each counter."""
+    await anyio.sleep(settings.settle)
     assert await merge_all(world, Compactor(settings)) >= len(probes)
 
 

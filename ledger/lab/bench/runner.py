@@ -86,7 +86,7 @@ async def run_bench(cases: Sequence[Case], options: BenchOptions, on_step: OnSte
         results = await _run_cases(bench, cases)
         curves = (
             await measure_curves(bench.round, is_full=options.full, on_step=on_step)
-            if (options.curves)
+            if options.curves
             else ()
         )
         overload = None

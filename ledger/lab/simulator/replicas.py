@@ -10,6 +10,7 @@ Sources: AWS, "How DynamoDB global tables work" (MREC): replication per item, as
 writer wins; transactions are atomic in their own region only.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -45,7 +46,7 @@ class Transit(NamedTuple):
     stamp: Stamp
 
 
-class Replicas:
+class Replicas(ABC):
     """The replicas of one table; `in_flight` counts items that have not arrived yet."""
 
     def __init__(
@@ -63,14 +64,14 @@ class Replicas:
     def _replica(self, region: str, *, page_items_max: int, clock: Clock | None) -> "Replica":
         return Replica(region, self, page_items_max=page_items_max, clock=clock)
 
+    @abstractmethod
     def time(self) -> float:
         """Return the seconds since the beginning of this world."""
-        raise NotImplementedError
 
-    def note(self, line: Callable[[], str]) -> None:
+    def note(self, line: Callable[[], str]) -> None:  # noqa: B027 (a world may have no trace)
         """Add a line to the trace, if there is one."""
 
-    def end_trace(self) -> None:
+    def end_trace(self) -> None:  # noqa: B027 (as `note`)
         """Stop tracing: the last line is the one that matters."""
 
     def put(self, region: str, item: Item) -> None:
@@ -106,15 +107,17 @@ class Replicas:
                 self.in_flight += 1
                 self._send(Transit((region, target), key, item, stamp))
 
+    @abstractmethod
     def _stamp(self, region: str, last: Stamp) -> Stamp:
         """Return the stamp of a write in a region, newer than the item's last one there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _send(self, transit: Transit) -> None:
         """Schedule the arrival of an item."""
-        raise NotImplementedError
 
-    def _remember(self, region: str, key: Key, before: Item | None) -> None:
+    def _remember(  # noqa: B027 (without stale reads there is nothing to keep)
+        self, region: str, key: Key, before: Item | None
+    ) -> None:
         """Keep what a write replaces, where reads may be stale."""
 
     def _arrive(self, transit: Transit) -> None:

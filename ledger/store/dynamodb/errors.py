@@ -34,6 +34,14 @@ THROTTLING_CODES = frozenset(
 )
 """DynamoDB did nothing and the same request may succeed later: rates, or others at one item."""
 
+THROTTLING_REASONS = frozenset(
+    {"ProvisionedThroughputExceeded", "RequestLimitExceeded", "ThrottlingError"}
+)
+"""Why an action of a cancelled transaction was throttled; the code alone says only "cancelled"."""
+
+PASSING_REASONS = THROTTLING_REASONS | {"TransactionConflict"}
+"""DynamoDB did nothing and the same transaction may succeed later."""
+
 ACCESS_CODES = frozenset(
     {
         "AccessDenied",
@@ -92,6 +100,14 @@ def error_code(error: Exception) -> str:
     return ""
 
 
+def cancellation_reasons(error: Exception) -> frozenset[str]:
+    """Return why a transaction was cancelled, by the codes of its actions; empty for all else."""
+    if not isinstance(error, exceptions.ClientError):
+        return frozenset()
+    reasons = error.response.get("CancellationReasons", [])
+    return frozenset(code for one in reasons if (code := one.get("Code")) not in {None, "None"})
+
+
 def status_code(error: Exception) -> int:
     """Return the HTTP status of an answered error, 0 for any other."""
     if isinstance(error, exceptions.ClientError):
@@ -110,7 +126,9 @@ def from_botocore(error: Exception, *, region: str, table: str) -> StoreError:
     """Return our error for one that boto3 or aiobotocore raised; raise it `from` the original."""
     where, cause = f"{region}, table {table}", _one_line(error)
     if code := error_code(error):
-        return _answered(code, status_code(error), where, cause)
+        reasons = cancellation_reasons(error)
+        is_passing = code in THROTTLING_CODES or (bool(reasons) and reasons <= PASSING_REASONS)
+        return _answered(code, status_code(error), where, cause, is_passing=is_passing)
     if isinstance(error, _ACCESS_ERRORS):
         return AccessDenied(
             f"{where}: no usable AWS credentials ({cause}): "
@@ -121,14 +139,14 @@ def from_botocore(error: Exception, *, region: str, table: str) -> StoreError:
     return RequestRefused(f"{where}: the request was refused ({cause})")
 
 
-def _answered(code: str, status: int, where: str, cause: str) -> StoreError:
+def _answered(code: str, status: int, where: str, cause: str, *, is_passing: bool) -> StoreError:
     if code in ACCESS_CODES:
         return AccessDenied(f"{where}: AWS refused the credentials or the action ({cause})")
     if code in MISSING_CODES:
         return TableMissing(
             f"{where}: the table is not in this region: `ledger table create` makes it"
         )
-    if code in THROTTLING_CODES:
+    if is_passing:
         return Throttled(f"{where}: DynamoDB asks for a slower rate ({cause}): try again later")
     if code in SERVER_CODES or status >= SERVER_STATUS_MIN:
         return Unreachable(f"{where}: DynamoDB failed inside ({cause}): try again")

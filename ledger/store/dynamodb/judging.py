@@ -11,10 +11,12 @@ from botocore.exceptions import (
 )
 
 from ledger.core.entry import Item
-from ledger.core.errors import RequestRefused, StoreError, Throttled, Unreachable
+from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.store.dynamodb.errors import (
     SERVER_STATUS_MIN,
+    THROTTLING_REASONS,
     answer_header,
+    cancellation_reasons,
     error_code,
     from_botocore,
     status_code,
@@ -28,12 +30,6 @@ _CONFLICTS = {
     "TransactionConflictException",
     "TransactionInProgressException",
 }
-_THROTTLING_REASONS = {
-    "ProvisionedThroughputExceeded",
-    "RequestLimitExceeded",
-    "ThrottlingError",
-}
-_PASSING_REASONS = _THROTTLING_REASONS | {"TransactionConflict"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +52,10 @@ def judge(error: BotoCoreError | ClientError, *, region: str, table: str) -> Fai
     """Return what an error of a transport means for the request."""
     mapped = from_botocore(error, region=region, table=table)
     if isinstance(error, ClientError):
-        passing = isinstance(mapped, Throttled) or _is_passing(error)
+        passing = isinstance(mapped, Throttled)
         server = status_code(error) >= SERVER_STATUS_MIN or isinstance(mapped, Unreachable)
         return Failure(
-            _not_refused(mapped) if passing else mapped,
+            mapped,
             applied_maybe=server and not passing,
             passing=passing,
             throttled=_is_throttled(error, mapped),
@@ -83,26 +79,8 @@ def rejection(error: ClientError) -> Rejected | None:
     return Rejected(found) if found else None
 
 
-def _not_refused(mapped: StoreError) -> StoreError:
-    """Return the error of a transaction whose actions were throttled or met another one.
-
-    Its code, unlike its reasons, is that of a refusal.
-    """
-    return Throttled(f"{mapped}: try again later") if isinstance(mapped, RequestRefused) else mapped
-
-
-def _is_passing(error: ClientError) -> bool:
-    """Return whether nothing was written and the next request may go through."""
-    reasons = _reasons(error)
-    return bool(reasons & _PASSING_REASONS) and not reasons - _PASSING_REASONS - {"None", None}
-
-
 def _is_throttled(error: ClientError, mapped: StoreError) -> bool:
     """Return whether it was the rate, and not another write at the same item."""
-    if _reasons(error) & _THROTTLING_REASONS:
-        return True
+    if reasons := cancellation_reasons(error):
+        return bool(reasons & THROTTLING_REASONS)
     return isinstance(mapped, Throttled) and error_code(error) not in _CONFLICTS
-
-
-def _reasons(error: ClientError) -> set[str | None]:
-    return {reason.get("Code") for reason in error.response.get("CancellationReasons", [])}

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from decimal import Decimal
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -30,9 +29,7 @@ VERDICT = DemoReport(
     seconds=30.0,
 )
 
-pytestmark = pytest.mark.skipif(
-    find_spec("matplotlib") is None, reason="matplotlib: the extra `bench`"
-)
+pytestmark = pytest.mark.tools("matplotlib")
 
 
 def drawn(verdict: DemoReport, path: Path) -> str:
