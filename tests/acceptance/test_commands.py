@@ -18,6 +18,8 @@ from support.commands import COLUMNS, Desk, Ran, command_line, environment, run_
 from support.killing import running
 from support.needs import program
 
+pytestmark = pytest.mark.slow
+
 ENTRY_ID = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#[0-9a-f]{16}"
 AWS_SECONDS_MAX = 60.0
 

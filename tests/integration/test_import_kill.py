@@ -25,6 +25,8 @@ from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.reads import Scan
 
+pytestmark = pytest.mark.slow
+
 HOME, OTHER = "us-east-1", "eu-west-1"
 SAMPLE = Path(str(files("ledger.lab.demos.changes") / "bank-changes.csv"))
 OPTIONS = (

@@ -10,6 +10,8 @@ from compactor.aws_lambda import handler
 from ledger import Ledger
 from ledger.local import LocalGlobalTable
 
+pytestmark = pytest.mark.slow
+
 REGIONS = ["us-east-1", "eu-west-1"]
 CHANGES = 30
 PASSES_MAX = 20

@@ -29,6 +29,8 @@ from ledger.pipeline.sources.dead_letters import letter_of
 from ledger.pipeline.sources.source import lane_of
 from ledger.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 TRADES, VERSIONS = 30, 3
 PIPELINE = {
     "fields": FIELDS,

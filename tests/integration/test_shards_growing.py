@@ -27,6 +27,8 @@ from ledger.settings import Settings
 from ledger.store.opening import open_stores
 from ledger.writing.plan import Change
 
+pytestmark = pytest.mark.slow
+
 TIMES = {"settle": 4.0, "retry_horizon": 3.0, "observation_delay": 0.6, "read_deadline": 0.5}
 GROWS_AFTER_SECONDS = 2.5
 PROBES = 2

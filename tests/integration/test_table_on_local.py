@@ -16,6 +16,8 @@ from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
 from ledger.settings.groups import Region
 
+pytestmark = pytest.mark.slow
+
 REGIONS = ["us-east-1", "eu-west-1", "ap-southeast-1"]
 
 

@@ -75,6 +75,7 @@ async def test_no_order_of_events_shows_in_many_seeds(*, fenced: bool) -> None:
         await walked(Random(seed), fenced=fenced)  # noqa: S311 (repeatable)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32),
@@ -109,6 +110,7 @@ async def test_readers_of_many_pages_see_no_merge(seed: int) -> None:
     assert walk.auditor.reads >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hold", [0.0, READ_DEADLINE_SECONDS / 2])
 async def test_hold_is_needed(hold: float) -> None:
     """Without a hold, or with one under `read_deadline`, some read is wrong within sixty seeds."""
@@ -120,6 +122,7 @@ async def test_hold_is_needed(hold: float) -> None:
     pytest.fail(f"a hold of {hold:g} s was not caught in {MUTANT_SEEDS} seeds")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MERGE_MUTANTS)
 async def test_each_rule_is_needed(name: str) -> None:
     """With one rule broken, some region shows a wrong total within sixty seeds."""

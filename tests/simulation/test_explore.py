@@ -76,6 +76,7 @@ def test_each_broken_rule_is_found(name: str) -> None:
     assert len(explored.trace) == TRACES[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_only_the_broken_rule_is_to_blame(name: str) -> None:
     """The mutant's own case, every rule kept, is right in every state."""

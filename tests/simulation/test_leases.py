@@ -23,6 +23,8 @@ from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Outcome, Put, Unknown
 
+pytestmark = pytest.mark.slow
+
 TERMS = LeaseTerms(lease_seconds=8.0, heartbeat_seconds=2.0, polls_per_heartbeat=1)
 CONTENDERS, MANY_CONTENDERS = 200, 600
 PAUSED_ONE_IN = 8

@@ -8,6 +8,8 @@ from support.pipelines import PipelineWorld
 
 from ledger.lab.simulator import loop
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(180)
 MERGED_SEEDS = range(1000, 1070)
 MANY_SEEDS = range(10_000, 13_000)

@@ -23,6 +23,8 @@ from ledger.core.errors import LocalTableError
 from ledger.local import Fault, LocalGlobalTable
 from ledger.local.front.faults import FaultRule
 
+pytestmark = pytest.mark.slow
+
 WAIT_SECONDS = 20.0
 
 
