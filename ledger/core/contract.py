@@ -1,0 +1,156 @@
+"""The terms that must be equal in all processes of a table, and how they change (sans-io).
+
+The table holds them in one item with a `revision` that grows by one at each write. A change of
+terms has three steps, one change at a time, and any process may finish one that another began:
+
+1. *announce*: the item gets an odd revision and holds the old terms and the new ones. Every process
+   that knows it obeys `stricter(old, new)`.
+2. *wait*: until every region has shown the announcement, and then `seconds_to_wait` more, counted
+   by the process that finishes the change, from its own look at the last region.
+3. *in force*: an even revision that holds the new terms alone.
+
+A request may be signed only while the view of the terms that it rests on is young (`may_sign`).
+So after the wait no request under the old terms alone can be signed any more, and none that was
+signed can still be accepted.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+CONTRACT_LIFE = 300.0
+"""Seconds after the read of a view of the terms within which a request may be signed under it."""
+NO_HOME = ""
+"""The home while it moves: no region's name, so no compactor folds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStep:
+    """How many shards a counter has from a time on; the first step of each has no `since`."""
+
+    count: int
+    since: datetime | None = None
+
+
+Shards = Mapping[str, tuple[ShardStep, ...]]
+"""The steps of the counters that match a pattern; the first pattern that matches counts."""
+
+_ONE_SHARD = (ShardStep(1),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What must be equal in all processes of a table; durations in seconds.
+
+    `regions` are observed by compactors; those in `closed` are not written to. `announced` are
+    shards that a pending change brings: readers query them, writers do not use them. `home`,
+    `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
+    `home` is then a region.
+    """
+
+    format: int
+    home: str
+    regions: tuple[str, ...]
+    settle: float
+    retry_horizon: float
+    signature_lifetime: float
+    clock_skew: float
+    observation_delay: float
+    read_deadline: float
+    shards: Shards = field(default_factory=dict)
+    closed: tuple[str, ...] = ()
+    announced: Shards | None = None
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The regions that may be written to."""
+        return tuple(region for region in self.regions if region not in self.closed)
+
+    def shards_read(self, counter: str) -> int:
+        """Return how many shards a reader of a counter must query: the most ever in use."""
+        steps = (*_steps(self.shards, counter), *_steps(self.announced or {}, counter))
+        return max(step.count for step in steps)
+
+    def shards_at(self, counter: str, at: datetime) -> int | None:
+        """Return the number of shards for a keyed change whose id has this time.
+
+        None if a pending change decides it: the change must be refused until that is in force, or
+        two processes could put the same id into two shards.
+        """
+        count = _count_at(self.shards, counter, at)
+        if self.announced is None or _count_at(self.announced, counter, at) == count:
+            return count
+        return None
+
+    def shards_now(self, counter: str, now: datetime) -> int:
+        """Return the number of shards for a change without a key: the newest in force."""
+        return _count_at(self.shards, counter, now)
+
+
+def is_pending(revision: int) -> bool:
+    """Return whether this revision of the contract announces a change (odd) or is in force."""
+    return revision % 2 == 1
+
+
+def stricter(old: Terms, new: Terms) -> Terms:
+    """Return the terms to obey while a change from `old` to `new` is pending.
+
+    Whatever obeys them keeps every promise towards those who know only the old terms and towards
+    those who know that the new ones are in force. A relation between durations that holds in both
+    (`settle` over retry horizon, signature lifetime and skew; `observation_delay` over
+    `read_deadline`) holds in the result.
+    """
+    return replace(
+        old,
+        format=max(old.format, new.format),
+        home=old.home if old.home == new.home else NO_HOME,
+        regions=(*old.regions, *(one for one in new.regions if one not in old.regions)),
+        settle=max(old.settle, new.settle),
+        retry_horizon=min(old.retry_horizon, new.retry_horizon),
+        signature_lifetime=max(old.signature_lifetime, new.signature_lifetime),
+        clock_skew=min(old.clock_skew, new.clock_skew),
+        observation_delay=max(old.observation_delay, new.observation_delay),
+        read_deadline=min(old.read_deadline, new.read_deadline),
+        closed=_only_in_one(old, new),
+        announced=None if new.shards == old.shards else new.shards,
+    )
+
+
+def seconds_to_wait(old: Terms, new: Terms, *, contract_life: float = CONTRACT_LIFE) -> float:
+    """Return how long to wait, once every region showed the announcement, before it is in force.
+
+    A view of the old terms is used for `contract_life` at most, and what is signed under it is
+    accepted for the signature's lifetime after that, by clocks that differ by the skew.
+    """
+    life = max(old.signature_lifetime, new.signature_lifetime)
+    return contract_life + life + max(old.clock_skew, new.clock_skew)
+
+
+def may_sign(*, read_at: float, now: float, contract_life: float = CONTRACT_LIFE) -> bool:
+    """Return whether a request may be signed `now` under a view read at `read_at`.
+
+    Both by one clock, which counts suspension of the machine. `read_at` is the time at which the
+    read was sent, not when it was answered.
+    """
+    return now - read_at <= contract_life
+
+
+def _only_in_one(old: Terms, new: Terms) -> tuple[str, ...]:
+    """Return the regions that not both terms allow to be written."""
+    either = (*old.regions, *(one for one in new.regions if one not in old.regions))
+    return tuple(one for one in either if one not in old.written or one not in new.written)
+
+
+def _steps(shards: Shards, counter: str) -> tuple[ShardStep, ...]:
+    for pattern, steps in shards.items():
+        if fnmatchcase(counter, pattern):
+            return steps
+    return _ONE_SHARD
+
+
+def _count_at(shards: Shards, counter: str, at: datetime) -> int:
+    steps = _steps(shards, counter)
+    return max(step.count for step in steps if step.since is None or step.since <= at)

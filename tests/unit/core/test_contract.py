@@ -1,0 +1,131 @@
+"""The terms of a table: which are the stricter ones, how long a change waits, what to sign."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from ledger.core.contract import (
+    NO_HOME,
+    ShardStep,
+    Terms,
+    is_pending,
+    may_sign,
+    seconds_to_wait,
+    stricter,
+)
+
+OLD = Terms(
+    format=1,
+    home="us-east-1",
+    regions=("us-east-1", "eu-west-1"),
+    settle=1500.0,
+    retry_horizon=300.0,
+    signature_lifetime=900.0,
+    clock_skew=60.0,
+    observation_delay=20.0,
+    read_deadline=15.0,
+    shards={"visits": (ShardStep(4),)},
+)
+LONGER = replace(OLD, settle=4000.0, retry_horizon=1800.0, signature_lifetime=1000.0, clock_skew=90)
+SLOWER = replace(OLD, observation_delay=60.0, read_deadline=45.0)
+SINCE = datetime(2026, 11, 23, tzinfo=UTC)
+BEFORE = datetime(2026, 11, 22, 23, 59, 59, tzinfo=UTC)
+GROWN = replace(OLD, shards={"visits": (ShardStep(4), ShardStep(16, SINCE))})
+
+
+def _orders(one: Terms, other: Terms) -> list[Terms]:
+    return [stricter(one, other), stricter(other, one)]
+
+
+def test_odd_revisions_are_pending() -> None:
+    """An odd revision announces a change; an even one is in force."""
+    assert [is_pending(revision) for revision in (0, 1, 2, 3)] == [False, True, False, True]
+
+
+def test_a_change_of_nothing_changes_nothing() -> None:
+    """Terms are as strict as themselves."""
+    assert stricter(OLD, OLD) == OLD
+
+
+@pytest.mark.parametrize("found", _orders(OLD, LONGER), ids=["longer", "shorter"])
+def test_retries_end_by_the_earlier_horizon_and_entries_settle_by_the_later(found: Terms) -> None:
+    """Writers stop by the shorter horizon and skew; compactors wait for the longer settle."""
+    assert (found.settle, found.retry_horizon) == (4000.0, 300.0)
+    assert (found.signature_lifetime, found.clock_skew) == (1000.0, 60.0)
+
+
+@pytest.mark.parametrize("found", _orders(OLD, SLOWER), ids=["slower", "faster"])
+def test_reads_end_by_the_shorter_deadline_and_plans_are_held_for_the_longer(found: Terms) -> None:
+    """Readers start again by the shorter deadline; compactors hold for the longer delay."""
+    assert (found.observation_delay, found.read_deadline) == (60.0, 15.0)
+
+
+@pytest.mark.parametrize("new", [LONGER, SLOWER, GROWN], ids=["longer", "slower", "grown"])
+def test_relations_between_durations_hold_meanwhile(new: Terms) -> None:
+    """What holds in both terms holds in the stricter ones."""
+    for terms in _orders(OLD, new):
+        least = terms.retry_horizon + terms.signature_lifetime + terms.clock_skew
+        assert terms.settle > least
+        assert terms.observation_delay > terms.read_deadline
+
+
+def test_while_the_home_moves_there_is_none() -> None:
+    """Neither home folds while a move is pending; a change of anything else keeps the home."""
+    moved = replace(OLD, home="eu-west-1")
+    assert [terms.home for terms in _orders(OLD, moved)] == [NO_HOME, NO_HOME]
+    assert stricter(OLD, LONGER).home == "us-east-1"
+
+
+def test_a_region_that_joins_or_leaves_is_observed_and_not_written() -> None:
+    """The union of the regions is observed, the intersection is written."""
+    more = replace(OLD, regions=("us-east-1", "eu-west-1", "ap-southeast-2"))
+    for terms in _orders(OLD, more):
+        assert set(terms.regions) == set(more.regions)
+        assert terms.written == OLD.regions
+    assert more.written == more.regions
+
+
+def test_a_region_closed_in_either_terms_is_not_written() -> None:
+    """What the old or the new terms close stays closed meanwhile."""
+    shut = replace(OLD, closed=("eu-west-1",))
+    assert [terms.written for terms in _orders(OLD, shut)] == [("us-east-1",), ("us-east-1",)]
+
+
+def test_announced_shards_are_read_and_not_written() -> None:
+    """Readers query all shards of both; a change without a key keeps to the old number."""
+    terms = stricter(OLD, GROWN)
+    assert (OLD.shards_read("visits"), terms.shards_read("visits")) == (4, 16)
+    assert terms.shards_now("visits", SINCE) == 4
+    assert GROWN.shards_now("visits", SINCE) == 16
+    assert terms.shards_read("others") == 1
+
+
+def test_a_keyed_change_waits_where_the_announced_number_is_another() -> None:
+    """Before `since` both numbers are the same; from then on the change in force decides."""
+    terms = stricter(OLD, GROWN)
+    assert terms.shards_at("visits", BEFORE) == 4
+    assert terms.shards_at("visits", SINCE) is None
+    assert GROWN.shards_at("visits", BEFORE) == 4
+    assert GROWN.shards_at("visits", SINCE) == 16
+
+
+def test_the_first_pattern_that_matches_counts() -> None:
+    """Patterns are tried in their order; counters that none matches have one shard."""
+    terms = replace(OLD, shards={"a*": (ShardStep(2),), "ab*": (ShardStep(8),)})
+    assert [terms.shards_read(one) for one in ("a", "ab", "b")] == [2, 2, 1]
+    both = stricter(terms, replace(terms, shards={"ab*": (ShardStep(8),)}))
+    assert [both.shards_read(one) for one in ("a", "ab", "b")] == [2, 8, 1]
+
+
+def test_the_wait_covers_a_view_a_signature_and_the_skew() -> None:
+    """The longer of the two signatures' lifetimes and skews counts, whichever is new."""
+    assert seconds_to_wait(OLD, LONGER) == 300 + 1000 + 90
+    assert seconds_to_wait(LONGER, OLD, contract_life=10) == 10 + 1000 + 90
+
+
+def test_a_view_can_be_too_old_to_sign_under() -> None:
+    """A request may be signed up to `contract_life` after the view was read."""
+    assert may_sign(read_at=100.0, now=400.0)
+    assert not may_sign(read_at=100.0, now=400.1)
+    assert not may_sign(read_at=100.0, now=103.0, contract_life=2.0)
