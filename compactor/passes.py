@@ -200,8 +200,12 @@ class Pass:
             raise DamagedItem(f"counter {observation.partition!r}: {error}") from None
 
     async def _act(self, held: PendingAction, agenda: Agenda, search: Search) -> None:
-        """Carry out a decision whose observation is `observation_delay` seconds old."""
-        self._lease.check()
+        """Carry out a decision whose observation is `observation_delay` seconds old.
+
+        Raises:
+            LeaseLost: the lease is not surely ours; nothing was written.
+        """
+        fence = self._lease.fence()  # refused without the lease: deletes carry no fence
         visit, plan = held.visit, held.plan
         try:
             done = await apply(
@@ -209,7 +213,7 @@ class Pass:
                 visit.partition,
                 held.net,
                 plan,
-                fence=self._lease.fence(),
+                fence=fence,
                 sizes=held.sizes,
             )
         except StoreError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.ledgers import AWAY, HOME, make_settings, seeded
+from support.ledgers import AWAY, HOME, InstantClock, make_settings, seeded
 from support.pipelines import FIELDS
 
 from ledger import InvalidInput, LeaseLost, Ledger, LedgerError, SettingsError, sync
@@ -18,8 +18,9 @@ from ledger.core.entry import Item
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.primitives.counters import METHODS, Applied, Counter, Rejected
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
+from ledger.primitives.leases.state import LeaseRecord, record_item
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
-from ledger.primitives.versions import ConditionGuard, Event, Handled, LockGuard, Skipped
+from ledger.primitives.versions import Busy, ConditionGuard, Event, Handled, LockGuard, Skipped
 from ledger.runtime.metrics import summed
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Action, Put
@@ -234,6 +235,26 @@ def test_a_lock_without_async_runs_its_handler_in_a_thread(plain: sync.Table) ->
     assert lock.handle(Event("customer", 1), handler, wait_seconds=1) == Skipped(1, 2)
     assert len(seen) == 1
     assert seen[0] != here
+
+
+@pytest.mark.parametrize("wait_seconds", [0.0, 3.0])
+def test_a_lock_without_async_waits_as_long_as_it_is_asked_to(wait_seconds: float) -> None:
+    """While another holds the lock a call waits for `wait_seconds`, not for the default."""
+    clock, store, event = InstantClock(), MemoryStore(HOME), Event("customer", 2)
+    partition, name = event.lock_key
+    held = LeaseRecord(
+        name, "other", "1", lease_seconds=60, epoch=1, home=HOME, partition=partition
+    )
+    store.table.set(event.lock_key, record_item(held))
+
+    def handler(event: Event, lease: sync.Lease) -> Sequence[Action]:
+        pytest.fail(f"handled {event} under {lease}")
+
+    with sync.Table(make_table(store, clock=clock)) as table:
+        before = clock.monotonic()
+        lock = table.versions(method="lock")
+        assert lock.handle(event, handler, wait_seconds=wait_seconds) == Busy("other")
+        assert clock.monotonic() - before == pytest.approx(wait_seconds, abs=0.01)
 
 
 def test_without_async_a_table_is_opened_once() -> None:

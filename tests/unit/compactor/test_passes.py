@@ -350,6 +350,24 @@ async def test_lost_lease_stops_before_the_write() -> None:
     assert snapshot(world) == before
 
 
+async def test_lost_lease_stops_before_deletes() -> None:
+    """A leader whose lease is taken during the hold deletes nothing: a delete has no fence."""
+    world = World()
+    await world.settled(entries=6)
+    one = world.instance()
+    await world.run_once(one)
+    before = snapshot(world)
+
+    async def taken() -> CompactorReport:
+        await world.clock.sleep(1)
+        _take_over(world)
+        return CompactorReport()
+
+    with pytest.raises(LeaseLost):
+        await world.drive(one.compactor.run_once, taken)
+    assert snapshot(world) == before
+
+
 async def test_stalled_leader_is_fenced() -> None:
     """A leader that stalls between its last check and its fold is rejected by the fence."""
     world = World()
