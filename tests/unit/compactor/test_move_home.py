@@ -172,7 +172,7 @@ async def test_move_in_parts_waits_for_every_part(pages_max: int, late: str) -> 
 async def test_move_begins_a_round_of_its_own() -> None:
     """A first pass that finishes another's round, and finds nothing there, does not end a move."""
     world = World(page_items_max=2)
-    first = min((f"c{number}" for number in range(9)), key=lambda name: crc32(name.encode()))
+    first = min((f"c{number}" for number in range(99)), key=lambda name: crc32(name.encode()))
     await world.settled(counter=first)  # a scan of the store in memory goes by this hash
     for number in range(4):
         world.regions.put(HOME, {"pk": {"S": "~import"}, "sk": {"S": str(number)}})
