@@ -81,7 +81,7 @@ class Ledger:
         Raises:
             SettingsError: the region is not in the settings.
         """
-        return cls(settings, region=region or settings.home, registry=registry)
+        return cls(settings, region=settings.home if region is None else region, registry=registry)
 
     async def __aenter__(self) -> Self:
         await self._stack.__aenter__()
@@ -220,6 +220,7 @@ class Ledger:
         the error.
 
         Raises:
+            InvalidInput: `entries` is not a list of entries; nothing was written.
             As `record`; RetryHorizonPassed when it is too late to be sure.
         """
         parts = self._open_parts
@@ -275,7 +276,8 @@ class Ledger:
     ) -> AsyncIterator[Entry]:
         """Yield a counter's entries in the order of their ids, from all shards.
 
-        `after` and `before` are aware times or entry ids; both bounds are left out. Entries that
+        `after` and `before` are aware times or ids of entries; both bounds are left out. An id
+        that is not in the ledger's form must be that of an entry of this counter. Entries that
         were merged and deleted are not yielded; `Total.merged` is their number. Pages are read as
         they are needed, so the entries do not show one moment.
 

@@ -87,7 +87,7 @@ class Table:
         Raises:
             SettingsError: the region is not in the settings.
         """
-        return cls(settings, region=region or settings.home, registry=registry)
+        return cls(settings, region=settings.home if region is None else region, registry=registry)
 
     async def __aenter__(self) -> Self:
         await self.ledger.__aenter__()
@@ -157,9 +157,9 @@ class Table:
         name: str,
         *,
         method: str = "counter",
-        block: int = 1,
-        after_race: AfterRace = "query",
-        consistent: bool = True,
+        block: int | None = None,
+        after_race: AfterRace | None = None,
+        consistent: bool | None = None,
     ) -> CounterSequence | SortKeySequence:
         """Return a sequence of numbers: by a counter item (fast, gaps) or by sort keys (no gaps).
 
@@ -167,20 +167,27 @@ class Table:
 
         Raises:
             InvalidCounter: the name breaks a rule.
-            InvalidInput: there is no such method, or the block is not from 1 to a million.
+            InvalidInput: there is no such method, an option is another method's, or has a value
+                that it cannot have.
         """
         _check_method(method, "counter", "sort-key")
         if method == "counter":
+            _check_options(method, after_race=after_race, consistent=consistent)
             return CounterSequence(
-                self._store, name, clock=self._clock, randomness=self._random, block=block
+                self._store,
+                name,
+                clock=self._clock,
+                randomness=self._random,
+                block=1 if block is None else block,
             )
+        _check_options(method, block=block)
         return SortKeySequence(
             self._store,
             name,
             clock=self._clock,
             randomness=self._random,
-            after_race=after_race,
-            consistent=consistent,
+            after_race="query" if after_race is None else after_race,
+            consistent=consistent is not False,
         )
 
     def lease(
@@ -228,26 +235,27 @@ class Table:
         *,
         method: str = "condition",
         owner: str | None = None,
-        terms: LeaseTerms = _DEFAULT_TERMS,
-        check_first: bool = True,
+        terms: LeaseTerms | None = None,
+        check_first: bool | None = None,
     ) -> ConditionGuard | LockGuard:
         """Return a guard that handles only newer versions of records, by condition or by lock.
 
         See `ledger.primitives.versions` for the options. One region must write.
 
         Raises:
-            InvalidInput: there is no such method.
+            InvalidInput: there is no such method, or an option is another method's.
         """
         _check_method(method, "condition", "lock")
         if method == "condition":
+            _check_options(method, owner=owner, terms=terms, check_first=check_first)
             return ConditionGuard(self._store, clock=self._clock, randomness=self._random)
         return LockGuard(
             self._store,
             owner=self._owner() if owner is None else owner,
             clock=self._clock,
             randomness=self._random,
-            terms=terms,
-            check_first=check_first,
+            terms=_DEFAULT_TERMS if terms is None else terms,
+            check_first=check_first is not False,
         )
 
     @asynccontextmanager
@@ -314,3 +322,10 @@ class Table:
 def _check_method(method: str, *known: str) -> None:
     if method not in known:
         raise InvalidInput(f"method must be one of {', '.join(known)}, got {method!r}")
+
+
+def _check_options(method: str, **others: object) -> None:
+    """Refuse options that only other methods have."""
+    for name, value in others.items():
+        if value is not None:
+            raise InvalidInput(f"method {method!r} takes no {name}, got {value!r}")

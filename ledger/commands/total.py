@@ -33,7 +33,9 @@ def total(
 ) -> None:
     """Show the current totals of counters."""
     settings = Settings.load(config)
-    regions = list(settings.regions) if everywhere else [region or settings.home]
+    regions = (
+        list(settings.regions) if everywhere else [settings.home if region is None else region]
+    )
 
     async def call() -> list[Total]:
         totals: list[Total] = []

@@ -6,7 +6,7 @@ hold up replication, and plain synchronous clients can be used beside it.
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ledger.core.errors import LocalTableError
@@ -42,6 +42,7 @@ class Server:
         self._engine = _engine(options.engine)
         self._faults = Faults(seed=options.seed, hook=options.fault)
         self._replicator: Replicator
+        self._front: Front
 
     def start(self) -> None:
         """Open the ports.
@@ -108,11 +109,13 @@ class Server:
         control_plane = ControlPlane(
             self._tables, self._engine, self._replicator, replica_seconds=options.replica_seconds
         )
-        front = Front(self._tables, self._engine, self._replicator, control_plane, self._faults)
+        self._front = Front(
+            self._tables, self._engine, self._replicator, control_plane, self._faults
+        )
         ports = options.ports or [0] * len(options.regions)
         for region, port in zip(options.regions, ports, strict=True):
             self.endpoints[region] = await self._listeners.listen(
-                port, region_handler(front, region)
+                port, region_handler(self._front, region)
             )
         self.control_url = await self._listeners.listen(
             options.control_port, control_handler(self.control)
@@ -151,7 +154,7 @@ class Server:
                     body.get("timeout_seconds", REPLICATION_WAIT_SECONDS_MAX)
                 )
             case "fault":
-                self._faults.rules = [_rule(rule) for rule in body.get("rules", ())]
+                self._faults.rules = [self._rule(rule) for rule in body.get("rules", ())]
             case _:
                 raise LocalTableError(f"the control port offers no {name!r}")
         return self._status()
@@ -168,6 +171,21 @@ class Server:
         if source == target:
             raise LocalTableError(f"{source} does not replicate to itself: name two regions")
         return [self._replicator.link(str(source), str(target))]
+
+    def _rule(self, content: Mapping[str, Any]) -> FaultRule:
+        """Return the fault rule that a request describes."""
+        probability = content.get("probability", 1.0)
+        if not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
+            raise LocalTableError(f"probability must be between 0 and 1, got {probability!r}")
+        try:
+            kind = Fault(content.get("kind", ""))
+        except ValueError:
+            raise LocalTableError(
+                f"fault must be one of {', '.join(Fault)}, got {content.get('kind')!r}"
+            ) from None
+        operations = _named("operation", content.get("operations", ()), self._front.operations)
+        regions = _named("region", content.get("regions", ()), self.options.regions)
+        return FaultRule(kind, probability, operations, regions)
 
     async def _wait_replicated(self, timeout_seconds: float) -> None:
         try:
@@ -215,19 +233,10 @@ def _engine(name: str) -> Engine:
     return DynoxideEngine()
 
 
-def _rule(content: Mapping[str, Any]) -> FaultRule:
-    probability = content.get("probability", 1.0)
-    if not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
-        raise LocalTableError(f"probability must be between 0 and 1, got {probability!r}")
-    try:
-        kind = Fault(content.get("kind", ""))
-    except ValueError:
-        raise LocalTableError(
-            f"fault must be one of {', '.join(Fault)}, got {content.get('kind')!r}"
-        ) from None
-    return FaultRule(
-        kind=kind,
-        probability=probability,
-        operations=frozenset(content.get("operations", ())),
-        regions=frozenset(content.get("regions", ())),
-    )
+def _named(what: str, names: object, known: Sequence[str]) -> frozenset[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise LocalTableError(f"{what}s of a fault must be a list of names, got {names!r}")
+    for name in names:
+        if name not in known:
+            raise LocalTableError(f"{what} must be one of {', '.join(known)}, got {name!r}")
+    return frozenset(names)

@@ -8,10 +8,11 @@ from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
 from ledger.core.values import Entry
 from ledger.store.port import Store
-from ledger.store.reads import Query
+from ledger.store.reads import Get, Query
 
 Bound = datetime | str | None
 _MICROSECOND = timedelta(microseconds=1)
+_RULE = "bound must be an aware datetime or an entry id"
 
 
 async def history(
@@ -26,6 +27,9 @@ async def history(
 ) -> AsyncIterator[Entry]:
     """Yield the entries between two bounds, both excluded; see `Ledger.history`."""
     first, last = _first(after), _last(before)
+    for bound in (after, before):
+        if isinstance(bound, str) and ids.parse(bound) is None:
+            await _check_known(store, counter, shards, bound)
     if first is not None and last is not None and first.encode() > last.encode():
         return  # an empty range; DynamoDB would refuse the request
     streams = [
@@ -68,6 +72,17 @@ async def _merged(streams: Sequence[AsyncIterator[Entry]]) -> AsyncIterator[Entr
         heads[place] = await anext(streams[place], None)
 
 
+async def _check_known(store: Store, counter: str, shards: int, bound: str) -> None:
+    """Refuse a bound in another form than ours, unless an entry of another writer has it as id.
+
+    Such text, a time without its end for one, would be compared character by character.
+    """
+    for shard in range(shards):
+        if await store.get(Get((keys.partition_key(counter, shard), bound))) is not None:
+            return
+    raise InvalidEntry(f"{_RULE}, and no entry of counter {counter!r} has the id {bound!r}")
+
+
 def _first(after: Bound) -> str | None:
     if not isinstance(after, datetime):
         return _checked_id(after)
@@ -92,4 +107,4 @@ def _moved(bound: datetime, by: timedelta) -> datetime:
 def _checked_id(bound: object) -> str | None:
     if bound is None or (isinstance(bound, str) and bound):
         return bound
-    raise InvalidEntry(f"bound must be an aware datetime or an entry id, got {bound!r}")
+    raise InvalidEntry(f"{_RULE}, got {bound!r}")

@@ -1,10 +1,12 @@
 """Plans changes with the clock and the randomness of one process."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from random import Random
+from typing import cast
 
 from ledger.core import amounts, keys
+from ledger.core.errors import InvalidInput
 from ledger.core.ids import SUFFIX_BITS
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
@@ -63,11 +65,24 @@ class Planner:
         """Plan to write entries again, under the ids that they have.
 
         Raises:
+            InvalidInput: something is not an entry; nothing was written.
             InvalidEntry: an id is not in the ledger's form.
             RetryHorizonPassed: too late to repeat one.
         """
         now = self._clock.now()
         return [
             replan(entry, region=self._region, settings=self._settings, now=now)
-            for entry in entries
+            for entry in _checked(entries)
         ]
+
+
+def _checked(entries: Iterable[object]) -> list[Entry]:
+    rule = "entries must be a list of those of an OutcomeUnknown"
+    try:
+        listed = list(entries)
+    except TypeError:
+        raise InvalidInput(f"{rule}, got {entries!r}") from None
+    for entry in listed:
+        if not isinstance(entry, Entry):
+            raise InvalidInput(f"{rule}, got {entry!r} in it")
+    return cast("list[Entry]", listed)

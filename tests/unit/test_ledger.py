@@ -249,6 +249,17 @@ async def test_what_is_no_change_is_named(asked: Any) -> None:
     assert store.table.partitions == {}
 
 
+@pytest.mark.parametrize("entries", [["x"], "x", [None], 5, Change("c", 1)])
+async def test_only_entries_are_retried(entries: Any) -> None:
+    """What is no list of entries is named, before anything is sent."""
+    store = MemoryStore(HOME)
+    async with make_ledger(store) as book:
+        for together in (True, False):
+            with pytest.raises(InvalidInput, match="entries must be a list of those of an Outcome"):
+                await book.retry(entries, together=together)
+    assert not store.table.partitions
+
+
 async def test_unknown_outcome_then_retry() -> None:
     """The way out that the documentation names: catch, keep the entries, retry, exactly one."""
     store = FaultyStore(MemoryStore(HOME), lambda _: NeverArrived())

@@ -85,7 +85,9 @@ async def test_counters_take_thresholds_and_shards() -> None:
         ({"method": "markers"}, "method must be one of .*marker.*, got 'markers'"),
         ({"minimum": 0}, "takes no minimum"),
         ({"shards": 2}, "takes no shards"),
-        ({"method": "atomic", "shards": 0}, "shards"),
+        ({"method": "atomic", "shards": 0}, "shards must be a whole number from 1 to 1,000, got 0"),
+        ({"method": "atomic", "shards": "4"}, "shards must be .*, got '4'"),
+        ({"method": "marker-sharded", "shards": True}, "shards must be .*, got True"),
     ],
 )
 async def test_a_counter_that_cannot_be_is_refused(options: Any, message: str) -> None:
@@ -112,6 +114,40 @@ async def test_sequences_of_both_methods() -> None:
         assert await tickets.append({"title": {"S": "slow"}}) == Numbered(1)
         with pytest.raises(InvalidInput, match=r"counter, sort-key, got 'sorted'"):
             table.sequence("x", method="sorted")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"after_race": "query"}, "method 'counter' takes no after_race, got 'query'"),
+        ({"consistent": False}, "method 'counter' takes no consistent, got False"),
+        ({"method": "sort-key", "block": 10}, "method 'sort-key' takes no block, got 10"),
+        (
+            {"method": "sort-key", "after_race": "retry"},
+            "after_race must be one of query, add_one, got 'retry'",
+        ),
+    ],
+)
+async def test_a_sequence_that_cannot_be_is_refused(options: Any, message: str) -> None:
+    """An option of the other method is no option, whatever its value."""
+    async with make_table() as table:
+        with pytest.raises(InvalidInput, match=message):
+            table.sequence("orders", **options)
+
+
+@pytest.mark.parametrize(
+    ("option", "shown"),
+    [
+        ({"owner": "me"}, "owner, got 'me'"),
+        ({"check_first": True}, "check_first, got True"),
+        ({"terms": LeaseTerms()}, "terms, got LeaseTerms"),
+    ],
+)
+async def test_a_guard_by_condition_takes_no_option_of_a_lock(option: Any, shown: str) -> None:
+    """What only a lock has is refused where there is none."""
+    async with make_table() as table:
+        with pytest.raises(InvalidInput, match=f"method 'condition' takes no {shown}"):
+            table.versions(**option)
 
 
 async def test_leases_have_owners_of_their_own() -> None:
@@ -168,8 +204,11 @@ async def test_a_closed_table_says_so() -> None:
     with pytest.raises(LedgerError, match="not open"):
         table.counter("x", method="atomic")
     assert Table.open(make_settings()).region == HOME
-    with pytest.raises(SettingsError):
-        Table.open(make_settings(), region="us-west-9")
+    for region in ("us-west-9", ""):
+        with pytest.raises(SettingsError, match=f"{region!r} is not one of the regions"):
+            Table.open(make_settings(), region=region)
+        with pytest.raises(SettingsError, match=f"{region!r} is not one of the regions"):
+            Ledger.open(make_settings(), region=region)
 
 
 def test_all_of_it_without_async(plain: sync.Table, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def run_file(
     path = spooling.file if spooling else Path(file)
     chosen = Lane(
         lane or lane_of(path),
-        region or settings.home,
+        settings.home if region is None else region,
         path,
         dead or _beside(path),
         follows=follow,
@@ -130,7 +130,13 @@ def replay(
     again = dead or _beside(file)
     if again.resolve() == file.resolve():
         raise InvalidInput(f"--dead must be a file other than {file}, which is being read")
-    chosen = Lane(lane or lane_of(file), region or settings.home, file, again, is_letters=True)
+    chosen = Lane(
+        lane or lane_of(file),
+        settings.home if region is None else region,
+        file,
+        again,
+        is_letters=True,
+    )
     _bring_in(chosen, settings, None, metrics_port)
 
 
@@ -145,7 +151,7 @@ def status(
 ) -> None:
     """Show how far each lane has come, and how many map items wait to be reduced."""
     settings = Settings.load(config)
-    place = region or settings.home
+    place = settings.home if region is None else region
     names = {name: lane_of(Path(name)) if Path(name).is_file() else name for name in files}
     anyio.run(_show_status, settings, place, names)
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -52,9 +53,10 @@ class ControlPlane:
             "DescribeLimits": self._describe_limits,
         }
 
-    def offers(self, operation: str) -> bool:
-        """Return whether this is one of the table operations."""
-        return operation in self._operations
+    @property
+    def operations(self) -> AbstractSet[str]:
+        """The names of the table operations."""
+        return self._operations.keys()
 
     async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         """Carry out a table operation.

@@ -58,6 +58,11 @@ class Front:
         self._faults = faults
         self._tokens = {region: limits.Tokens() for region in tables.regions}
 
+    @property
+    def operations(self) -> list[str]:
+        """The names of all operations that are offered, in order."""
+        return sorted(READS | WRITES | self._control_plane.operations)
+
     async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request.
 
@@ -103,7 +108,7 @@ class Front:
         return await self._carry_out(region, operation, body)
 
     async def _carry_out(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
-        if self._control_plane.offers(operation):
+        if operation in self._control_plane.operations:
             return await self._control_plane.call(region, operation, body)
         if operation in _REFUSED:
             raise invalid(

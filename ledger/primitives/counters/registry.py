@@ -15,7 +15,11 @@ from ledger.primitives.counters.history import HistoryCounter
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.marker import MarkerCounter
 from ledger.primitives.counters.optimistic import OptimisticCounter
-from ledger.primitives.counters.sharding import ShardedCounter, sharded_guarantees
+from ledger.primitives.counters.sharding import (
+    ShardedCounter,
+    checked_shards,
+    sharded_guarantees,
+)
 from ledger.primitives.counters.slots import SlotsCounter
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
@@ -108,7 +112,7 @@ def method_named(name: str, *, shards: int | None = None) -> Method:
     """Return a method, with its counters kept in so many shards if `shards` is given.
 
     Raises:
-        InvalidInput: there is no such method, or it has no shards of its own.
+        InvalidInput: there is no such method, it has no shards of its own, or so many cannot be.
     """
     if name not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {name!r}")
@@ -117,4 +121,4 @@ def method_named(name: str, *, shards: int | None = None) -> Method:
     kind = ITEM_METHODS.get(name.removesuffix("-sharded"))
     if kind is None:
         raise InvalidInput(f"method {name!r} takes no shards: set them in the settings")
-    return _sharded(kind, shards)
+    return _sharded(kind, checked_shards(shards))

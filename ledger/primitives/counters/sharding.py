@@ -79,7 +79,7 @@ class ShardedCounter:
 
     def __init__(self, items: ItemCounter, *, shards: int) -> None:
         self.name = items.name
-        self.guarantees = sharded_guarantees(items, _checked(shards))
+        self.guarantees = sharded_guarantees(items, checked_shards(shards))
         self._items = items
         self._wanted = shards
         self._known: Shards | None = None
@@ -196,7 +196,15 @@ def _key_attributes(key: Key) -> Item:
     return {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
 
 
-def _checked(shards: int) -> int:
-    if not (isinstance(shards, int) and 1 <= shards <= SHARDS_MAX):
-        raise InvalidInput(f"shards must be from 1 to {SHARDS_MAX:,}, got {shards!r}")
+def checked_shards(shards: int) -> int:
+    """Return a number of shards.
+
+    Raises:
+        InvalidInput: it is not a whole number from 1 to 1,000.
+    """
+    whole = isinstance(shards, int) and not isinstance(shards, bool)
+    if not (whole and 1 <= shards <= SHARDS_MAX):
+        raise InvalidInput(
+            f"shards must be a whole number from 1 to {SHARDS_MAX:,}, got {shards!r}"
+        )
     return shards

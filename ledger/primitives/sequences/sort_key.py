@@ -14,10 +14,10 @@ still land: its own number is read and offered again until it is taken.
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from ledger.core.entry import AttributeValue, Item, key_of
-from ledger.core.errors import StoreError
+from ledger.core.errors import InvalidInput, StoreError
 from ledger.primitives.sequences.numbers import (
     FIRST_SORT_KEY,
     LAST_SORT_KEY,
@@ -73,6 +73,7 @@ class SortKeySequence:
 
     Raises:
         InvalidCounter: the project's name breaks a rule of counter ids.
+        InvalidInput: there is no such `after_race`.
     """
 
     def __init__(
@@ -90,6 +91,9 @@ class SortKeySequence:
         self._partition = partition_of(project)
         self._random = randomness
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
+        if after_race not in get_args(AfterRace):
+            known = ", ".join(get_args(AfterRace))
+            raise InvalidInput(f"after_race must be one of {known}, got {after_race!r}")
         self._after_race = after_race
         self._consistent = consistent
 

@@ -156,6 +156,20 @@ async def test_several_faults_at_once_are_counted_by_kind(world: World) -> None:
     assert world.table.status()["faults_by_kind"] == {"throttle": 1, "error_500": 1}
 
 
+@pytest.mark.parametrize(
+    ("covered", "message"),
+    [
+        ({"operations": ["PutItem", "PutItems"]}, "operation must be .*PutItem.*, got 'PutItems'"),
+        ({"regions": ["us-east-9"]}, f"region must be one of {EAST}, .*, got 'us-east-9'"),
+    ],
+)
+async def test_a_fault_of_nothing_is_refused(world: World, covered: Any, message: str) -> None:
+    """A fault of an operation or region that is not there would never be injected."""
+    with pytest.raises(LocalTableError, match=message):
+        world.table.faults(Fault.THROTTLE, **covered)
+    world.table.faults(Fault.THROTTLE, operations=["CreateTable", "PutItem"], regions=[EAST])
+
+
 async def test_random_faults_repeat_with_their_seed() -> None:
     """The same seed fails the same requests, another seed others."""
 

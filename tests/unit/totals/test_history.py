@@ -170,6 +170,27 @@ async def test_foreign_items_are_shown_and_nets_are_not() -> None:
     assert [entry.id for entry in entries] == [str(entry_id(START, 1)), "a458fc3d"]
 
 
+@pytest.mark.parametrize("bound", ["junk", "2026-11-21", "2026-11-21T06:50:00Z", "~net#0001"])
+@pytest.mark.parametrize("name", ["after", "before"])
+async def test_text_that_is_no_entry_is_no_bound(name: str, bound: str) -> None:
+    """Text in no id's form is refused: compared with ids it would cut the history anywhere."""
+    store = store_of(*[(START, n) for n in range(6)], shards=4)
+
+    with pytest.raises(InvalidEntry, match=f"no entry of counter 'c' has the id {bound!r}"):
+        await read(store, shards=4, **{name: bound})  # type: ignore[arg-type]
+    assert store.queries == 0
+
+
+async def test_an_id_of_another_writer_is_a_bound() -> None:
+    """A history goes on behind an entry of another tool as behind any other."""
+    store = store_of((START, 1))
+    for name in ("a458fc3d", "b0"):
+        store.table.set(("c", name), entry_item(Entry("c", name, Decimal(7))))
+
+    assert [entry.id for entry in await read(store, after="a458fc3d")] == ["b0"]
+    assert [entry.id for entry in await read(store, before="a458fc3d")] == [str(entry_id(START, 1))]
+
+
 async def test_merged_and_deleted_entries_are_gone() -> None:
     """A history shows what is there one by one: what was merged and deleted is not."""
     store = store_of((START, 1), (START + MICROSECOND, 2))
