@@ -1,6 +1,7 @@
 """`ledger pipeline demo` as a user runs it, in small: exact, but for the mutants."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,22 @@ from support.engines import DYNOXIDE
 from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
+from ledger.lab.demos.pipeline import options, run
+from ledger.lab.demos.pipeline.traffic import Shares, Traffic
 
-SMALL = ("--messages", "800", "--trades", "60", "--batch", "25", "--lead", "100", "--lag", "0.01")
-BAD = ("--fail-state", "0.05", "--fail-map", "0.4", "--fail-reduce", "0.4", "--malformed", "0.01")
+SMALL = ("--messages", "800", "--lead", "100", "--lag", "0.01")
+FAIL = {"state": 0.05, "map": 0.4, "reduce": 0.4}
 SLOW = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let much go wrong within few messages."""
+    for name in ("BATCH", "MUTANT_BATCH"):
+        monkeypatch.setattr(options, name, 25)
+    for name in ("FAIL", "MUTANT_FAIL"):
+        monkeypatch.setattr(options, name, FAIL)
+    monkeypatch.setattr(run, "Traffic", partial(Traffic, shares=Shares(malformed=0.01)))
 
 
 def demo(*words: str) -> Result:
@@ -26,16 +39,16 @@ def test_it_ends_exact_whatever_goes_wrong(
     """Crashes, late requests, lost answers, a cut between the regions: every category is right."""
     monkeypatch.setattr("ledger.lab.demos.pipeline.pipeline_demo_command.LINGER_SECONDS", 0)
     written = tmp_path / "report.json"
-    files = ("--json", str(written), "--folder", str(tmp_path))
-    ran = demo(*BAD, "--engine", engine, *files, "--page", "0")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ran = demo("--engine", engine, "--json", str(written), "--page", "0")
     assert ran.exit_code == 0, ran.output
     assert "exact in every region" in ran.output
     assert "totals on http://127.0.0.1:" in ran.output
-    told = json.loads(written.read_text())
-    assert [one["wrong"] for one in told["outcomes"]] == [0, 0]
-    assert told["malformed"] == told["dead_letters"] > 0
-    assert told["counts"]["crashes"] > 0
-    assert all(failed for failed, _ in told["failed_requests"].values())
+    report = json.loads(written.read_text())
+    assert (report["wrong"], len(report["totals"])) == ([], 2)
+    assert report["malformed"] == report["dead_letters"] > 0
+    assert report["work"]["crashes"] > 0
+    assert all(report["work"][f"{stage}_failed"] for stage in FAIL)
     assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
 
 
@@ -43,7 +56,7 @@ def test_it_ends_exact_whatever_goes_wrong(
 @pytest.mark.parametrize("mutant", ["no-token", "no-version", "no-hash"])
 def test_without_a_rule_it_ends_wrong(mutant: str) -> None:
     """Each rule left out shows in the totals, and in the exit status."""
-    ran = demo(*BAD, "--regions", "1", "--mutant", mutant)
+    ran = demo("--regions", "1", "--mutant", mutant)
     assert ran.exit_code == 1, ran.output
     assert "the totals are wrong" in ran.output
 

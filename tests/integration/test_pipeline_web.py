@@ -18,7 +18,8 @@ from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.watching import publish_totals, snapshot
 from ledger.core.errors import LedgerError
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
-from ledger.lab.demos.pipeline.progress import PipelineDemoProgress
+from ledger.lab.demos.pipeline.report import SHOWN, PipelineDemoProgress
+from ledger.lab.harness.totals import RegionTotals
 from ledger.ledger import Ledger
 
 RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
@@ -32,11 +33,12 @@ def demo_snapshot() -> dict[str, Any]:
     progress.seconds = 4.0
     progress.history.extend([(1.0, 100), (2.0, 400), (4.0, 800)])
     progress.latencies.add(0.25, 800)
-    progress.expected = {"risk/Delta": RIGHT, "risk/Rho": BEHIND}
-    progress.shown = {
-        HOME: {"risk/Delta": RIGHT, "risk/Rho": BEHIND},
-        AWAY: {"risk/Delta": RIGHT, "risk/Rho": Decimal(7)},
-    }
+    expected = {name: Decimal(0) for name in SHOWN} | {"risk/Delta": RIGHT, "risk/Rho": BEHIND}
+    behind = expected | {"risk/Rho": Decimal(7)}
+    progress.totals = [
+        RegionTotals(HOME, expected, expected),
+        RegionTotals(AWAY, behind, expected),
+    ]
     return progress.snapshot()
 
 
@@ -84,8 +86,8 @@ def test_a_browser_shows_totals_beside_the_truth(tmp_path: Path) -> None:
     assert "sending &lt;all&gt;" in shown
     assert shown.count("1,234,567.5</td>") == 3
     assert re.findall(r'<td class="behind">([^<]*)</td>', shown) == ["7"]
-    assert len(re.findall(r'<rect [^>]*class="region-[01]"', shown)) == 4
-    assert len(re.findall(r'<rect [^>]*class="truth"', shown)) == 2
+    assert len(re.findall(r'<rect [^>]*class="region-[01]"', shown)) == 8
+    assert len(re.findall(r'<rect [^>]*class="truth"', shown)) == 4
     assert len(re.findall(r'<polyline points="[0-9., ]+"', shown)) == 1
     assert "<dd>0.25 s</dd>" in shown
     assert "NaN" not in shown

@@ -55,11 +55,21 @@ def snapshot(
     return {
         "title": "ledger totals",
         "phase": "; ".join(failed) or "read just now in every region",
-        "totals": [
-            {
-                "category": counter,
-                "regions": {name: amounts.to_text(one[counter]) for name, one in shown.items()},
-            }
-            for counter in counters
-        ],
+        "totals": totals_shown(counters, shown),
     }
+
+
+def totals_shown(
+    counters: Sequence[str],
+    shown: Mapping[str, Mapping[str, Decimal]],
+    expected: Mapping[str, Decimal] = {},
+) -> list[dict[str, Any]]:
+    """Return the rows of the page: each counter's total by region, beside the true one if known."""
+    return [
+        {
+            "category": counter,
+            "regions": {name: amounts.to_text(one[counter]) for name, one in shown.items()},
+            **({"truth": amounts.to_text(expected[counter])} if expected else {}),
+        }
+        for counter in counters
+    ]

@@ -125,13 +125,3 @@ def test_a_help_page_fits_a_terminal(app: typer.Typer, words: tuple[str, ...]) -
     assert not re.search(r"\w\.\.\.$", shown.output, flags=re.MULTILINE)
     _, _, options = shown.output.partition("\nOptions:\n")
     assert 0 < len(re.findall(r"^  -", options, flags=re.MULTILINE)) <= OPTIONS_MAX
-
-
-def test_advanced_options_are_shown_on_a_page_of_their_own() -> None:
-    """`--help` says that there are more options, and `--help-all` shows all of them."""
-    run, words = CliRunner(), ["pipeline", "demo"]
-    first, whole = (run.invoke(app, [*words, one]).output for one in ("--help", "--help-all"))
-    assert "--help-all shows 12 advanced options as well." in first
-    assert "--jitter" not in first
-    assert "--jitter" in whole
-    assert run.invoke(app, [*words, "--help"]).output == first

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 import anyio
 from rich.console import Console
 
-from ledger.commands.paging import PagedCommand
 from ledger.commands.pipeline.page import serve_page
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.run import PipelineDemoRun
@@ -16,26 +15,27 @@ from ledger.runtime.clock import SystemClock, blocking_sleep
 from ledger.runtime.command_line import new_app
 
 LINGER_SECONDS = 3.0
-"""How long the page is served after the end, so that browsers hear of it."""
+"""How long the page is served after the end, so that browsers can load the result."""
 
 app = new_app()
 
 
-@app.command(cls=PagedCommand)
+@app.command()
 @command(PipelineDemoOptions)
 def demo(options: PipelineDemoOptions) -> None:
     """Send corrected messages through the pipeline with faults injected, and verify its totals.
 
-    A global table runs on this machine. Producers in each region send versions of trades: some
-    duplicate, delayed, malformed, or through another region. Each lane is processed by a process of
-    its own over the lean transport. Of each stage's requests a share is lost, loses its answer, is
-    delayed, or crashes the worker before, after or during it; the home region is cut off for a
-    while. Once the regions have healed, every category must have its expected total, which is
-    computed independently, in every region. Exits with 1 if one has not.
+    Starts a global table on this machine, and a process for each lane of each region. Messages are
+    versions of trades; some are duplicated, delayed, malformed, or sent through another region. In
+    each stage some requests are lost, lose their answer, are delayed, or crash the worker before,
+    during or after them. The home region is cut off for a while. At the end every category must
+    have its expected total in every region; these are computed independently. Exits with 1 if a
+    total is wrong.
 
-    Messages a second per core count the CPU time of the pipeline's processes alone: neither that of
-    the producers nor of the table. Latency is from the append to a lane's file until the totals of
-    the lane's region show it. Without --rate the lanes are kept full, so it is mostly waiting.
+    "Of one core" divides by the CPU time of the lanes' processes alone. Latency is measured from
+    the append to a lane's file until the lane's region shows the message in its totals; the lanes
+    are kept --lead messages ahead, so most of it is waiting. With one region and the engine
+    dynoxide, the lanes use the engine directly.
     """
     files = ReportFiles(json_file=options.json_file)
     files.check()

@@ -1,54 +1,115 @@
-"""What the demo of the pipeline found and measured."""
+"""What the pipeline's demo shows while it runs, and its report at the end."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.text import Text
 
-from ledger.core import amounts
-from ledger.lab.demos.pipeline.options import PipelineDemoOptions
+from ledger.commands.pipeline.watching import totals_shown
+from ledger.lab.demos.pipeline.options import FAIL, RISKS, PipelineDemoOptions
+from ledger.lab.harness.display import View
+from ledger.lab.harness.latency import LatencyRecorder
 from ledger.lab.harness.report import Report, Section, Verdict
+from ledger.lab.harness.totals import RegionTotals
 from ledger.runtime.command_line import FAILED
 
-WRONG_KEPT_MAX = 20
-EXAMPLES_SHOWN_MAX = 5
+SHOWN = tuple(f"risk/{risk}" for risk in RISKS)
+"""The categories that are shown while it runs; all are compared in the end."""
+HISTORY_MAX = 600
+WRONG_SHOWN_MAX = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one region shows in the end: how many categories are right, and some that are not."""
+@dataclass(slots=True)
+class PipelineDemoProgress:
+    """The live figures; `history` has seconds since the beginning and messages counted by then."""
 
-    region: str
-    right: int
-    wrong: int
-    examples: Mapping[str, tuple[str, str]]
-    """Category: what it shows, and what was expected."""
+    options: PipelineDemoOptions
+    phase: str = "starting"
+    cut: str = ""
+    sent: int = 0
+    counted: int = 0
+    counted_at: float = 0.0
+    seconds: float = 0.0
+    totals: Sequence[RegionTotals] = ()
+    latencies: LatencyRecorder = field(default_factory=LatencyRecorder)
+    history: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
+    exact: bool | None = None
+
+    @property
+    def per_second(self) -> float:
+        """Messages counted a second, so far."""
+        return self.counted / self.seconds if self.seconds else 0.0
+
+    def count(self, messages: int, *, sent_at: float, at: float) -> None:
+        """Record that the totals show messages that were sent at once."""
+        self.counted += messages
+        self.counted_at = max(self.counted_at, at)
+        self.latencies.add(at - sent_at, messages)
+
+    def view(self) -> View:
+        """Return what is shown now."""
+        messages = self.options.messages
+        return View(
+            title="ledger pipeline demo",
+            phase=self.phase,
+            figures=[
+                ("sent", f"{self.sent:,} of {messages:,}"),
+                ("in the totals", f"{self.counted:,}, {self.per_second:,.0f} a second"),
+                ("latency", _times(quantiles(self.latencies))),
+            ],
+            progress=(self.counted, messages),
+            sections=[self._table()],
+            notes=[Text(self.cut, style="yellow")],
+        )
+
+    def _table(self) -> Section:
+        columns = ["category", "expected, of all sent", *(one.region for one in self.totals)]
+        rows: list[list[str | Text]] = []
+        for name in SHOWN if self.totals else ():
+            expected = self.totals[0].expected[name]
+            shown = [
+                Text(f"{total:,}", style="green" if total == expected else "yellow")
+                for total in (one.shown[name] for one in self.totals)
+            ]
+            rows.append([name, f"{expected:,}", *shown])
+        return Section(columns=columns, rows=rows)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all of it as the page asks for it."""
+        shown = {one.region: one.shown for one in self.totals}
+        expected = self.totals[0].expected if self.totals else {}
+        return {
+            "title": "ledger pipeline demo",
+            "phase": self.phase,
+            "cut": self.cut,
+            "messages": self.options.messages,
+            "sent": self.sent,
+            "counted": self.counted,
+            "per_second": round(self.per_second, 1),
+            "latency": quantiles(self.latencies),
+            "history": [list(one) for one in self.history],
+            "exact": self.exact,
+            "totals": totals_shown([name for name in SHOWN if expected], shown, expected),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineDemoReport(Report):
     """The end of a run.
 
-    `seconds` go from the first message that was sent to the last one that the totals showed;
-    `cpu_seconds` are those of the pipeline's processes alone, without their start.
+    `seconds` go from the first message that was sent to the last one that the totals showed.
+    `work` adds up what all workers did: figures of `ledger.pipeline.progress`, crashes, requests
+    and failures of each stage, write units, and seconds of a core without their start.
     """
 
     options: PipelineDemoOptions
-    outcomes: Sequence[Outcome]
-    messages: int
+    totals: Sequence[RegionTotals]
     seconds: float
-    cpu_seconds: float
+    latency: Mapping[str, float]
+    work: Mapping[str, float]
     memory_bytes: int
-    p50_seconds: float
-    p99_seconds: float
-    worst_seconds: float
-    counts: Mapping[str, int]
-    """The fields of `ledger.pipeline.progress.Figures`, and crashes; over all lanes."""
-    failed_requests: Mapping[str, tuple[int, int]]
-    """Stage: requests that failed, and all."""
-    write_units: float
     malformed: int
     dead_letters: int
     waiting: int
@@ -57,21 +118,22 @@ class PipelineDemoReport(Report):
     @property
     def per_second(self) -> float:
         """Messages a second, from the first to the last."""
-        return self.messages / self.seconds if self.seconds else 0.0
+        return self.options.messages / self.seconds
 
     @property
     def per_core(self) -> float:
         """Messages a second of a core's time in the pipeline's processes."""
-        return self.messages / self.cpu_seconds if self.cpu_seconds else 0.0
+        return self.options.messages / self.work["cpu_seconds"]
+
+    @property
+    def wrong(self) -> Sequence[str]:
+        """A sentence for each total that is wrong."""
+        return [sentence for one in self.totals for sentence in one.wrong]
 
     @property
     def is_exact(self) -> bool:
         """Whether every region shows the expected totals, and nothing is left or lost."""
-        return (
-            all(not one.wrong for one in self.outcomes)
-            and self.dead_letters == self.malformed
-            and not self.waiting
-        )
+        return not self.wrong and self.dead_letters == self.malformed and not self.waiting
 
     def verdict(self) -> Verdict:
         """Return whether every total is exact."""
@@ -81,18 +143,18 @@ class PipelineDemoReport(Report):
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it for a file."""
-        figures = {"per_second": self.per_second, "per_core": self.per_core}
+        figures = {"per_second": self.per_second, "per_core": self.per_core, "wrong": self.wrong}
         return {"exact": self.is_exact, **figures, **Report.as_json(self)}
 
     def sections(self) -> Sequence[Section]:
         """Return the comparison, and what was measured."""
         rows = [
             [Text(cell, style="bold red" if one.wrong else "green") for cell in cells]
-            for one in self.outcomes
-            for cells in [(one.region, f"{one.right:,}", f"{one.wrong:,}")]
+            for one in self.totals
+            for cells in [(one.region, f"{one.right:,}", f"{len(one.wrong):,}")]
         ]
         comparison = Section(
-            title=f"{self.messages:,} messages of {self.options.trade_count:,} trades",
+            title=f"{self.options.messages:,} messages of {self.options.trades:,} trades",
             columns=("region", "categories right", "wrong"),
             rows=rows,
         )
@@ -100,53 +162,35 @@ class PipelineDemoReport(Report):
 
     def remarks(self) -> Iterable[Text]:
         """Return some categories that are wrong."""
-        found = [
-            f"{one.region}: {name} shows {shown}, not {expected}"
-            for one in self.outcomes
-            for name, (shown, expected) in one.examples.items()
-        ]
-        return [Text(one, style="red") for one in found[:EXAMPLES_SHOWN_MAX]]
+        return [Text(sentence, style="red") for sentence in self.wrong[:WRONG_SHOWN_MAX]]
 
     def _facts(self) -> list[tuple[str, str]]:
-        counts, options = self.counts, self.options
+        work, options = self.work, self.options
         failed = ", ".join(
-            f"{stage} {failed:,} of {every:,}"
-            for stage, (failed, every) in self.failed_requests.items()
+            f"{stage} {work[f'{stage}_failed']:,} of {work[f'{stage}_requests']:,}"
+            for stage in FAIL
         )
-        own = f"{self.cpu_seconds:,.1f} s of the pipeline's own {len(options.lane_names)} processes"
-        times = times_text(self.p50_seconds, self.p99_seconds, self.worst_seconds)
-        pace = (
-            f"at {options.rate:,g} messages a second"
-            if options.rate
-            else f"as fast as they are taken, {options.lead:,} ahead in each lane"
-        )
-        left_out = f"{counts['duplicates']:,} duplicate, {counts['stale']:,} stale"
-        units = f"{self.write_units / self.messages:.2f} write units a message in one region"
+        own = f"{work['cpu_seconds']:,.1f} s of {len(options.lane_names)} worker processes"
+        left_out = f"{work['duplicates']:,} duplicate, {work['stale']:,} stale"
+        units = f"{work['write_units'] / options.messages:.2f} write units a message in one region"
         return [
             ("messages a second", f"{self.per_second:,.0f}, {self.seconds:,.1f} s in all"),
             ("of one core", f"{self.per_core:,.0f} a second ({own})"),
-            ("sent to counted", f"{times}, {pace}"),
+            ("sent to counted", f"{_times(self.latency)}, {options.lead:,} ahead in each lane"),
             ("memory of a process", f"up to {self.memory_bytes / 2**20:,.0f} MB"),
-            ("records read", f"{counts['records']:,}: {left_out}, {counts['dead']:,} dead"),
+            ("records read", f"{work['records']:,}: {left_out}, {work['dead']:,} dead"),
             ("dead letters", f"{self.dead_letters:,} of {self.malformed:,} malformed messages"),
-            ("requests failed", failed),
-            ("requests repeated", f"{counts['retried']:,}"),
-            ("lanes restarted", f"{counts['crashes']:,} crashes, {counts['restarts']:,} others"),
-            ("written", f"{counts['entries']:,} entries; {units}"),
+            ("requests failed", f"{failed}; {work['retried']:,} repeated"),
+            ("lanes restarted", f"{work['crashes']:,} crashes, {work['restarts']:,} others"),
+            ("written", f"{work['entries']:,} entries; {units}"),
             ("not reduced", f"{self.waiting:,} map items"),
         ]
 
 
-def outcome(region: str, shown: Mapping[str, Decimal], expected: Mapping[str, Decimal]) -> Outcome:
-    """Compare what a region shows with the expected totals."""
-    wrong = {name: (shown[name], value) for name, value in expected.items() if shown[name] != value}
-    examples = {
-        name: (amounts.to_text(found), amounts.to_text(value))
-        for name, (found, value) in list(wrong.items())[:WRONG_KEPT_MAX]
-    }
-    return Outcome(region, len(expected) - len(wrong), len(wrong), examples)
+def quantiles(latencies: LatencyRecorder) -> Mapping[str, float]:
+    """Return the median, the 99th percentile and the worst in seconds."""
+    return {name: getattr(latencies, name) for name in ("p50", "p99", "worst")}
 
 
-def times_text(p50: float, p99: float, worst: float) -> str:
-    """Return latencies in one line."""
-    return f"p50 {p50:.2f} s, p99 {p99:.2f} s, worst {worst:.2f} s"
+def _times(latency: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in latency.items())

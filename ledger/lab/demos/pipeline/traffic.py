@@ -1,13 +1,10 @@
-"""Messages of the demo from a seed: versions of trades; duplicate, delayed, malformed ones.
-
-What is kept is bounded: the newest version of each trade, and the last `WINDOW` messages, which
-are those that come twice and those that are delayed.
-"""
+"""Messages of the demo from a seed, and their sums, computed without the pipeline's code."""
 
 import heapq
-from array import array
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
 from random import Random
 from typing import NamedTuple
 
@@ -40,39 +37,78 @@ class Message(NamedTuple):
     line: bytes
 
 
-class Traffic:
-    """The messages of one run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Shares of the messages; `crossing` ones come through another region than their home."""
 
-    `now` gives the timestamp that a message carries.
+    duplicate: float = 0.05
+    delayed: float = 0.05
+    crossing: float = 0.1
+    malformed: float = 0.001
+
+
+USUAL = Shares()
+
+
+class Traffic:
+    """The messages of one run, and the totals of those that were sent.
+
+    `now` is the timestamp that the next messages carry, `malformed` how many were malformed.
     """
 
-    def __init__(self, options: PipelineDemoOptions, draw: Random) -> None:
+    def __init__(
+        self, options: PipelineDemoOptions, draw: Random, *, shares: Shares = USUAL
+    ) -> None:
         self.now = ""
+        self.malformed = 0
         self._options = options
         self._draw = draw
-        self._versions = array("L", bytes(array("L").itemsize * options.trade_count))
-        self._leaves = array("H", bytes(array("H").itemsize * options.trade_count))
+        self._shares = shares
+        self._versions = Counter[int]()
+        self._leaves: dict[int, int] = {}
         self._recent: deque[Message] = deque(maxlen=WINDOW)
         self._delayed: list[tuple[int, int, Message]] = []
+        self._newest: dict[int, tuple[int, int, int]] = {}
+        self._sums = [0] * len(LEAVES)
 
     def messages(self) -> Iterator[Message]:
-        """Yield all messages, each made when it is asked for."""
-        options, draw = self._options, self._draw
+        """Yield all messages, each made when it is asked for; it then counts as sent."""
+        draw = self._draw
         sent = made = 0
-        while sent < options.messages:
-            is_last = sent + len(self._delayed) >= options.messages
+        while sent < self._options.messages:
+            is_last = sent + len(self._delayed) >= self._options.messages
             if self._delayed and (is_last or self._delayed[0][0] <= sent):
                 message = heapq.heappop(self._delayed)[2]
-            elif self._recent and draw.random() < options.duplicate:
+            elif self._recent and draw.random() < self._shares.duplicate:
                 message = draw.choice(self._recent)
             else:
                 message, made = self._made(), made + 1
-                if message.version and draw.random() < options.delayed:
+                if message.version and draw.random() < self._shares.delayed:
                     heapq.heappush(self._delayed, (sent + draw.randrange(WINDOW), made, message))
                     continue
             self._recent.append(message)
+            self._add(message)
             sent += 1
             yield message
+
+    def expected(self) -> Mapping[str, Decimal]:
+        """Return the total of each category once all that was sent is counted."""
+        found = Counter[str]()
+        for (risk, place, desk), cents in zip(LEAVES, self._sums, strict=True):
+            for name in (f"risk/{risk}", f"risk/{risk}/{place}", f"risk/{risk}/{place}/{desk}"):
+                found[name] += cents
+        return {name: Decimal(in_units(cents)) for name, cents in sorted(found.items())}
+
+    def _add(self, message: Message) -> None:
+        """Count a message: the newest version of each trade counts, in whole cents."""
+        if not message.version:
+            self.malformed += 1
+            return
+        version, cents, leaf = self._newest.get(message.trade, (0, 0, 0))
+        if message.version > version:
+            self._sums[leaf] -= cents
+            self._sums[message.leaf] += message.cents
+            self._newest[message.trade] = (message.version, message.cents, message.leaf)
 
     def _made(self) -> Message:
         """Make the next version of some trade, or a malformed message."""
@@ -80,12 +116,13 @@ class Traffic:
         if self._recent and draw.random() < RECENT_SHARE:
             trade = draw.choice(self._recent).trade
         else:
-            trade = draw.randrange(len(self._versions))
-        name, lane = self._name(trade), self._lane(trade)
-        if draw.random() < self._options.malformed:
+            trade = draw.randrange(self._options.trades)
+        name, lane = f"{trade % self._options.regions}-{trade:08d}", self._lane(trade)
+        if draw.random() < self._shares.malformed:
             line = draw.choice(_MALFORMED).format(name, self.now)
             return Message(lane, trade, 0, 0, 0, f"{line}\n".encode())
-        version = self._versions[trade] = self._versions[trade] + 1
+        self._versions[trade] += 1
+        version = self._versions[trade]
         if version == 1 or draw.random() < MOVED_SHARE:
             self._leaves[trade] = draw.randrange(len(LEAVES))
         leaf, cents = self._leaves[trade], draw.randrange(-CENTS_MAX, CENTS_MAX)
@@ -97,15 +134,11 @@ class Traffic:
         )
         return Message(lane, trade, version, cents, leaf, line.encode())
 
-    def _name(self, trade: int) -> str:
-        """Return a trade's id; its first digit is the number of its home."""
-        return f"{trade % self._options.regions}-{trade:08d}"
-
     def _lane(self, trade: int) -> int:
         """Return the lane of a message: one of the trade's home, or of another region."""
         regions, lanes = self._options.regions, self._options.lanes
         place = trade % regions
-        if regions > 1 and self._draw.random() < self._options.crossing:
+        if regions > 1 and self._draw.random() < self._shares.crossing:
             place = (place + self._draw.randrange(1, regions)) % regions
         return place * lanes + trade // regions % lanes
 

@@ -3,7 +3,7 @@ from support.ledgers import HOME, seeded
 
 from ledger.core.errors import Unreachable
 from ledger.lab.demos.pipeline.faults import Crashed, StageFaults, StageFaultStore
-from ledger.lab.demos.pipeline.options import STAGES
+from ledger.lab.demos.pipeline.options import FAIL
 from ledger.pipeline.core.items import lane_item, position_key, position_of, state_key
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
@@ -32,7 +32,7 @@ def failing(
 ) -> tuple[StageFaultStore, MemoryStore, dict[str, StageFaults]]:
     """Return a store whose first request of one stage fails."""
     faults: dict[str, StageFaults] = {
-        name: OneFault(fault if name == stage else None) for name in STAGES
+        name: OneFault(fault if name == stage else None) for name in FAIL
     }
     store = MemoryStore(HOME)
     return StageFaultStore(store, faults), store, faults

@@ -5,17 +5,23 @@ from random import Random
 
 from support.ledgers import make_settings
 
-from ledger.lab.demos.pipeline.expected import ExpectedTotals
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
-from ledger.lab.demos.pipeline.traffic import WINDOW, Message, Traffic
+from ledger.lab.demos.pipeline.traffic import WINDOW, Message, Shares, Traffic
 from ledger.pipeline.core.records import Form, Poison, Record
 
-OPTIONS = PipelineDemoOptions(messages=6_000, trades=300, lanes=2, malformed=0.01)
+OPTIONS = PipelineDemoOptions(messages=6_000, lanes=2)
+SHARES = Shares(malformed=0.01)
+TRADES = 600
 
 
 def messages(options: PipelineDemoOptions = OPTIONS, seed: int = 7) -> list[Message]:
     """Return all messages of a run."""
-    return list(Traffic(options, Random(seed)).messages())  # noqa: S311 (repeatable)
+    return list(a_traffic(options, seed).messages())
+
+
+def a_traffic(options: PipelineDemoOptions = OPTIONS, seed: int = 7) -> Traffic:
+    """Return the traffic of a run."""
+    return Traffic(options, Random(seed), shares=SHARES)  # noqa: S311 (repeatable)
 
 
 def test_the_seed_decides_every_message() -> None:
@@ -38,11 +44,11 @@ def test_messages_are_duplicate_delayed_malformed_and_from_elsewhere() -> None:
         place > first.get((trade, version + 1), place) for (trade, version), place in first.items()
     )
     assert late > 50
-    for trade in range(300):
+    for trade in range(TRADES):
         versions = sorted(version for (one, version) in times if one == trade)
         assert versions == list(range(1, len(versions) + 1))
     crossing = sum(one.lane // OPTIONS.lanes != one.trade % OPTIONS.regions for one in sound)
-    assert abs(crossing / len(sound) - OPTIONS.crossing) < 0.03
+    assert abs(crossing / len(sound) - SHARES.crossing) < 0.03
     assert {one.lane for one in sound} == {0, 1, 2, 3}
 
 
@@ -55,9 +61,8 @@ def test_the_expected_totals_are_what_the_pipeline_reads_in_the_messages() -> No
             pipeline=OPTIONS.pipeline(),
         )
     )
-    expected, newest, malformed = ExpectedTotals(OPTIONS), dict[str, Record](), 0
-    for message in messages():
-        expected.add(message)
+    traffic, newest, malformed = a_traffic(), dict[str, Record](), 0
+    for message in traffic.messages():
         record = form.read(message.line)
         if isinstance(record, Poison):
             malformed += 1
@@ -69,20 +74,19 @@ def test_the_expected_totals_are_what_the_pipeline_reads_in_the_messages() -> No
     for record in newest.values():
         for category in record.categories:
             sums[category] = sums.get(category, Decimal(0)) + record.value
-    assert {name: value for name, value in expected.totals().items() if value} == {
+    assert {name: value for name, value in traffic.expected().items() if value} == {
         name: value for name, value in sums.items() if value
     }
-    assert expected.malformed == malformed > 0
+    assert traffic.malformed == malformed > 0
 
 
 def test_without_faults_each_version_comes_once_and_in_order() -> None:
     """Shares of nothing give nothing of the kind."""
-    quiet = PipelineDemoOptions(
-        messages=2 * WINDOW, trades=50, regions=1, duplicate=0, delayed=0, malformed=0
-    )
-    found = messages(quiet)
+    options = PipelineDemoOptions(messages=2 * WINDOW, regions=1)
+    none = Shares(duplicate=0, delayed=0, malformed=0)
+    traffic = Traffic(options, Random(7), shares=none)  # noqa: S311 (repeatable)
     newest = Counter[int]()
-    for one in found:
+    for one in traffic.messages():
         newest[one.trade] += 1
         assert one.version == newest[one.trade]
         assert one.lane == 0
