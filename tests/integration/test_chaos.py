@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 import typer
+from support import usual_merge
 from support.engines import DYNOXIDE, ENGINES
 from support.killing import running
 from typer.testing import CliRunner, Result
@@ -106,7 +107,7 @@ def test_the_usual_merge_is_caught(
 def usual_merge_words(config: Path, *, every: str) -> list[str]:
     """Return the words that start the merge as usually described."""
     del every
-    return [sys.executable, "-m", "ledger.lab.bench.usual_merge", str(config)]
+    return [sys.executable, usual_merge.__file__, str(config)]
 
 
 @pytest.mark.slow

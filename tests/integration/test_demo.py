@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 import typer
+from support.usual_merge import merge_every
 from typer.testing import CliRunner, Result
 
 from ledger.core import fold
 from ledger.core.errors import LedgerError
-from ledger.lab.bench.usual_merge import merge_every
 from ledger.lab.demos.changes import run
 from ledger.lab.demos.changes.demo_command import demo
 from ledger.lab.harness.probes import PREFIX

@@ -20,15 +20,15 @@ def bench(options: BenchOptions) -> None:
     """Measure the ledger's throughput and cost, each case beside its baseline.
 
     The client runs in a process of its own against a stub of DynamoDB in another, on this machine;
-    read the ratios. Every row shows how busy the stub was, and how much more it could answer.
+    read the ratios. Every row shows how busy the stub was.
     """
-    files = ReportFiles(json_file=options.json_file, picture=options.picture)
+    files = ReportFiles.of(options)
     files.check()
-    asked, measured = chosen(options.cases), options.measured()
-    if not (asked or measured.curves or measured.overload):
+    asked = chosen(options.cases)
+    if not asked:
         words = ", ".join(options.cases or ())
         raise InvalidInput(f"--cases {words!r} fits no case; the groups are {', '.join(GROUPS)}")
     console = Console(highlight=False)
     with console.status("") as status:
-        report = anyio.run(run_bench, asked, measured, status.update)
+        report = anyio.run(run_bench, asked, options.measured(), status.update)
     finish(report, console, files)

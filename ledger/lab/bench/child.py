@@ -23,7 +23,7 @@ def main(text: str) -> None:
     case = getattr(import_module(f"ledger.lab.bench.{module}"), function)
     try:
         with first_error_alone():
-            found: Measured = run_on_loop(case(Round(task)), loop=task.loop)
+            found: Measured = run_on_loop(case(Round(task)))
     except LedgerError as error:
         sys.exit(str(error))  # an error of the ledger is reported without a traceback
     send_value(found)

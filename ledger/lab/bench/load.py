@@ -13,8 +13,8 @@ Work = Callable[[int], Awaitable[tuple[int, int]]]
 TICK_SECONDS = 0.001
 
 
-async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> int:
-    """Make each caller call repeatedly until the time is over; return how many began."""
+async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> None:
+    """Make each caller call repeatedly until the time is over."""
     deadline = perf_counter() + seconds
     numbers = count()
 
@@ -29,18 +29,17 @@ async def closed(work: Work, meter: Meter, *, callers: int, seconds: float) -> i
     async with asyncio.TaskGroup() as tasks:
         for _ in range(callers):
             tasks.create_task(call())
-    return next(numbers)
 
 
 async def offered(
     work: Work, meter: Meter, *, calls_per_second: float, calls_max: int, seconds: float
-) -> int:
-    """Begin calls at a fixed rate, however long they take; return how many were rejected.
+) -> None:
+    """Begin calls at a fixed rate, however long they take.
 
     A call's latency counts from when it was due, so that a late start shows. With `calls_max` in
     flight, further calls are rejected: no system can hold an unbounded number of callers.
     """
-    started, begun, rejected, in_flight = perf_counter(), 0, 0, 0
+    started, begun, in_flight = perf_counter(), 0, 0
 
     async def call(number: int) -> None:
         nonlocal in_flight
@@ -52,10 +51,9 @@ async def offered(
         while (elapsed := perf_counter() - started) < seconds:
             for number in range(begun, int(elapsed * calls_per_second)):
                 if in_flight >= calls_max:
-                    rejected += 1
+                    meter.rejected += 1
                     continue
                 in_flight += 1
                 tasks.create_task(call(number))
             begun = max(begun, int(elapsed * calls_per_second))
             await asyncio.sleep(TICK_SECONDS)
-    return rejected

@@ -30,12 +30,14 @@ class Measured:
     memory_bytes: int
     """Growth of the peak resident memory over what it was when the round began."""
     requests: int = 0
+    items: int = 0
     units: float = 0.0
     """Of DynamoDB, as charged in one region: write units of writes, read units of reads."""
     stub_cpu_seconds: float = 0.0
+    rejected: int = 0
+    """Calls that were offered and not begun."""
     extra: dict[str, float] = field(default_factory=dict)
-    samples: dict[str, list[float]] = field(default_factory=dict)
-    """Series over time, by name."""
+    """Further figures of the case, by name."""
 
 
 class Meter:
@@ -50,7 +52,7 @@ class Meter:
 
     def begin(self) -> None:
         """Start a window: time, memory and latencies from now on."""
-        self.calls = 0
+        self.calls = self.rejected = 0
         self.latencies = LatencyRecorder()
         self._changes_before = self.changes
         self._memory_before = _reset_peak()
@@ -75,6 +77,7 @@ class Meter:
             p50_seconds=self.latencies.p50,
             p99_seconds=self.latencies.p99,
             memory_bytes=max(0, _status_bytes("VmHWM") - self._memory_before),
+            rejected=self.rejected,
         )
 
 

@@ -12,7 +12,6 @@ from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.rounds import Round
 from ledger.lab.bench.stub_pages import REGION, counter_name, expected_total
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.settings import Settings
 from ledger.store.dynamodb.connect import client_options
 
 TABLE = "ledger"
@@ -51,54 +50,20 @@ def _python_item(number: int) -> dict[str, Any]:
 async def _aiobotocore(round_: Round) -> AsyncIterator[Any]:
     from aiobotocore.session import AioSession  # noqa: PLC0415 (heavy)
 
-    async with AioSession().create_client("dynamodb", **_options(round_.settings())) as client:
+    options: Any = client_options(REGION, round_.settings().region(REGION))
+    async with AioSession().create_client("dynamodb", **options) as client:
         yield client
 
 
-def _options(settings: Settings) -> dict[str, Any]:
-    return dict(client_options(REGION, settings.region(REGION)))
-
-
-async def aiobotocore_put(round_: Round) -> Measured:
+async def put(round_: Round) -> Measured:
     """Put one item a call: what a counter of single entries costs without this library."""
     async with _aiobotocore(round_) as client:
 
-        async def put(number: int) -> tuple[int, int]:
+        async def work(number: int) -> tuple[int, int]:
             await client.put_item(TableName=TABLE, Item=plain_item(number))
             return 1, amount(number)
 
-        return await round_.measure(put, callers=round_.options["callers"], units_per_change=1)
-
-
-async def aiobotocore_batch(round_: Round) -> Measured:
-    """Put 25 items a call."""
-    async with _aiobotocore(round_) as client:
-
-        async def put(number: int) -> tuple[int, int]:
-            numbers = range(number * BATCH, (number + 1) * BATCH)
-            parts = [{"PutRequest": {"Item": plain_item(one)}} for one in numbers]
-            await client.batch_write_item(RequestItems={TABLE: parts})
-            return BATCH, sum(map(amount, numbers))
-
-        return await round_.measure(put, callers=round_.options["callers"], units_per_change=1)
-
-
-async def boto3_batch_writer(round_: Round) -> Measured:
-    """Put 500 items a call through the resource's batch writer, one call after the other."""
-    import boto3  # noqa: PLC0415 (heavy)
-
-    resource: Any = boto3.resource("dynamodb", **_options(round_.settings()))
-    table = resource.Table(TABLE)
-    size = round_.options["size"]
-
-    async def put(number: int) -> tuple[int, int]:
-        numbers = range(number * size, (number + 1) * size)
-        with table.batch_writer() as batch:
-            for one in numbers:
-                batch.put_item(Item=_python_item(one))
-        return size, sum(map(amount, numbers))
-
-    return await round_.measure(put, callers=1, units_per_change=1)
+        return await round_.measure(work, units_per_change=1)
 
 
 async def aiodynamo_batch(round_: Round) -> Measured:
@@ -114,16 +79,16 @@ async def aiodynamo_batch(round_: Round) -> Measured:
     async with aiohttp.ClientSession() as session:
         client = Client(AIOHTTP(session), credentials, REGION, URL(round_.stub.url))
 
-        async def put(number: int) -> tuple[int, int]:
+        async def work(number: int) -> tuple[int, int]:
             numbers = range(number * BATCH, (number + 1) * BATCH)
             items = [_python_item(one) for one in numbers]
             await client.batch_write({TABLE: BatchWriteRequest(items_to_put=items)})
             return BATCH, sum(map(amount, numbers))
 
-        return await round_.measure(put, callers=round_.options["callers"], units_per_change=1)
+        return await round_.measure(work, units_per_change=1)
 
 
-async def aiobotocore_read(round_: Round) -> Measured:
+async def read(round_: Round) -> Measured:
     """Sum a collection with a paginated Query and boto3's TypeDeserializer."""
     from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415 (heavy)
 
@@ -132,7 +97,7 @@ async def aiobotocore_read(round_: Round) -> Measured:
     async with _aiobotocore(round_) as client:
         pages = client.get_paginator("query")
 
-        async def read(_: int) -> tuple[int, int]:
+        async def work(_: int) -> tuple[int, int]:
             total = Decimal(0)
             asked = pages.paginate(
                 TableName=TABLE,
@@ -148,4 +113,4 @@ async def aiobotocore_read(round_: Round) -> Measured:
                 raise LedgerError(f"read {total} instead of {expected_total(entries)}")
             return entries, 0
 
-        return await round_.measure(read, callers=1, kind="read")
+        return await round_.measure(work, kind="read")

@@ -2,8 +2,7 @@
 
 import os
 import platform
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -13,32 +12,28 @@ from tempfile import TemporaryDirectory
 import anyio
 from pydantic import TypeAdapter
 
-from ledger.core.errors import LedgerError, LocalTableError
+from ledger.core.errors import LedgerError
 from ledger.lab.bench.cases import Case
 from ledger.lab.bench.control import StubControl, running_stub
-from ledger.lab.bench.curves import measure_curves
 from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.options import BenchOptions
-from ledger.lab.bench.overload import OVERLOAD
-from ledger.lab.bench.report import (
-    STUB_SHARE_MAX,
-    BenchReport,
-    CaseFigures,
-    CaseResult,
-    figures_of,
-)
+from ledger.lab.bench.report import BenchReport, CaseResult, figures_of, ratios_of
 from ledger.lab.bench.rounds import Task
 from ledger.lab.harness.display import OnStep
 from ledger.lab.harness.processes import ManagedProcess, module_words, spare_cores
-from ledger.local.engines.dynoxide import find_binary
 from ledger.runtime.loops import loop_name
 
 ROUND_SECONDS_MAX = 1_200.0
 """In addition to the time measured: to start, to warm up, to finish what is in flight."""
-OVERLOAD_QUICK_SECONDS = 2.0
-"""Long enough for all callers to start on a busy machine."""
 _PACKAGES = ("aiobotocore", "aiodynamo", "aiohttp", "boto3", "httptools", "orjson", "uvloop")
-QUICK = {"callers": 200, "calls_per_second": 2_000, "entries": 1_000, "counters": 100, "rounds": 1}
+QUICK = {
+    "callers": 200,
+    "calls_per_second": 2_000,
+    "entries": 250,
+    "counters": 100,
+    "rounds": 1,
+    "settle": 2.0,
+}
 """The largest options of a quick run."""
 
 
@@ -52,18 +47,17 @@ class Bench:
     log: Path
     on_step: OnStep
 
-    async def round(self, case: Case, *, seconds: float | None = None) -> Measured:
+    async def round(self, case: Case) -> Measured:
         """Measure one round of a case in a process of its own.
 
         Raises:
             LedgerError: it failed, or its sums differ from what was acknowledged.
         """
-        seconds = seconds or self.options.seconds
-        url = self.stub.url if case.with_stub else None
-        task = Task(case.run, seconds, case.options, url, case.loop)
+        seconds = self.options.seconds
+        task = Task(case.run, seconds, case.options, self.stub.url)
         words = module_words("ledger.lab.bench.child", TypeAdapter(Task).dump_json(task).decode())
         self.log.write_bytes(b"")
-        core = self.core if case.with_stub else None
+        core = self.core if case.has_stub else None
         process = ManagedProcess(case.name, words, log=self.log, core=core)
         async with process.started():
             with anyio.move_on_after(seconds + ROUND_SECONDS_MAX):
@@ -76,34 +70,17 @@ class Bench:
 
 
 async def run_bench(cases: Sequence[Case], options: BenchOptions, on_step: OnStep) -> BenchReport:
-    """Measure the cases, and the curves and the overload that the options ask for.
+    """Measure the cases on one core, against a stub on another.
 
     Raises:
-        LedgerError: the stub did not start, or the overload failed.
+        LedgerError: the stub did not start.
     """
     machine = describe_machine()  # before its load average is our own
-    async with opened(options, on_step) as bench:
-        results = await _run_cases(bench, cases)
-        curves = (
-            await measure_curves(bench.round, is_full=options.full, on_step=on_step)
-            if options.curves
-            else ()
-        )
-        overload = None
-        if options.overload:
-            seconds = OVERLOAD_QUICK_SECONDS if options.quick else options.minutes * 60
-            on_step(f"overload for {seconds:,.0f} s")
-            overload = await bench.round(OVERLOAD, seconds=seconds)
-    return BenchReport(machine, options, results, curves, overload)
-
-
-@asynccontextmanager
-async def opened(options: BenchOptions, on_step: OnStep) -> AsyncIterator[Bench]:
-    """Run a stub, and the rounds on another core, until the block ends."""
-    client, stub_core = spare_cores() if options.pin else (None, None)
+    client_core, stub_core = spare_cores() if options.pin else (None, None)
     with TemporaryDirectory(prefix="ledger-bench-") as folder:
         async with running_stub(core=stub_core) as stub:
-            yield Bench(options, stub, client, Path(folder) / "round.log", on_step)
+            bench = Bench(options, stub, client_core, Path(folder) / "round.log", on_step)
+            return BenchReport(machine, options, await _run_cases(bench, cases))
 
 
 async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, ...]:
@@ -124,7 +101,7 @@ async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, .
                 rounds[case.name].append(await bench.round(sized))
             except LedgerError as error:
                 failed[case.name] = str(error)
-    whole = {name: tuple(found) for name, found in rounds.items() if name not in failed}
+    whole = {name: tuple(found) for name, found in rounds.items() if found and name not in failed}
     return results_of(cases, whole, skipped=skipped, failed=failed)
 
 
@@ -132,7 +109,7 @@ def quick_case(case: Case) -> Case:
     """Return a case with the sizes of a quick run."""
     options = case.options
     small = {name: min(QUICK[name], options[name]) for name in QUICK.keys() & options.keys()}
-    return replace(case, options={**options, **small, **case.quick})
+    return replace(case, options={**options, **small})
 
 
 def results_of(
@@ -142,38 +119,23 @@ def results_of(
     skipped: Mapping[str, str],
     failed: Mapping[str, str],
 ) -> tuple[CaseResult, ...]:
-    """Set each case beside its baseline, and beside what the stub was shown to answer."""
-    figures = {name: figures_of(found) for name, found in rounds.items() if found}
-    return tuple(
-        replace(
-            _result(case, figures, rounds),
+    """Set each case beside its baseline."""
+    figures = {name: figures_of(found) for name, found in rounds.items()}
+
+    def result(case: Case) -> CaseResult:
+        ours, its = figures.get(case.name, {}), figures.get(case.baseline or "", {})
+        ratios = ratios_of(ours, its) if ours and its else {}
+        return CaseResult(
+            case.name,
+            case.group,
+            case.baseline,
+            figures={**ours, **ratios},
+            rounds=rounds.get(case.name, ()),
             skipped=skipped.get(case.name),
             failed=failed.get(case.name),
         )
-        for case in cases
-    )
 
-
-def _result(
-    case: Case, figures: Mapping[str, CaseFigures], rounds: Mapping[str, tuple[Measured, ...]]
-) -> CaseResult:
-    result = CaseResult(case.name, case.group, case.baseline, is_batched=case.is_batched)
-    ours = figures.get(case.name)
-    if ours is None:
-        return result
-    result = replace(result, figures=ours, rounds=rounds[case.name])
-    if (its := figures.get(case.baseline or "")) is not None:
-        result = replace(
-            result,
-            times_baseline=ours.work_per_second / its.work_per_second,
-            times_baseline_cpu=ours.work_per_cpu_second / its.work_per_cpu_second,
-        )
-    if (limit := figures.get(case.limit or "")) is not None and ours.requests_per_second:
-        times = limit.requests_per_second / ours.requests_per_second
-        result = replace(result, stub_limit_times=times)
-    # A proof shows the stub at its limit.
-    is_busy = case.group != "proof" and ours.stub_share > STUB_SHARE_MAX
-    return replace(result, is_trustworthy=not is_busy)
+    return tuple(map(result, cases))
 
 
 def describe_machine() -> dict[str, object]:
@@ -197,13 +159,6 @@ def _version(package: str) -> str | None:
 
 def _missing(case: Case) -> str | None:
     """Return why a case cannot run here, if it cannot."""
-    if case.package == "dynoxide":
-        try:
-            find_binary()
-        except LocalTableError as error:
-            return str(error)
+    if case.package is None or find_spec(case.package) is not None:
         return None
-    for package in filter(None, (case.package, case.loop)):
-        if find_spec(package) is None:
-            return f"{package} is not installed: pip install 'multi-region-ledger[bench]'"
-    return None
+    return f"{case.package} is not installed: pip install 'multi-region-ledger[bench]'"

@@ -13,24 +13,22 @@ import json
 import re
 import sys
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from time import process_time
 from typing import Any, cast
 
-from ledger.lab.bench.stub_pages import Pages, Query, answer, pages_of, read_query
+from ledger.lab.bench.stub_pages import answer, page_of
 from ledger.runtime.loops import run_on_loop
 
 HOST = "127.0.0.1"
 BACKLOG_CONNECTIONS = 1024
-COLLECTIONS_MAX = 2_000
-"""Collections, and answers, that are kept prepared."""
+PAGES_MAX = 1_000
+"""Answers to queries that are kept: clients repeat the same request."""
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"content-length: *(\d+)")
 _TARGET = re.compile(rb"x-amz-target: *\w+\.(\w+)")
 _CHANGE = re.compile(rb'"change": ?\{"N": ?"(-?\d+)"')
-
 _PUT = b'"PutRequest"'
-_PARTITION = re.compile(rb'"pk": ?\{"S": ?"([^"]*)"')
 
 _EMPTY = answer(b"{}")
 _BATCH_DONE = answer(b'{"UnprocessedItems":{}}')
@@ -43,18 +41,19 @@ def _batch_done(items: int) -> bytes:
     return answer(b'{"UnprocessedItems":{},"ConsumedCapacity":%s}' % units)
 
 
+@lru_cache(PAGES_MAX)
+def _page(body: bytes) -> bytes:
+    return page_of(json.loads(body)) or _EMPTY
+
+
 class Endpoint:
-    """State that all connections share: counts, collections, the service time."""
+    """State that all connections share: counts, and the service time."""
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
         self.items = 0
         self.sum = 0
         self.service_seconds = 0.0
-        self.counts_partitions = False
-        self.partitions: Counter[str] = Counter()
-        self._collections: dict[Query, Pages] = {}
-        self._known: dict[bytes, bytes] = {}
 
     def respond(self, operation: bytes, body: bytes) -> bytes:
         """Return the answer to one request, and count it; names as in lower-case headers."""
@@ -64,14 +63,12 @@ class Endpoint:
                 changes = _CHANGE.findall(body)
                 self.items += len(changes)
                 self.sum += sum(map(int, changes))
-                if self.counts_partitions:
-                    self.partitions.update(part.decode() for part in _PARTITION.findall(body))
                 if operation != b"batchwriteitem":
                     return _EMPTY
                 counts_units = b"ReturnConsumedCapacity" in body
                 return _batch_done(body.count(_PUT)) if counts_units else _BATCH_DONE
             case b"query":
-                return self._page(body)
+                return _page(body)
             case b"reset":
                 return self._reset(json.loads(body))
             case b"state":
@@ -79,28 +76,11 @@ class Endpoint:
             case _:
                 return _EMPTY
 
-    def _page(self, body: bytes) -> bytes:
-        page = self._known.get(body)  # clients repeat the same request
-        if page is None:
-            query, after = read_query(json.loads(body))
-            if query not in self._collections:
-                self._collections[query] = pages_of(query)
-            page = self._known[body] = self._collections[query].get(after, _EMPTY)
-            if len(self._known) > COLLECTIONS_MAX:
-                del self._known[next(iter(self._known))]
-            if len(self._collections) > COLLECTIONS_MAX:
-                del self._collections[next(iter(self._collections))]
-        return page
-
     def _reset(self, wanted: dict[str, Any]) -> bytes:
-        """Forget everything, and set the service time and whether to count by partition."""
+        """Forget all counts, and set the service time."""
         self.requests.clear()
-        self.partitions.clear()
-        self.counts_partitions = bool(wanted.get("counts_partitions", False))
         self.items = self.sum = 0
         self.service_seconds = float(wanted.get("service_seconds", 0.0))
-        self._collections.clear()
-        self._known.clear()
         return _EMPTY
 
     def _state(self) -> bytes:
@@ -108,7 +88,6 @@ class Endpoint:
             "requests": dict(self.requests),
             "items": self.items,
             "sum": self.sum,
-            "partitions": dict(self.partitions),
             "cpu_seconds": process_time(),
         }
         return answer(json.dumps(state).encode())

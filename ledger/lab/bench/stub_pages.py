@@ -1,7 +1,7 @@
 """The collections that the stub endpoint shows, prepared once as the bytes of whole answers.
 
-A partition named `read-1000-7` (in any shard: `~3~read-1000-7`) holds 1,000 entries, whatever was
-written. Pages hold up to 1 MB by DynamoDB's measure of an item.
+A partition named `read-1000` holds 1,000 entries, whatever was written. Pages hold up to 1 MB by
+DynamoDB's measure of an item.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from ledger.core.capacity import item_size, read_units
@@ -25,15 +26,17 @@ _CHANGES = 9
 _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _MIXER = 0x9E3779B97F4A7C15
 """Spreads numbers over the 64 bits of an id's suffix (the golden ratio, as Knuth does)."""
-_NAME = re.compile(r"(?:~\d+~)?read-(\d+)(?:-\d+)?")
+_NAME = re.compile(r"read-(\d+)")
+QUERIES_MAX = 10
+"""Queries whose pages are kept prepared."""
 
 Pages = Mapping[str, bytes]
 """The answer to a Query by the sort key that it starts after; the first page's is empty."""
 
 
-def counter_name(entries: int, number: int = 0) -> str:
-    """Return the name of a counter that shows so many entries in each of its shards."""
-    return f"read-{entries}-{number}"
+def counter_name(entries: int) -> str:
+    """Return the name of a counter that shows so many entries."""
+    return f"read-{entries}"
 
 
 def expected_total(entries: int) -> int:
@@ -68,8 +71,8 @@ class Query:
     is_consistent: bool = False
 
 
-def read_query(body: Mapping[str, Any]) -> tuple[Query, str]:
-    """Return the query of a request, and the sort key that its page starts after.
+def page_of(body: Mapping[str, Any]) -> bytes | None:
+    """Return the page that a request asks for; None where there is none.
 
     The request is of the forms that `ledger.store.dynamodb.requests` or a plain client makes: the
     partition is the first value, the least sort key the second.
@@ -85,9 +88,10 @@ def read_query(body: Mapping[str, Any]) -> tuple[Query, str]:
         is_consistent=body.get("ConsistentRead", False),
     )
     start = body.get("ExclusiveStartKey")
-    return query, start["sk"]["S"] if start else ""
+    return pages_of(query).get(start["sk"]["S"] if start else "")
 
 
+@lru_cache(QUERIES_MAX)
 def pages_of(query: Query) -> Pages:
     """Return every page of a query; of a collection that is not ours, one empty page."""
     match = _NAME.fullmatch(query.partition)

@@ -3,30 +3,18 @@
 It is atomic in its own region only. Elsewhere the deletes and the net arrive one by one, in any
 order, so that readers there see entries vanish before the net counts them, or see them counted
 twice. Benchmarks and tests compare the compactor with this baseline.
-
-`python -m ledger.lab.bench.usual_merge SETTINGS` runs it as a process, in place of a compactor.
 """
 
-import sys
-from collections.abc import Iterable
-from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 from secrets import token_hex
 
-import anyio
-
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item, key_of, net_item, net_of, number_of
-from ledger.core.errors import StoreError, Throttled
 from ledger.core.values import NetChange
-from ledger.lab.harness.census import take_census
-from ledger.lab.harness.config import read_config
-from ledger.runtime.clock import Clock, SystemClock
-from ledger.settings import Settings
+from ledger.runtime.clock import Clock
 from ledger.store.conditions import Absent, Equals
-from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Applied, Delete, Put
@@ -52,29 +40,6 @@ async def merge_once(
     deletes: list[Action] = [Delete(key_of(one), size_bytes=item_size(one)) for one in settled]
     outcome = await home.transact([*deletes, put])
     return len(settled) if isinstance(outcome, Applied) else 0
-
-
-async def merge_every(
-    home: Store, partitions: Iterable[str], *, settle: float, pause_seconds: float
-) -> None:
-    """Merge these collections again and again until cancelled."""
-    clock = SystemClock()
-    while True:
-        for partition in partitions:
-            with suppress(Throttled):  # a conflict with another transaction: the next round
-                await merge_once(home, partition, settle=settle, clock=clock)
-        await anyio.sleep(pause_seconds)
-
-
-async def merge_table(settings: Settings, *, pause_seconds: float = 0.2) -> None:
-    """Merge every collection of a table over and over until cancelled."""
-    clock = SystemClock()
-    async with open_store(settings, settings.home) as home:
-        while True:
-            with suppress(StoreError):  # the next round
-                for partition in (await take_census(home)).entries:
-                    await merge_once(home, partition, settle=settings.settle, clock=clock)
-            await anyio.sleep(pause_seconds)
 
 
 def is_net(item: Item) -> bool:
@@ -109,7 +74,3 @@ async def _read(store: Store, partition: str) -> list[Item]:
             return items
         query = query.next(page)
     raise AssertionError(f"the query does not end after {PAGES_MAX} pages")
-
-
-if __name__ == "__main__":
-    anyio.run(merge_table, read_config(sys.argv[1]))

@@ -3,76 +3,79 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from ledger.lab.bench.load import Work
-from ledger.lab.bench.measuring import Measured
+from ledger.lab.bench.measuring import Measured, memory_bytes
 from ledger.lab.bench.plain import amount
 from ledger.lab.bench.rounds import Round
 from ledger.ledger import Ledger
 
-
-@asynccontextmanager
-async def opened(round_: Round) -> AsyncIterator[Ledger]:
-    """Open the ledger of a case, its requests going to the stub."""
-    settings = round_.settings(**round_.options.get("settings", {}))
-    async with Ledger.open(settings, registry=round_.registry) as ledger:
-        yield ledger
+SAMPLES = 60
+"""Samples of the memory, over the whole time."""
 
 
 def recording(ledger: Ledger, options: Any) -> Work:
     """Return a call that records one change, of one of so many counters."""
-    counters, prefix = options["counters"], options.get("prefix", "counter-")
-    record = ledger.record
+    counters, record = options["counters"], ledger.record
 
     async def work(number: int) -> tuple[int, int]:
         change = amount(number)
-        await record(f"{prefix}{number % counters}" if counters > 1 else prefix, change)
+        await record(f"counter-{number % counters}", change)
         return 1, change
 
     return work
 
 
-async def nothing(round_: Round) -> Measured:
-    """Make calls that only wait for a future: the cost of the callers' tasks and of measuring."""
-    loop = asyncio.get_running_loop()
-
-    async def work(_number: int) -> tuple[int, int]:
-        done: asyncio.Future[None] = loop.create_future()
-        loop.call_soon(done.set_result, None)
-        await done
-        return 1, 0
-
-    return await round_.measure(work, callers=round_.options["callers"], kind="none")
-
-
 async def record(round_: Round) -> Measured:
     """Record one change a call."""
-    async with opened(round_) as ledger:
-        work, callers = recording(ledger, round_.options), round_.options["callers"]
-        return await round_.measure(work, callers=callers)
-
-
-async def record_offered(round_: Round) -> Measured:
-    """Record changes offered at a fixed rate, each request answered after a fixed service time."""
-    options = round_.options
-    async with opened(round_) as ledger:
-        return await round_.measure_offered(
-            recording(ledger, options),
-            calls_per_second=options["calls_per_second"],
-            calls_max=options["calls_max"],
-            service_seconds=options["service_seconds"],
-        )
+    async with Ledger.open(round_.settings(), registry=round_.registry) as ledger:
+        return await round_.measure(recording(ledger, round_.options))
 
 
 async def record_many(round_: Round) -> Measured:
-    """Record many changes a call."""
+    """Record many changes a call, one call after the other."""
     size = round_.options["size"]
-    async with opened(round_) as ledger:
+    async with Ledger.open(round_.settings(), registry=round_.registry) as ledger:
 
         async def work(number: int) -> tuple[int, int]:
             numbers = range(number * size, (number + 1) * size)
             await ledger.record_many((f"counter-{one}", amount(one)) for one in numbers)
             return size, sum(map(amount, numbers))
 
-        return await round_.measure(work, callers=1)
+        return await round_.measure(work)
+
+
+async def overload(round_: Round) -> Measured:
+    """Record by more callers than the endpoint can serve, and compare the memory early and late."""
+    async with _sampled_memory(round_.seconds / SAMPLES) as samples:
+        found = await record(round_)
+    return replace(found, extra=early_and_late(samples))
+
+
+def early_and_late(samples: list[float]) -> dict[str, float]:
+    """Return the means of the first and the last fifth, without the first tenth of all samples."""
+    steady = samples[len(samples) // 10 :]
+    part = max(1, len(steady) // 5)
+    return {
+        "MB, first fifth": sum(steady[:part]) / part,
+        "MB, last fifth": sum(steady[-part:]) / part,
+    }
+
+
+@asynccontextmanager
+async def _sampled_memory(pause_seconds: float) -> AsyncIterator[list[float]]:
+    """Sample this process's memory in MB until the block ends."""
+    samples = [memory_bytes() / 2**20]
+
+    async def watch() -> None:
+        while True:
+            await asyncio.sleep(pause_seconds)
+            samples.append(memory_bytes() / 2**20)
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield samples
+    finally:
+        watching.cancel()

@@ -3,10 +3,10 @@
 import csv
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import typer
 from pydantic_core import to_json, to_jsonable_python
@@ -19,8 +19,11 @@ from ledger.core.errors import InvalidInput
 from ledger.lab.harness.picture import check_picture, save_picture
 
 WIDE_CHARACTERS = 130
+FILE_DIGITS = 4
+"""Decimals of a figure in a CSV file."""
 
 Row = Sequence[str | Text]
+Subject = TypeVar("Subject")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,53 @@ class Section:
         columns = [self.columns[place] for place in shown]
         rows = [[row[place] for place in shown if place < len(row)] for row in self.rows]
         return replace(self, columns=columns, rows=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Subject]):
+    """One figure of every subject of a report, for tables and for CSV.
+
+    Without a `heading` it is in files only, without a `name` in tables only. None is an empty cell.
+    """
+
+    name: str
+    heading: str
+    value: Callable[[Subject], Any]
+    text: Callable[[Any], str | Text] = "{:,}".format
+    wide_only: bool = False
+
+    def cell(self, subject: Subject) -> str | Text:
+        """Return what a table shows."""
+        value = self.value(subject)
+        return "" if value is None else self.text(value)
+
+    def plain(self, subject: Subject) -> object:
+        """Return what a file has."""
+        value = self.value(subject)
+        return round(value, FILE_DIGITS) if isinstance(value, float) else value
+
+
+def section_of(
+    columns: Iterable[Column[Subject]], subjects: Iterable[Subject], **layout: Any
+) -> Section:
+    """Return a table with a row for each subject; `layout` are further fields of the section."""
+    shown = [column for column in columns if column.heading]
+    return Section(
+        columns=[column.heading for column in shown],
+        rows=[[column.cell(subject) for column in shown] for subject in subjects],
+        wide_only={column.heading for column in shown if column.wide_only},
+        **layout,
+    )
+
+
+def rows_of(
+    columns: Sequence[Column[Subject]], subjects: Iterable[Subject]
+) -> list[Mapping[str, object]]:
+    """Return a line of CSV for each subject."""
+    return [
+        {column.name: column.plain(subject) for column in columns if column.name}
+        for subject in subjects
+    ]
 
 
 class Verdict(NamedTuple):
@@ -84,12 +134,11 @@ class Report(ABC):
         return found
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
-        """Return the figures for CSV, a mapping for each line."""
-        raise NotImplementedError
+        """Return the figures for CSV, a mapping for each line; none if not defined."""
+        return ()
 
-    def draw(self, figure: Any) -> None:
-        """Draw the figures into a matplotlib figure."""
-        raise NotImplementedError
+    def draw(self, figure: Any) -> None:  # noqa: B027 (optional)
+        """Draw the figures into a matplotlib figure, which stays empty if this is not defined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +148,11 @@ class ReportFiles:
     json_file: Path | None = None
     csv_file: Path | None = None
     picture: Path | None = None
+
+    @classmethod
+    def of(cls, options: Any) -> "ReportFiles":
+        """Return the files that the options of a command name."""
+        return cls(**{one.name: getattr(options, one.name, None) for one in fields(cls)})
 
     def check(self) -> None:
         """Check that each file can be written, before anything is measured.

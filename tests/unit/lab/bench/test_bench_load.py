@@ -42,7 +42,7 @@ async def test_calls_beyond_the_bound_are_rejected() -> None:
     offering = asyncio.create_task(offer)
     await anyio.sleep(2 * SECONDS)
     free.set()
-    rejected = await offering
+    await offering
     assert meter.calls == 5
-    assert rejected > 0
+    assert meter.rejected > 0
     assert meter.latencies.quantile(0.5) >= SECONDS / 2

@@ -1,13 +1,16 @@
 """From rounds to results: medians, ratios, what is not to be trusted, which cases are chosen."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from ledger.lab.bench.cases import ALL, LIMIT_BATCH, PUT, Case, chosen
+from ledger.lab.bench.cases import ALL, PUT, Case, chosen
 from ledger.lab.bench.measuring import Measured
-from ledger.lab.bench.report import CaseResult
-from ledger.lab.bench.runner import results_of
+from ledger.lab.bench.options import BenchOptions
+from ledger.lab.bench.report import BenchReport, CaseResult
+from ledger.lab.bench.runner import quick_case, results_of
+from ledger.runtime.command_line import FAILED
 
 
 def measured(work: int, *, cpu_seconds: float = 1.0, stub_cpu_seconds: float = 0.1) -> Measured:
@@ -26,14 +29,13 @@ def measured(work: int, *, cpu_seconds: float = 1.0, stub_cpu_seconds: float = 0
     )
 
 
-BASE = Case("base", "write", "plain:aiobotocore_put")
-OURS = Case("ours", "write", "writes:record", "base", limit="limit")
-LIMIT = Case("limit", "proof", "limit:stub_limit")
+BASE = Case("base", "write", "plain:put")
+OURS = Case("ours", "write", "writes:record", "base")
 
 
 def results(rounds: Mapping[str, tuple[Measured, ...]], **reasons: str) -> dict[str, CaseResult]:
     """Return the results by name; `reasons` say why cases were skipped."""
-    found = results_of((BASE, OURS, LIMIT), rounds, skipped=reasons, failed={})
+    found = results_of((BASE, OURS), rounds, skipped=reasons, failed={})
     return {one.name: one for one in found}
 
 
@@ -43,37 +45,61 @@ def test_ratios_are_of_medians() -> None:
     rounds = {
         "base": (measured(100), measured(1), measured(100)),
         "ours": (ours, measured(1), ours),
-        "limit": (measured(6_000),),
     }
-    found = results(rounds)["ours"]
-    assert found.times_baseline == pytest.approx(6)
-    assert found.times_baseline_cpu == pytest.approx(3)
-    assert found.stub_limit_times == pytest.approx(10)
-    assert found.is_trustworthy
+    figures = results(rounds)["ours"].figures
+    assert figures["work_per_second"] == pytest.approx(300)
+    assert figures["times_baseline"] == pytest.approx(6)
+    assert figures["times_baseline_cpu"] == pytest.approx(3)
 
 
-def test_a_busy_stub_is_told() -> None:
+def test_a_busy_stub_is_marked() -> None:
     """A case in which the stub took over 80 % of its core is not to be trusted."""
-    rounds = {"ours": (measured(600, stub_cpu_seconds=1.7),)}
-    assert not results(rounds)["ours"].is_trustworthy
-    assert results({"limit": (measured(600, stub_cpu_seconds=2.0),)})["limit"].is_trustworthy
+    assert results({"ours": (measured(600, stub_cpu_seconds=1.5),)})["ours"].label == "ours"
+    busy = results({"ours": (measured(600, stub_cpu_seconds=1.7),)})["ours"]
+    assert busy.label == "ours (the stub was too busy)"
 
 
 def test_a_skipped_case_says_why() -> None:
-    """No figures, no ratio, and the reason."""
-    found = results({"base": (measured(100),)}, ours="not installed")["ours"]
-    assert found.figures is None
-    assert found.times_baseline is None
-    assert found.skipped == "not installed"
+    """No figures, no ratio, and the reason; its row of CSV has empty cells."""
+    found = results({"base": (measured(100),)}, ours="not installed")
+    assert found["ours"].figures == {}
+    assert found["ours"].label == "ours: skipped: not installed"
+    report = BenchReport({}, BenchOptions(), tuple(found.values()))
+    base, ours = report.as_rows()
+    assert (base["case"], base["work_per_second"]) == ("base", 50.0)
+    assert (ours["case"], ours["work_per_second"]) == ("ours", None)
+    assert report.verdict() is None
 
 
-def test_a_choice_brings_its_baselines_and_proofs() -> None:
-    """What a case is compared with is measured in the same run."""
-    names = {case.name for case in chosen(["combining, 1,0"])}
-    assert {PUT, LIMIT_BATCH} < names
-    assert "group commit, lean, asyncio loop" not in {
-        case.name for case in chosen(["Group commit, lean"])
-    }
+def test_a_failed_case_ends_with_its_status() -> None:
+    """What could not be measured is named, and the status is not 0."""
+    found = results_of((BASE,), {}, skipped={}, failed={"base": "wrong sums"})
+    verdict = BenchReport({}, BenchOptions(), found).verdict()
+    assert verdict is not None
+    assert (verdict.status, "base" in verdict.text) == (FAILED, True)
+    assert found[0].label == "base: wrong sums"
+
+
+def test_figures_of_one_case_are_rows_of_their_own() -> None:
+    """What only one case has is shown below its table."""
+    further = replace(measured(600), extra={"MB, last fifth": 12.5})
+    found = results({"base": (measured(100),), "ours": (further,)})
+    table, more = BenchReport({}, BenchOptions(), tuple(found.values())).sections()
+    assert [row[0] for row in table.rows] == ["base", "ours"]
+    assert more.rows == [("ours: MB, last fifth", "12.5")]
+
+
+def test_a_quick_case_is_small() -> None:
+    """Sizes are bounded, other options stay."""
+    case = replace(BASE, options={"callers": 2_000, "rounds": 1, "tune_gc": True})
+    assert quick_case(case).options == {"callers": 200, "rounds": 1, "tune_gc": True}
+
+
+def test_a_choice_brings_its_baselines() -> None:
+    """What a case is compared with is measured in the same run; a whole name fits itself only."""
+    assert PUT in {case.name for case in chosen(["combin"])}
+    names = [case.name for case in chosen(["Group commit, lean"])]
+    assert names == [PUT, "group commit, lean"]
     assert chosen(["nothing of the kind"]) == ()
     assert chosen(None) == ALL
 
@@ -83,4 +109,3 @@ def test_names_are_unique_and_baselines_exist() -> None:
     names = {case.name for case in ALL}
     assert len(names) == len(ALL)
     assert {case.baseline for case in ALL if case.baseline} <= names
-    assert {case.limit for case in ALL if case.limit} <= names

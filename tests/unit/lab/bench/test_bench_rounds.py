@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ledger.core.errors import LedgerError
-from ledger.lab.bench import engines, plain, writes
+from ledger.lab.bench import plain, writes
 from ledger.lab.bench.control import StubControl, running_stub
 from ledger.lab.bench.load import Work
 from ledger.lab.bench.rounds import Round, Task
@@ -31,25 +31,38 @@ async def test_group_commit_is_measured_with_its_units(stub: StubControl) -> Non
     round_ = round_of(stub, callers=50, counters=1_000, settings=NO_HINTS)
     found = await writes.record(round_)
     assert found.work > 0
-    assert found.units == found.extra["items"] == found.work
+    assert found.units == found.items == found.work
     assert found.requests < found.work / 2
 
 
 async def test_combining_takes_fewer_items_than_changes(stub: StubControl) -> None:
     """The stub receives sums; the units are of what it received."""
-    settings = {**NO_HINTS, "combine": ["combined-*"]}
-    round_ = round_of(stub, callers=50, counters=2, prefix="combined-", settings=settings)
+    settings = {**NO_HINTS, "combine": ["counter-*"]}
+    round_ = round_of(stub, callers=50, counters=2, settings=settings)
     found = await writes.record(round_)
-    assert found.units == found.extra["items"] < found.work / 2
+    assert found.units == found.items < found.work / 2
 
 
-async def test_shards_spread_what_one_counter_gets(stub: StubControl) -> None:
-    """The stub counts by partition: of four shards none gets far more than its share."""
-    settings = {**NO_HINTS, "shards": {"hot": 4}}
-    options = {"counters": 1, "prefix": "hot", "counts_partitions": True}
-    found = await writes.record(round_of(stub, callers=200, settings=settings, **options))
-    assert 1 <= found.extra["busiest partition, times even"] < 1.5
-    assert len(stub.arrived().partitions) == 4
+async def test_calls_are_offered_at_a_rate(stub: StubControl) -> None:
+    """A case with a rate is measured so, whatever its callers; none too many is begun."""
+    round_ = round_of(stub, calls_per_second=500, counters=100, callers=1, settings=NO_HINTS)
+    found = await writes.record(round_)
+    assert 0 < found.calls <= 50
+
+
+async def test_memory_under_overload_is_sampled(stub: StubControl) -> None:
+    """The round has the memory, early and late."""
+    options = {"callers": 50, "counters": 100, "service_seconds": 0.01, "settings": NO_HINTS}
+    found = await writes.overload(round_of(stub, **options))
+    assert found.extra["MB, first fifth"] > 1
+    assert found.extra["MB, last fifth"] > 1
+
+
+def test_early_and_late_leave_out_the_beginning() -> None:
+    """A tenth of the samples is the start; of the others the first and the last fifth count."""
+    samples = [1.0] + [10.0, 20.0] + [99.0] * 5 + [30.0, 40.0]
+    found = writes.early_and_late(samples)
+    assert found == {"MB, first fifth": 10.0, "MB, last fifth": 40.0}
 
 
 async def test_a_wrong_sum_is_no_result(stub: StubControl, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,17 +83,7 @@ async def test_a_wrong_sum_is_no_result(stub: StubControl, monkeypatch: pytest.M
         await writes.record(round_of(stub, callers=2, counters=5, settings={}))
 
 
-@pytest.mark.engines("dynoxide")
-async def test_what_was_acknowledged_is_in_the_engine() -> None:
-    """On dynoxide the changes are read back: as many as were acknowledged, with their sum."""
-    options = {"callers": 50, "counters": 1_000, "settings": NO_HINTS}
-    found = await engines.record(Round(Task("", 0.1, options)))
-    assert found.extra["items"] == found.work == found.units > 0
-
-
 async def test_plain_clients_write_the_same_items(stub: StubControl) -> None:
     """The baselines are counted by the same stub: a unit and an item a change."""
-    found = await plain.aiobotocore_put(round_of(stub, callers=2))
-    assert found.extra["items"] == found.requests == found.work == found.units
-    found = await plain.boto3_batch_writer(round_of(stub, size=50))
-    assert found.extra["items"] == found.work == 25 * found.requests
+    found = await plain.put(round_of(stub, callers=2))
+    assert found.items == found.requests == found.work == found.units

@@ -92,7 +92,7 @@ def test_requests_arrive_in_pieces(cut: int) -> None:
 def test_a_collection_is_read_page_by_page(entries: int, attributes: tuple[str, ...]) -> None:
     """Pages of a query hold every entry once, as projected, each page up to 1 MB of whole items."""
     endpoint, after, items, units = Endpoint(), None, [], 0.0
-    name = stub_pages.counter_name(entries, 7)
+    name = stub_pages.counter_name(entries)
     while True:
         asked = query_of(name, attributes)
         if after is not None:
@@ -111,15 +111,9 @@ def test_a_collection_is_read_page_by_page(entries: int, attributes: tuple[str, 
     assert collect(items).total() == stub_pages.expected_total(entries)
 
 
-def test_a_shard_shows_a_collection_of_its_own() -> None:
-    """A partition of another shard is found by the counter's name in it."""
-    pages = stub_pages.pages_of(stub_pages.Query("~3~read-5-0"))
-    assert len(body_of(pages[""])["Items"]) == 5
-
-
 def test_what_begins_after_all_entries_is_empty() -> None:
     """The query for the net change alone finds none."""
-    pages = stub_pages.pages_of(stub_pages.Query("read-5-0", first="~net#"))
+    pages = stub_pages.pages_of(stub_pages.Query("read-5", first="~net#"))
     assert body_of(pages[""])["Items"] == []
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -13,7 +14,17 @@ from rich.console import Console
 from rich.text import Text
 
 from ledger.core.errors import InvalidInput
-from ledger.lab.harness.report import Report, ReportFiles, Section, Verdict, finish, to_csv
+from ledger.lab.harness.report import (
+    Column,
+    Report,
+    ReportFiles,
+    Section,
+    Verdict,
+    finish,
+    rows_of,
+    section_of,
+    to_csv,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +89,36 @@ def test_what_cannot_be_written_is_told_before_the_run(tmp_path: Path) -> None:
 def test_rows_of_csv_may_differ() -> None:
     """The columns are those of all rows in order; what a row lacks is empty."""
     assert to_csv([{"a": 1}, {"a": 2, "b": 3}]) == "a,b\n1,\n2,3\n"
+
+
+def test_columns_are_declared_once_for_tables_and_files() -> None:
+    """A column may be in both or in one of them; None is an empty cell."""
+    columns: list[Column[float]] = [
+        Column("", "case", lambda one: one, "case {:g}".format),
+        Column("half", "1/2", lambda one: one / 2, "{:,.1f}".format, wide_only=True),
+        Column("third", "", lambda one: one / 3),
+        Column("", "big", lambda one: one if one > 10 else None),
+    ]
+    section = section_of(columns, [3.0, 5_000.0], title="numbers", caption="small")
+    assert section.columns == ["case", "1/2", "big"]
+    assert section.rows == [["case 3", "1.5", ""], ["case 5000", "2,500.0", "5,000.0"]]
+    assert section.narrowed().columns == ["case", "big"]
+    assert (section.title, section.caption) == ("numbers", "small")
+    assert rows_of(columns, [2.0]) == [{"half": 1.0, "third": 0.6667}]
+
+
+def test_files_are_those_that_the_options_have() -> None:
+    """A command without an option for a kind of file writes none of it."""
+    options = SimpleNamespace(json_file=Path("a.json"), seed=3)
+    assert ReportFiles.of(options) == ReportFiles(json_file=Path("a.json"))
+
+
+def test_a_report_needs_neither_rows_nor_a_picture() -> None:
+    """Both are abilities that a report may lack: its CSV is empty."""
+
+    class Plain(Report):
+        def sections(self) -> Sequence[Section]:
+            return ()
+
+    assert Plain().as_rows() == ()
+    Plain().draw(None)
