@@ -9,7 +9,7 @@ import anyio
 from pydantic import TypeAdapter, ValidationError
 
 from ledger.administration.table import create_table
-from ledger.core.errors import LocalTableError
+from ledger.core.errors import LocalTableError, SettingsError
 from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
 from ledger.local.front.faults import Fault, FaultHook, FaultRule
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CREATE_POLL_SECONDS = 0.05
 SHORTEST_SECONDS = 1e-6
+_NO_ROOM = "a retry that arrives after its entry was merged would be counted twice"
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
 
@@ -129,7 +130,7 @@ class LocalGlobalTable:
         Durations that are not given follow the given ones as far as the rules between them ask.
 
         Raises:
-            SettingsError: an override breaks a rule.
+            SettingsError: an override breaks a rule, or `settle` leaves no room for others.
         """
         given: dict[str, Any] = {
             "table": self.table,
@@ -267,7 +268,11 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
         return float(Settings.model_fields[name].default)
 
     settle = seconds("settle", default("settle"))
-    room = max(settle - min(seconds("retry_horizon", settle / 2), settle), 0.0)
+    horizon = seconds("retry_horizon", settle / 2)
+    room = settle - horizon
+    if room <= 0:
+        least = f"retry_horizon ({horizon:g} s)" if "retry_horizon" in given else "0 s"
+        raise SettingsError(f"settle ({settle:g} s) must exceed {least}: {_NO_ROOM}")
     fitted = {"clock_skew": min(default("clock_skew"), room / 100)}
     fitted["signature_lifetime"] = min(default("signature_lifetime"), 0.95 * room * 0.99)
     return {

@@ -1,8 +1,8 @@
 """Where settings come from, and where to point when one is wrong.
 
 `Settings` knows the rules; this module knows places: the lines of a YAML file, the names of
-`LEDGER_*` variables, the arguments of a call. It reads all three into one plain mapping, and turns
-the problems that pydantic finds in it into a `SettingsError` that names the place of each.
+variables, the arguments of a call. It reads all three into one plain mapping, and turns the
+problems that pydantic finds in it into a `SettingsError` that names the place of each.
 """
 
 import difflib
@@ -10,18 +10,16 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ledger.core.errors import SettingsError
+from ledger.settings.variables import CONFIG_VARIABLE, read_variables, variable_of
 
-CONFIG_VARIABLE = "LEDGER_CONFIG"
 DEFAULT_FILE = Path("regions.yaml")
-PREFIX = "LEDGER_"
-NESTING = "__"
 FILE_BYTES_MAX = 1_000_000
 """Larger than any settings file: a data file named by mistake is not parsed."""
 NESTING_MAX = 8
@@ -76,7 +74,7 @@ class Sources:
             if _reaches(self.arguments, location):
                 return ""
             if _reaches(self.variables, location):
-                return f"{_variable(location)}: "
+                return f"{variable_of(location)}: "
             if line := _line(self.lines, location):
                 return f"{self.file}, line {line}: "
         return f"{self.file}: " if self.file else ""
@@ -89,7 +87,7 @@ def read_sources(
 
     Raises:
         SettingsError: the file is missing, unreadable or no YAML mapping, or has a key twice; or a
-            variable that should be JSON is not.
+            variable names no setting, or is not JSON where it should be.
     """
     variables = read_variables(settings_type)
     named = path or os.environ.get(CONFIG_VARIABLE)
@@ -109,33 +107,6 @@ def read_sources(
         arguments=arguments,
         file_values=values,
     )
-
-
-def read_variables(settings_type: type[BaseModel]) -> dict[str, Any]:
-    """Return the values of the `LEDGER_*` variables, nested at `__`.
-
-    Raises:
-        SettingsError: a variable that should be JSON is not.
-    """
-    names = {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
-    if not names - {CONFIG_VARIABLE}:
-        return {}
-    # Imported only here: it takes as long as pydantic itself, and most processes set no variable.
-    from pydantic_settings import BaseSettings, EnvSettingsSource  # noqa: PLC0415
-    from pydantic_settings import SettingsError as UnreadableVariable  # noqa: PLC0415
-
-    # The source uses the fields and `model_config` of the class, which every model has.
-    fields = cast("type[BaseSettings]", settings_type)
-    try:
-        return dict(EnvSettingsSource(fields, env_prefix=PREFIX, env_nested_delimiter=NESTING)())
-    except UnreadableVariable as error:
-        for name in settings_type.model_fields:
-            if f'"{name}"' in str(error):
-                variable = _variable((name,))
-                raise SettingsError(
-                    f"{variable}: must be JSON, or use {variable}{NESTING}..."
-                ) from None
-        raise SettingsError(str(error)) from None
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
@@ -329,13 +300,3 @@ def _line(lines: Mapping[Location, int], location: Location) -> int | None:
         if line := lines.get(location[:length]):
             return line
     return None
-
-
-def _variable(location: Location) -> str:
-    """Return the variable, as it is spelled in the environment, that set a location."""
-    spelled = {name.upper(): name for name in os.environ}
-    for length in range(len(location), 0, -1):
-        name = PREFIX + NESTING.join(str(part) for part in location[:length])
-        if name.upper() in spelled:
-            return spelled[name.upper()]
-    return PREFIX + str(location[0]).upper()

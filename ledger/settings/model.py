@@ -73,11 +73,13 @@ _ROOM_SHARE = 0.9
 _DELAY_SHARE = 0.75
 """Of `observation_delay`, which a read must end within."""
 _SHORTEST_SECONDS = 1e-6
+_FOLLOWS = ", which follows from settle, signature_lifetime and clock_skew"
+_UNREAD = "a read still running could miss an entry that is merged and deleted meanwhile"
 
 
 def _retry_horizon(values: Mapping[str, Any]) -> float:
     room = values["settle"] - values["signature_lifetime"] - values["clock_skew"]
-    return float(min(RETRY_HORIZON_SECONDS_MAX, max(_ROOM_SHARE * room, _SHORTEST_SECONDS)))
+    return float(min(RETRY_HORIZON_SECONDS_MAX, max(_ROOM_SHARE * room, 0.0)))
 
 
 def _read_deadline(values: Mapping[str, Any]) -> float:
@@ -251,28 +253,7 @@ def _relations(settings: Settings) -> Iterator[Broken]:
     home, regions = settings.home, settings.regions
     if home not in regions:
         yield Broken(("home",), f"home {home!r} is not one of the regions {', '.join(regions)}")
-    settle, horizon, life = settings.settle, settings.retry_horizon, settings.signature_lifetime
-    skew, read_deadline = settings.clock_skew, settings.read_deadline
-    if settle <= horizon + life + skew:
-        yield Broken(
-            ("settle", "retry_horizon", "signature_lifetime", "clock_skew"),
-            f"settle ({settle:g} s) must exceed retry_horizon + signature_lifetime + clock_skew "
-            f"({horizon:g} + {life:g} + {skew:g} = {horizon + life + skew:g} s): a retry that "
-            "arrives after its entry was merged would be counted twice",
-        )
-    if settings.observation_delay <= read_deadline:
-        yield Broken(
-            ("observation_delay", "read_deadline"),
-            f"observation_delay ({settings.observation_delay:g} s) must exceed read_deadline"
-            f" ({read_deadline:g} s): a read still running could miss an entry that is merged and"
-            " deleted meanwhile",
-        )
-    if settings.request_timeout > life:
-        yield Broken(
-            ("request_timeout", "signature_lifetime"),
-            f"request_timeout ({settings.request_timeout:g} s) must not exceed signature_lifetime "
-            f"({life:g} s): a request could then still arrive after settle takes it for dead",
-        )
+    yield from _broken_durations(settings)
     if settings.cache.incremental and len(regions) > 1:
         yield Broken(
             ("cache.incremental", "regions"),
@@ -292,9 +273,51 @@ def _relations(settings: Settings) -> Iterator[Broken]:
                 f"pipeline.home.regions sends {pattern!r} to {region!r}, which is not one of the"
                 f" regions {', '.join(regions)}",
             )
-    if settings.write_deadline > horizon:
+
+
+def _broken_durations(settings: Settings) -> Iterator[Broken]:
+    """Yield each broken relation between durations: of those given, not of what follows from them.
+
+    A duration that was not given is as short as it must be, so it is never to blame.
+    """
+    given = settings.model_fields_set
+    settle, horizon, life = settings.settle, settings.retry_horizon, settings.signature_lifetime
+    skew, delay = settings.clock_skew, settings.observation_delay
+    read_deadline, write_deadline = settings.read_deadline, settings.write_deadline
+    parts = {"signature_lifetime": life, "clock_skew": skew}
+    if "retry_horizon" in given:
+        parts = {"retry_horizon": horizon, **parts}
+    has_room = settle > horizon + life + skew
+    if not has_room:
+        shown = " + ".join(f"{part:g}" for part in parts.values())
+        yield Broken(
+            ("settle", *parts),
+            f"settle ({settle:g} s) must exceed {' + '.join(parts)} "
+            f"({shown} = {sum(parts.values()):g} s): a retry that arrives after its entry was "
+            "merged would be counted twice",
+        )
+    if "read_deadline" not in given and delay == 0:
+        yield Broken(("observation_delay",), f"observation_delay must be over 0 s: {_UNREAD}")
+    elif delay <= read_deadline:
+        yield Broken(
+            ("observation_delay", "read_deadline"),
+            f"observation_delay ({delay:g} s) must exceed read_deadline ({read_deadline:g} s):"
+            f" {_UNREAD}",
+        )
+    if "request_timeout" not in given and life == 0:
+        yield Broken(
+            ("signature_lifetime",), "signature_lifetime must be over 0 s: every request takes time"
+        )
+    elif settings.request_timeout > life:
+        yield Broken(
+            ("request_timeout", "signature_lifetime"),
+            f"request_timeout ({settings.request_timeout:g} s) must not exceed signature_lifetime "
+            f"({life:g} s): a request could then still arrive after settle takes it for dead",
+        )
+    if write_deadline > horizon and (has_room or "retry_horizon" in given):
+        follows = "" if "retry_horizon" in given else _FOLLOWS
         yield Broken(
             ("write_deadline", "retry_horizon"),
-            f"write_deadline ({settings.write_deadline:g} s) must not exceed retry_horizon"
-            f" ({horizon:g} s): a change is not repeated past the horizon",
+            f"write_deadline ({write_deadline:g} s) must not exceed retry_horizon"
+            f" ({horizon:g} s){follows}: a change is not repeated past the horizon",
         )

@@ -168,7 +168,7 @@ SETTINGS = {
     ),
     "relation.yaml": (
         "home: us-east-1\nregions:\n  us-east-1:\nsettle: 10\n",
-        "relation.yaml, line 4: settle (10 s) must exceed retry_horizon + signature_lifetime",
+        "relation.yaml, line 4: settle (10 s) must exceed signature_lifetime + clock_skew",
     ),
     "region.yaml": ("home: Mars\nregions:\n  Mars:\n", "'Mars' is not the name of a region"),
     "endpoint.yaml": (

@@ -77,3 +77,17 @@ def test_wrong_options_name_value_and_rule(options: dict[str, Any], rule: str) -
     """Each wrong option is one clear error."""
     with pytest.raises(LocalTableError, match=rule):
         Options(**options).check()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"settle": 1, "retry_horizon": 1}, r"settle \(1 s\) must exceed retry_horizon \(1 s\): "),
+        ({"settle": 0}, r"settle \(0 s\) must exceed 0 s: "),
+        ({"settle": 1, "retry_horizon": 2, "clock_skew": 0}, r"must exceed retry_horizon \(2 s\)"),
+    ],
+)
+def test_a_settle_without_room_is_refused(given: dict[str, float], message: str) -> None:
+    """The durations that would follow are not shown: they cannot be."""
+    with pytest.raises(SettingsError, match=message):
+        world().settings(**given)
