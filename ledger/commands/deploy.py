@@ -26,7 +26,7 @@ from ledger.administration.templates.permissions import IAM_COMMENT
 from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
 from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
 from ledger.administration.templates.table import TABLE_COMMENT
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
 
@@ -85,9 +85,8 @@ def write_policy(
     settings = Settings.load(config)
     if not (len(account) == len(ACCOUNT_EXAMPLE) and account.isascii() and account.isdigit()):
         raise InvalidInput(f"--account must be 12 digits, got {account!r}")
-    if region is not None and region not in settings.regions:
-        known = ", ".join(settings.regions)
-        raise InvalidInput(f"--region must be one of {known}, got {region!r}")
+    if region is not None:
+        settings.region(region)
     _write(as_json(policy(settings, role, account=account, region=region)), output)
 
 
@@ -98,4 +97,4 @@ def _write(text: str, output: Path | None) -> None:
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(f"--output {output}: {error.strerror}") from error
+        raise LedgerError(f"--output {output}: {error.strerror}") from error

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ledger.core.errors import InvalidInput, LocalTableError
 from ledger.local.global_table import LocalGlobalTable
-from ledger.local.options import ENGINES
+from ledger.local.options import ENGINES, Options
 from ledger.runtime.command_line import new_app
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
@@ -95,9 +95,17 @@ def up(
         "table": table,
         "create": not no_table,
     }
+    _check(Options(**{name: options[name] for name in options.keys() - {"create"}}))
     if write_config is not None:
         _check_ours(write_config)
     anyio.run(_run, options, write_config)
+
+
+def _check(options: Options) -> None:
+    try:
+        options.check()
+    except LocalTableError as error:
+        raise InvalidInput(str(error)) from None
 
 
 def _split(text: str) -> list[str]:
@@ -108,9 +116,7 @@ def _ports(text: str) -> list[int]:
     try:
         return [int(part) for part in _split(text)]
     except ValueError:
-        raise LocalTableError(
-            f"--ports must be comma-separated whole numbers, got {text!r}"
-        ) from None
+        raise InvalidInput(f"--ports must be comma-separated whole numbers, got {text!r}") from None
 
 
 async def _run(options: dict[str, Any], write_config: Path | None) -> None:
@@ -224,9 +230,7 @@ def heal(
 ) -> None:
     """Resume replication from SOURCE to TARGET, or everywhere if neither is given."""
     if (source is None) != (target is None):
-        raise LocalTableError(
-            f"heal requires both SOURCE and TARGET, or neither, got only {source!r}"
-        )
+        raise InvalidInput(f"heal requires both SOURCE and TARGET, or neither, got only {source!r}")
     world = _find(control_url)
     if source is None or target is None:
         world.heal_all()

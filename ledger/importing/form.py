@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
 
-from ledger.core.errors import ImportRefused
+from ledger.core.errors import ImportRefused, InvalidInput
 
 BATCH_ROWS = 99
 """Rows of a batch: with the marker, the 100 actions that a transaction may hold."""
@@ -38,12 +38,12 @@ def format_of(name: str) -> Format:
     """Return the format that a file's suffix stands for.
 
     Raises:
-        ImportRefused: the suffix is unknown.
+        InvalidInput: the suffix is unknown.
     """
     found = _SUFFIXES.get(PurePath(name).suffix.lower())
     if found is None:
         known = ", ".join(_SUFFIXES)
-        raise ImportRefused(f"{name}: unknown suffix (known: {known}): give --format")
+        raise InvalidInput(f"{name}: unknown suffix (known: {known}): give --format")
     return found
 
 
@@ -81,7 +81,7 @@ class Form:
     """How the bytes of a file become rows.
 
     Raises:
-        ImportRefused: a part breaks its rule.
+        InvalidInput: a part breaks its rule.
     """
 
     format: Format = Format.CSV
@@ -92,16 +92,16 @@ class Form:
 
     def __post_init__(self) -> None:
         if self.counter_format.count(PLACE) != 1:
-            raise ImportRefused(
+            raise InvalidInput(
                 f"counter format {self.counter_format!r}: exactly one {PLACE} stands for the value"
             )
         if len(self.delimiter) != 1 or self.delimiter in _NO_DELIMITERS:
-            raise ImportRefused(
+            raise InvalidInput(
                 f"delimiter {self.delimiter!r}: one character, neither a quote nor a line end"
             )
         for role, name in self.columns.required().items():
             if len(name) > COLUMN_CHARACTERS_MAX:
-                raise ImportRefused(
+                raise InvalidInput(
                     f"{role} column {name[:40]!r}...: a name has up to"
                     f" {COLUMN_CHARACTERS_MAX:,} characters"
                 )
@@ -111,13 +111,13 @@ class Form:
         """Return Python's own name of the encoding.
 
         Raises:
-            ImportRefused: the text encoding is unknown.
+            InvalidInput: the text encoding is unknown.
         """
         try:
             name = codecs.lookup(self.encoding).name
             "".encode(name)
         except (LookupError, ValueError):
-            raise ImportRefused(f"encoding {self.encoding!r} is unknown") from None
+            raise InvalidInput(f"encoding {self.encoding!r} is unknown") from None
         return name
 
     def counter_id(self, value: str) -> str:

@@ -8,10 +8,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import (
+    AmountOverflow,
+    BrokenRow,
+    InvalidInput,
+    LedgerError,
+    RetryHorizonPassed,
+)
 
 FAILED = 1
+MISUSED = 2
 INTERRUPTED = 130
+_OF_THE_DATA = (AmountOverflow, BrokenRow, RetryHorizonPassed)
+"""Invalid input that no command line shows to be invalid."""
 COMMANDS = "Commands"
 """The heading over commands in a group's help, where they name no other."""
 
@@ -70,7 +79,9 @@ def new_app(
 def run(app: typer.Typer) -> None:
     """Run a command and exit; an error becomes one line on standard error and an exit status.
 
-    A `LedgerError` ends with 1, a wrong command line with 2.
+    What is wrong with the command line itself, whatever settings, table and files hold, ends with
+    2; any other `LedgerError` with 1, among them what is refused for the time or the sums in the
+    table.
     """
     try:
         status = app(standalone_mode=False)  # so that errors are reported here
@@ -79,7 +90,8 @@ def run(app: typer.Typer) -> None:
         sys.exit(error.exit_code)
     except LedgerError as error:
         _complain(str(error))
-        sys.exit(FAILED)
+        is_usage = isinstance(error, InvalidInput) and not isinstance(error, _OF_THE_DATA)
+        sys.exit(MISUSED if is_usage else FAILED)
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)

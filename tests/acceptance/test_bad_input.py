@@ -60,48 +60,48 @@ def usage(command: str, error: str) -> Case:
 
 
 AMOUNTS_AND_IDS = [
-    Case("ledger record a 1e400", "amount must be within 1E-130 to 9.99E+125, got 1E+400"),
-    Case("ledger record a nan", "amount must be a finite number, got NaN"),
-    Case("ledger record a -inf", "amount must be a finite number, got -Infinity"),
-    Case("ledger record a abc", "amount must be a decimal number, got 'abc'"),
-    Case("ledger record a 1,5", "amount must be a decimal number, got '1,5'"),
-    Case(f"ledger record a {'9' * 39}", "amount must have at most 38 digits, got 39"),
-    Case("ledger record '' 1", "counter must have 1 to 1,024 bytes, got ''"),
-    Case(
+    usage("ledger record a 1e400", "amount must be within 1E-130 to 9.99E+125, got 1E+400"),
+    usage("ledger record a nan", "amount must be a finite number, got NaN"),
+    usage("ledger record a -inf", "amount must be a finite number, got -Infinity"),
+    usage("ledger record a abc", "amount must be a decimal number, got 'abc'"),
+    usage("ledger record a 1,5", "amount must be a decimal number, got '1,5'"),
+    usage(f"ledger record a {'9' * 39}", "amount must have at most 38 digits, got 39"),
+    usage("ledger record '' 1", "counter must have 1 to 1,024 bytes, got ''"),
+    usage(
         "ledger record '~net' 1", "counter must not begin with '~', which is reserved, got '~net'"
     ),
-    Case("ledger record 'a\tb' 1", r"counter must not contain control characters, got 'a\tb'"),
-    Case(f"ledger record {'é' * 513} 1", "1,024 bytes"),
-    Case("ledger total ''", "counter must have 1 to 1,024 bytes, got ''"),
-    Case(
+    usage("ledger record 'a\tb' 1", r"counter must not contain control characters, got 'a\tb'"),
+    usage(f"ledger record {'é' * 513} 1", "1,024 bytes"),
+    usage("ledger total ''", "counter must have 1 to 1,024 bytes, got ''"),
+    usage(
         "ledger history '~lease'",
         "counter must not begin with '~', which is reserved, got '~lease'",
     ),
 ]
 OPTIONS = [
-    Case(
+    usage(
         "ledger record a 1 --key k --at yesterday",
         "--at must be an ISO time such as",
     ),
-    Case("ledger record a 1 --key k --at 2026-11-21T06:50", "--at must end with a zone"),
+    usage("ledger record a 1 --key k --at 2026-11-21T06:50", "--at must end with a zone"),
     Case("ledger record a 1 --key k --at 2020-01-01T00:00Z", "past the retry horizon of 300 s"),
-    Case("ledger record a 1 --key k --at 2999-01-01T00:00Z", "ahead of the clock"),
-    Case("ledger record a 1 --key k", "key and at belong together"),
-    Case(
+    usage("ledger record a 1 --key k --at 2999-01-01T00:00Z", "ahead of the clock"),
+    usage("ledger record a 1 --key k", "key and at belong together"),
+    usage(
         "ledger record a 1 --effective 2026-13-45",
         "2026-11-21, got '2026-13-45'",
     ),
-    Case(
+    usage(
         "ledger history a --after yesterday",
         "T06:50Z, got 'yesterday'",
     ),
     usage("ledger history a --limit 0", "'--limit': Input should be greater than or equal to 1"),
     usage("ledger record a", "Missing argument 'change'; see"),
     usage("ledger nothing", "No such command 'nothing'; see"),
-    Case("compactor run", "give either --once or --every"),
-    Case("compactor run --once --every 60s", "give either --once or --every"),
-    Case("compactor run --every soon", "--every must be a duration above 0, such as"),
-    Case("compactor run --every 0", "got '0'"),
+    usage("compactor run", "give either --once or --every"),
+    usage("compactor run --once --every 60s", "give either --once or --every"),
+    usage("compactor run --every soon", "--every must be a duration above 0, such as"),
+    usage("compactor run --every 0", "got '0'"),
     Case("compactor run --once --metrics-port {taken}", "already in use; choose another port"),
     usage("compactor run --once --metrics-port 70000", "less than or equal to 65535"),
     Case("compactor move-home us-east-1", "us-east-1 is the home region already"),
@@ -109,6 +109,9 @@ OPTIONS = [
 REGIONS_AND_TABLES = [
     Case("ledger record a 1 --region mars-1", "'mars-1' is not one of the regions in the settings"),
     Case("ledger total a --region mars-1", "'mars-1' is not one of the regions in the settings"),
+    Case("ledger record a 1 --region ''", "'' is not one of the regions in the settings"),
+    Case("ledger total a --region ''", "'' is not one of the regions in the settings"),
+    Case("ledger deploy policy reader --region mars-1", "'mars-1' is not one of the regions"),
     Case("compactor move-home mars-1", "'mars-1' is not one of the regions in the settings"),
     Case("ledger record a 1", "table nothere: the table is not in this region", table="nothere"),
     Case("ledger total a", "table nothere: the table is not in this region", table="nothere"),
@@ -119,9 +122,19 @@ REGIONS_AND_TABLES = [
 FILES = [
     Case("ledger import nofile.csv", "nofile.csv: the file cannot be read: No such file"),
     Case("ledger import good.csv --change sum", "the file has no column 'sum' for the change"),
-    Case("ledger import good.csv --counter-format x", "exactly one {} stands for the value"),
-    Case("ledger import -", "--format is required for standard input"),
+    usage("ledger import good.csv --counter-format x", "exactly one {} stands for the value"),
+    usage("ledger import -", "--format is required for standard input"),
     usage("ledger import good.csv --format xml", "'xml' is not one of 'csv', 'jsonl'"),
+    usage("ledger import good.csv --encoding morse", "encoding 'morse' is unknown"),
+    usage("ledger import good.csv --rejects bad.csv", "--rejects requires --skip-bad"),
+    usage("ledger import good.xml", "good.xml: unknown suffix"),
+    usage("ledger local up --engine mysql", "engine must be one of memory, dynoxide, got 'mysql'"),
+    usage("ledger local up --ports a", "--ports must be comma-separated whole numbers, got 'a'"),
+    usage("ledger local heal us-east-1", "heal requires both SOURCE and TARGET"),
+    usage("ledger deploy policy reader --account 12", "--account must be 12 digits, got '12'"),
+    usage("ledger table delete", "nothing was deleted: confirm with --confirm untouched"),
+    usage("ledger pipeline run -", "standard input requires --spool"),
+    usage("ledger pipeline replay a --dead a", "--dead must be a file other than a"),
     Case("ledger demo --input nofile.csv", "nofile.csv: the file cannot be read: No such file"),
     Case("ledger local up --write-config good.csv", "good.csv already exists"),
 ]

@@ -17,7 +17,7 @@ from ledger.commands.importing.import_display import (
     summary,
     writing_bar,
 )
-from ledger.core.errors import ImportRefused, LedgerError
+from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
 from ledger.importing.form import (
     DEFAULT_ENCODING,
     PLACE,
@@ -102,7 +102,7 @@ def import_file(
     another file: its rows are imported again.
     """
     if rejects is not None and not skip_bad:
-        raise typer.BadParameter("--rejects requires --skip-bad")
+        raise InvalidInput("--rejects requires --skip-bad")
     form = Form(
         format=format or _format_of(file),
         columns=ColumnChoice(counter=counter, change=change, note=note, effective=effective),
@@ -119,7 +119,7 @@ def import_file(
 
 def _format_of(file: str) -> Format:
     if file == STANDARD_INPUT:
-        raise ImportRefused("--format is required for standard input")
+        raise InvalidInput("--format is required for standard input")
     return format_of(file)
 
 

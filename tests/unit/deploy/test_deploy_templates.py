@@ -16,7 +16,7 @@ from ledger.administration.templates import (
 )
 from ledger.administration.templates.rendering import Intrinsic
 from ledger.commands.deploy import app
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import LedgerError
 from ledger.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -173,6 +173,6 @@ def test_a_wrong_option_is_refused_by_name(arguments: tuple[str, ...], named: st
     """A wrong account, region or file is named in the error, and nothing is written."""
     config = str(ROOT / "regions.yaml")
     result = CliRunner().invoke(app, ["policy", "writer", "--config", config, *arguments])
-    assert isinstance(result.exception, InvalidInput)
+    assert isinstance(result.exception, LedgerError)
     assert named in str(result.exception)
     assert not result.stdout

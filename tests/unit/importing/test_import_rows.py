@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from support.importing import source_of
 
-from ledger.core.errors import ImportRefused
+from ledger.core.errors import ImportRefused, InvalidInput
 from ledger.importing.form import ColumnChoice, Columns, Form, Format
 from ledger.importing.rows import NOTE_BYTES_MAX, BadRow, Row, Rows, read_rows
 
@@ -248,7 +248,7 @@ def test_rules_stay_short() -> None:
 )
 def test_forms_that_break_a_rule(make: Callable[[], Form], rule: str) -> None:
     """What is said of a file is checked before the file is opened."""
-    with pytest.raises(ImportRefused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         make()
     assert rule in str(refused.value)
 
