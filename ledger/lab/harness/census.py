@@ -1,13 +1,19 @@
 """What lies in a region's table: entries and net changes of each collection, from outside."""
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from ledger.core import ids, keys
 from ledger.core.entry import Item
 from ledger.lab.harness.tagged import digits
+from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Scan
+
+STILL_SECONDS_MAX = 60.0
+"""How long merging may make no progress before it counts as done, or stuck."""
+MERGE_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,23 @@ async def take_census(store: Store) -> Census:
         if page.after is None:
             return Census(entries, nets, merged)
         scan = scan.next(page)
+
+
+async def wait_merged(look: Callable[[], Awaitable[list[Census]]], clock: Clock) -> None:
+    """Wait until no region shows an entry any more, or merging makes no progress.
+
+    `look` takes the census of each region.
+    """
+    before: object = None
+    since = clock.monotonic()
+    while clock.monotonic() - since < STILL_SECONDS_MAX:
+        seen = await look()
+        if not any(census.entries for census in seen):
+            return
+        now = [(census.entries.total(), census.merged) for census in seen]
+        if now != before:
+            before, since = now, clock.monotonic()
+        await clock.sleep(MERGE_POLL_SECONDS)
 
 
 def describe_item(item: Item) -> str:

@@ -92,13 +92,12 @@ async def open_table(
     regions: Sequence[str],
     *,
     is_direct: bool = False,
-    folder: Path | None = None,
     **settings: Any,
 ) -> AsyncIterator[TestTable]:
     """Start a local global table in a child process, open its stores, and stop it at the end.
 
-    With `is_direct` clients reach the engine of the one region itself. `folder` is where the
-    run's files are kept; `settings` are fields of `Settings`.
+    With `is_direct` clients reach the engine of the one region itself. `settings` are fields of
+    `Settings`.
 
     Raises:
         LocalTableError: it did not start.
@@ -107,7 +106,7 @@ async def open_table(
     registry = CollectorRegistry()
     metrics = Metrics.of(registry)
     async with AsyncExitStack() as stack:
-        made = stack.enter_context(TemporaryDirectory(prefix="ledger-lab-", dir=folder))
+        made = stack.enter_context(TemporaryDirectory(prefix="ledger-lab-"))
         opening = _direct(*regions) if is_direct else _spawned(options, regions)
         world = await stack.enter_async_context(opening)
         chosen = world.settings(**settings)

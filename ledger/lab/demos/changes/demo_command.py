@@ -20,10 +20,10 @@ app = new_app()
 def demo(options: DemoOptions) -> None:
     """Write real bank changes from three regions, and compare the ledger with single items.
 
-    Starts a global table of three regions on this machine, with replication lag and a partition
-    that heals; writes the changes to the ledger and, as usual, to single-item counters; reads and
-    checks totals in every region while the compactor merges. Exits with 1 if the ledger is wrong
-    anywhere.
+    Starts a global table of three regions on this machine, with replication lag and a temporary
+    partition. Writes each change twice: to the ledger, and to a single-item counter with ADD. Reads
+    and checks totals in every region while the compactor merges. Exits with 1 if any total of the
+    ledger is wrong.
     """
     files = ReportFiles(picture=options.picture)
     files.check()

@@ -35,9 +35,11 @@ async def add(store: Store, counter: str, change: Decimal) -> bool:
 
 async def read_all(store: Store, counters: Sequence[str]) -> dict[str, tuple[Decimal, int]]:
     """Return value and number of changes that each counter's item holds in this region."""
-    page = await store.query(Query(PARTITION))
-    kept = {
-        item["sk"]["S"]: (number_of(item, "value"), int(number_of(item, "changes")))
-        for item in page.items
-    }
-    return {counter: kept.get(counter, (Decimal(0), 0)) for counter in counters}
+    kept, query = dict.fromkeys(counters, (Decimal(0), 0)), Query(PARTITION)
+    while True:
+        page = await store.query(query)
+        for item in page.items:
+            kept[item["sk"]["S"]] = (number_of(item, "value"), int(number_of(item, "changes")))
+        if page.after is None:
+            return kept
+        query = query.next(page)

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from ledger.lab.demos.changes.sample import Sample
+from ledger.core import amounts
 from ledger.lab.harness.display import View, checked
 from ledger.lab.harness.options import REGIONS as ALL_REGIONS
 from ledger.lab.harness.options import LabOptions, Picture
 from ledger.lab.harness.picture import OURS, WRONG, finish_axis
-from ledger.lab.harness.report import Report, Section, Verdict
+from ledger.lab.harness.report import Report, Row, Section, Verdict
+from ledger.lab.harness.totals import RegionTotals
 from ledger.runtime.command_line import FAILED
 
 REGIONS = ALL_REGIONS[:3]
@@ -28,21 +29,20 @@ class DemoOptions(LabOptions):
     """The options of the demo."""
 
     input: Annotated[
-        Path | None, typer.Option(help="A CSV or JSONL file of changes; else a shipped sample.")
+        Path | None,
+        typer.Option(help="CSV or JSONL file of changes.", show_default="a sample of bank changes"),
     ] = None
-    counter: Annotated[str, typer.Option(help="--input: its column of counters.")] = "account"
-    change: Annotated[str, typer.Option(help="--input: its column of amounts.")] = "change"
-    seconds: Annotated[
-        float, typer.Option(min=0, help="How long writing is spread over, in seconds.")
-    ] = 12.0
+    counter: Annotated[str, typer.Option(help="Column of counters in --input.")] = "account"
+    change: Annotated[str, typer.Option(help="Column of amounts in --input.")] = "change"
+    seconds: Annotated[float, typer.Option(min=0, help="Seconds to spread the writes over.")] = 12.0
     picture: Picture = None
 
 
 @dataclass(slots=True)
 class DemoProgress:
-    """The live figures, by region where they differ."""
+    """The live figures, by region where they differ; `changes` is how many are to be written."""
 
-    sample: Sample
+    changes: int
     phase: str = "starting a global table of three regions on this machine"
     partition: str = ""
     recorded: Counter[str] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class DemoProgress:
 
     def view(self) -> View:
         """Return what is shown now."""
-        done, total = self.recorded.total(), len(self.sample.changes)
+        done = self.recorded.total()
         folds, merged, deleted = (
             self.compactor.get(f"compactor_{name}_total", 0)
             for name in ("folds", "entries_merged", "entries_deleted")
@@ -79,37 +79,25 @@ class DemoProgress:
             title="ledger demo",
             phase=self.phase,
             figures=[
-                ("written", f"{done:,} of {total:,} changes"),
+                ("written", f"{done:,} of {self.changes:,} changes"),
                 ("compactor", f"{folds:,.0f} folds, {merged:,.0f} merged, {deleted:,.0f} deleted"),
             ],
-            progress=(done, total),
+            progress=(done, self.changes),
             sections=[Section(columns=columns, rows=rows)],
             status=checked(self.reads, len(self.wrong)),
             notes=[Text(self.partition, style="yellow")],
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one way of counting shows in one region at the end."""
-
-    region: str
-    total: Decimal
-    exact: int
-    lost: int
-    errors: Mapping[str, Decimal] = field(default_factory=dict)
-    """The difference of each counter's total from the expected one."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport(Report):
     """The end of the demo: both ways beside the expected totals, and what the ledger cost."""
 
-    expected: Decimal
-    counters: int
     changes: int
-    ledger: Sequence[Outcome]
-    single: Sequence[Outcome]
+    ledger: Sequence[RegionTotals]
+    single: Sequence[RegionTotals]
+    lost: Sequence[int]
+    """Changes that the single items of each region have lost."""
     reads: int
     wrong: Sequence[str]
     items_before: int
@@ -117,14 +105,18 @@ class DemoReport(Report):
     write_units: float
     merge_units: float
     merge_read_units: float
-    single_units: float
     entries_per_fold: float
     seconds: float
 
     @property
+    def expected(self) -> Mapping[str, Decimal]:
+        """The expected total of each counter."""
+        return self.ledger[0].expected
+
+    @property
     def is_exact(self) -> bool:
         """Whether the ledger was right everywhere and in every read."""
-        return not self.wrong and all(one.exact == self.counters for one in self.ledger)
+        return not self.wrong and not any(one.wrong for one in self.ledger)
 
     def verdict(self) -> Verdict:
         """Return whether the ledger was exact."""
@@ -134,16 +126,17 @@ class DemoReport(Report):
 
     def sections(self) -> Sequence[Section]:
         """Return the comparison and the costs."""
-        rows: list[Sequence[str | Text]] = [
-            ("truth", "", self._money(self.expected), "", f"{self.counters:,}", "")
-        ]
-        for name, outcomes in (("ledger", self.ledger), ("single item", self.single)):
-            rows += [(name, outcome.region, *self._cells(outcome)) for outcome in outcomes]
+        truth = self._money(amounts.total(self.expected.values()))
+        none = [0] * len(self.ledger)
         comparison = Section(
             title=f"{self.changes:,} changes from three regions",
             caption="exact: counters with the true sum; lost: changes that vanished silently",
             columns=("counted by", "region", "sum", "error", "exact", "lost"),
-            rows=rows,
+            rows=[
+                ("truth", "", truth, "", f"{len(self.expected):,}", ""),
+                *map(self._row, ["ledger"] * len(none), self.ledger, none),
+                *map(self._row, ["single item"] * len(none), self.single, self.lost),
+            ],
             left=2,
         )
         return comparison, Section(rows=self._facts())
@@ -156,55 +149,57 @@ class DemoReport(Report):
         """Draw the errors in the home region: a bar and a dot for each counter, in order."""
         figure.set_size_inches(*PICTURE_INCHES)
         axis = figure.add_subplot()
-        single, ledger = self.single[0], self.ledger[0]
-        counters = sorted(single.errors, key=lambda counter: single.errors[counter])
+        single, ledger = self.single[0].errors, self.ledger[0].errors
+        counters = sorted(single, key=lambda counter: single[counter])
         places = range(len(counters))
         axis.bar(
             places,
-            [float(single.errors[counter]) for counter in counters],
+            [float(single[counter]) for counter in counters],
             color=WRONG,
-            label=f"one item per counter: {self._found(single)}",
+            label=f"one item per counter: {self._found(self.single[0], self.lost[0])}",
         )
         axis.plot(
             places,
-            [float(ledger.errors[counter]) for counter in counters],
+            [float(ledger[counter]) for counter in counters],
             color=OURS,
             linestyle="",
             marker="o",
             markersize=3.5,
-            label=f"ledger: {self._found(ledger)}",
+            label=f"ledger: {self._found(self.ledger[0], 0)}",
         )
-        title = f"{self.changes:,} changes of {self.counters:,} counters, from three regions"
+        title = f"{self.changes:,} changes of {len(counters):,} counters, from three regions"
         finish_axis(axis, title)
         axis.set(xlabel="counters", ylabel="error of the total", xticks=[], xmargin=0.01)
         axis.spines["bottom"].set_visible(False)
         axis.yaxis.set_major_formatter("{x:,.0f}")
         axis.legend(frameon=False, loc="lower right", fontsize=9)
 
-    def _cells(self, one: Outcome) -> tuple[Text, ...]:
-        style = "green" if one.exact == self.counters else "red"
-        figures = (self._money(one.total - self.expected), f"{one.exact:,}", f"{one.lost:,}")
-        return Text(self._money(one.total)), *(Text(figure, style=style) for figure in figures)
+    def _row(self, name: str, one: RegionTotals, lost: int) -> Row:
+        style = "red" if one.wrong else "green"
+        error = self._money(amounts.total(one.errors.values()))
+        found = [Text(cell, style=style) for cell in (error, f"{one.right:,}", f"{lost:,}")]
+        return name, one.region, self._money(amounts.total(one.shown.values())), *found
 
     def _facts(self) -> list[tuple[str, str]]:
-        changes = self.changes
-        write, merge = self.write_units / changes, self.merge_units / changes
+        write, merge, read = (
+            units / self.changes
+            for units in (self.write_units, self.merge_units, self.merge_read_units)
+        )
         return [
             ("reads checked", f"{self.reads:,}, of which wrong: {len(self.wrong):,}"),
             ("ledger items", f"{self.items_before:,} written, {self.items_after:,} left"),
             ("write units per change", f"{write:.2f} to write, {merge:.2f} to merge and delete"),
             ("", f"(by folds of {self.entries_per_fold:.0f} entries on average)"),
-            ("", f"({self.single_units / changes:.2f} for the single items)"),
-            ("read units per change", f"{self.merge_read_units / changes:.2f} to merge"),
+            ("read units per change", f"{read:.2f} to merge"),
             ("time", f"{self.seconds:.0f} s"),
         ]
 
-    def _found(self, one: Outcome) -> str:
-        return f"{one.lost:,} changes lost, {one.exact:,} of {self.counters:,} totals right"
+    def _found(self, one: RegionTotals, lost: int) -> str:
+        return f"{lost:,} changes lost, {one.right:,} of {len(one.expected):,} totals right"
 
     def _money(self, amount: Decimal) -> str:
-        """Return an amount with as many decimals as the expected sum, or more if it has them."""
-        return f"{amount:,.{max(_decimals(amount), _decimals(self.expected))}f}"
+        """Return an amount with as many decimals as the most exact expected total has, or more."""
+        return f"{amount:,.{max(map(_decimals, (amount, *self.expected.values())))}f}"
 
 
 def _decimals(amount: Decimal) -> int:

@@ -1,10 +1,18 @@
 """A census of a region's table."""
 
-from support.ledgers import HOME, net
+from collections import Counter
+
+from support.ledgers import HOME, InstantClock, net
 
 from ledger.core.entry import Item
 from ledger.core.ids import parse
-from ledger.lab.harness.census import take_census
+from ledger.lab.harness.census import (
+    MERGE_POLL_SECONDS,
+    STILL_SECONDS_MAX,
+    Census,
+    take_census,
+    wait_merged,
+)
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Put
 
@@ -34,3 +42,24 @@ async def test_entries_and_nets_are_counted_by_collection() -> None:
     assert census.nets == {"a": 1}
     assert census.merged == 1
     assert census.partitions == {"a", "~1~a"}
+
+
+async def test_merging_ends_with_the_last_entry_or_with_no_progress() -> None:
+    """Waited for while a census differs from the one before, and a bounded time if not."""
+    clock = InstantClock()
+    left = [Census(+Counter(a=number)) for number in range(200)]
+    started = clock.monotonic()
+
+    async def merging() -> list[Census]:
+        return [left.pop()]
+
+    async def stuck() -> list[Census]:
+        return [Census(Counter(a=1))]
+
+    await wait_merged(merging, clock)
+    assert left == []
+    assert clock.monotonic() - started > STILL_SECONDS_MAX
+    started = clock.monotonic()
+    await wait_merged(stuck, clock)
+    waited = clock.monotonic() - started
+    assert STILL_SECONDS_MAX <= waited <= STILL_SECONDS_MAX + MERGE_POLL_SECONDS

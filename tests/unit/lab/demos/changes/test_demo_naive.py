@@ -41,3 +41,11 @@ async def test_it_is_none_of_the_ledgers_counters() -> None:
     await naive.add(store, "a", Decimal(1))
     assert list(store.table.partitions) == [naive.PARTITION]
     assert naive.PARTITION.startswith("~")
+
+
+async def test_counters_of_every_page_are_read() -> None:
+    """With more counters than a page holds, none is taken for lost."""
+    store = MemoryStore("us-east-1", page_items_max=2)
+    for counter in "abcde":
+        await naive.add(store, counter, Decimal(1))
+    assert set((await naive.read_all(store, list("abcde"))).values()) == {(Decimal(1), 1)}

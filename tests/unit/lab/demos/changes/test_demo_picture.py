@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from ledger.lab.demos.changes.report import DemoReport, Outcome
+from ledger.lab.demos.changes.report import DemoReport
 from ledger.lab.harness.picture import save_picture
+from ledger.lab.harness.totals import RegionTotals
 
-EXACT = Outcome("us-east-1", Decimal(10), 2, 0, {"a": Decimal(0), "b": Decimal(0)})
-LOST = Outcome("us-east-1", Decimal(3), 1, 40, {"a": Decimal(-7), "b": Decimal(0)})
+EXPECTED = {"a": Decimal(7), "b": Decimal(3)}
+EXACT = RegionTotals("us-east-1", EXPECTED, EXPECTED)
+LOST = RegionTotals("us-east-1", {**EXPECTED, "a": Decimal(0)}, EXPECTED)
 VERDICT = DemoReport(
-    expected=Decimal(10),
-    counters=2,
     changes=3_021,
     ledger=[EXACT],
     single=[LOST],
+    lost=[40],
     reads=5_000,
     wrong=[],
     items_before=110,
@@ -24,7 +25,6 @@ VERDICT = DemoReport(
     write_units=100.0,
     merge_units=104.0,
     merge_read_units=50.0,
-    single_units=100.0,
     entries_per_fold=25.0,
     seconds=30.0,
 )

@@ -5,19 +5,19 @@ from decimal import Decimal
 
 from rich.console import Console, RenderableType
 
-from ledger.lab.demos.changes.report import DemoProgress, DemoReport, Outcome
-from ledger.lab.demos.changes.sample import Sample
+from ledger.lab.demos.changes.report import DemoProgress, DemoReport
 from ledger.lab.harness.display import panel
 from ledger.lab.harness.report import render
-from ledger.writing.plan import Change
+from ledger.lab.harness.totals import RegionTotals
 
 REGIONS = ("us-east-1", "eu-west-1")
+EXPECTED = {"a": Decimal(1000), "b": Decimal("234.50")}
+LOST = {"a": Decimal(1000), "b": Decimal(0)}
 EXACT = DemoReport(
-    expected=Decimal("1234.50"),
-    counters=2,
     changes=100,
-    ledger=[Outcome(region, Decimal("1234.50"), 2, 0) for region in REGIONS],
-    single=[Outcome(region, Decimal(1000), 1, 40) for region in REGIONS],
+    ledger=[RegionTotals(region, EXPECTED, EXPECTED) for region in REGIONS],
+    single=[RegionTotals(region, LOST, EXPECTED) for region in REGIONS],
+    lost=[40, 40],
     reads=5_000,
     wrong=[],
     items_before=110,
@@ -25,7 +25,6 @@ EXACT = DemoReport(
     write_units=100.0,
     merge_units=104.0,
     merge_read_units=50.0,
-    single_units=100.0,
     entries_per_fold=25.0,
     seconds=30.0,
 )
@@ -67,14 +66,13 @@ def test_wrong_reads_are_shown_and_count() -> None:
 
 def test_an_inexact_counter_in_one_region_is_wrong() -> None:
     """A single counter that is not exact in a single region is enough for the verdict."""
-    off = Outcome(REGIONS[1], Decimal("1234.40"), 1, 0)
+    off = RegionTotals(REGIONS[1], {**EXPECTED, "a": Decimal("1000.1")}, EXPECTED)
     assert not replace(EXACT, ledger=[EXACT.ledger[0], off]).is_exact
 
 
 def test_the_live_panel() -> None:
     """The panel shows the phase, each region, the partition, and wrong reads at once."""
-    sample = Sample("sample", [Change("a", 1)] * 20, {"a": Decimal(20)})
-    progress = DemoProgress(sample, phase="writing", partition="cut off")
+    progress = DemoProgress(20, phase="writing", partition="cut off")
     progress.recorded["us-east-1"] = 7
     progress.add_read(None)
     text = shown(panel(progress.view()))
