@@ -136,9 +136,11 @@ class Ledger:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; reads in flight in other tasks fail. It may be repeated.
+        """Close the connections; calls under way in other tasks end. It may be repeated.
 
-        Leaving `async with` closes as well. Call it from the task that opened the ledger.
+        Their reads fail; their writes return what is durable by now, or raise `OutcomeUnknown` with
+        the entries that may not be. Leaving `async with` closes as well. Call it from the task that
+        opened the ledger.
         """
         self._parts = None
         await self._stack.aclose()

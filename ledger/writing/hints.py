@@ -100,6 +100,7 @@ class Hints:
         self._left: set[Hint] = set()
         self._is_sending = False
         self._is_refused = False
+        self._is_closed = False
 
     def wrote(self, entry: Entry) -> None:
         """Leave a hint for an entry that was written, if its id says so."""
@@ -121,11 +122,12 @@ class Hints:
                 self._leave(total.counter, since)
 
     async def close(self) -> None:
-        """Write what waits, for a moment; called before the tasks end.
+        """Write what waits, for a moment, and drop later hints; called before the tasks end.
 
         Not if everything is being cancelled: and an error of cancellation, raised from here while
         another is on its way through the same exits, would tie their contexts into a ring.
         """
+        self._is_closed = True
         is_cancelled = anyio.current_effective_deadline() <= anyio.current_time()
         if self._waiting and not self._is_refused and not is_cancelled:
             with anyio.move_on_after(CLOSE_SECONDS_MAX, shield=True):
@@ -135,7 +137,7 @@ class Hints:
         hint = None if at is None else hint_for(counter, at, settle=self._settle)
         if hint is None or hint in self._left or self._is_refused:
             return
-        if len(self._waiting) >= WAITING_MAX:
+        if self._is_closed or len(self._waiting) >= WAITING_MAX:
             self._metrics.hinted(self._store.region, "dropped")
             return
         if len(self._left) >= LEFT_MAX:

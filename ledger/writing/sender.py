@@ -13,14 +13,17 @@ Batches and transactions end in the same ways, for each of their entries or for 
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from random import Random
 
 import anyio
 
 from ledger.core.capacity import item_size
+from ledger.core.entry import Item
 from ledger.core.errors import InvalidEntry, OutcomeUnknown, StoreError
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
@@ -28,6 +31,8 @@ from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Outcome, Rejec
 from ledger.writing.plan import Planned, confirmed, distinct, latest_repeat
 
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
+READS_AT_ONCE = 16
+"""Reads of items that were in the way of a transaction, at a time."""
 
 ReportDurable = Callable[[Sequence[Planned]], None]
 """Called with the entries of a batch that are durable, as soon as that is known."""
@@ -64,15 +69,7 @@ class Sender:
         outcome = await self._until_known(lambda: self._store.write(planned.put), [planned])
         if isinstance(outcome, Applied):
             return planned.entry
-        # Not every engine hands back the item that was in the way.
-        try:
-            found = outcome.found[0] or await self._store.get(Get(planned.put.key))
-        except StoreError as error:
-            cause = f"an item is in the way and could not be read: {error}"
-            raise _unknown([planned], cause, 1, together=False) from error
-        if found is None:
-            raise _unknown([planned], "an item was in the way and is gone", 1, together=False)
-        return confirmed(planned.entry, found)
+        return await self._confirmed(planned, outcome.found[0], [planned])
 
     async def batch(
         self, planned: Sequence[Planned], report_durable: ReportDurable = _ignored
@@ -122,10 +119,38 @@ class Sender:
             )
             if isinstance(outcome, Applied):
                 return
-            for place, found in outcome.found.items():
-                if found is not None:
-                    confirmed(left[place].entry, found)
+            checks = [
+                partial(self._confirmed, left[place], found, left, together=True)
+                for place, found in outcome.found.items()
+            ]
+            await run_all(checks, at_once=READS_AT_ONCE)
             left = [one for place, one in enumerate(left) if place not in outcome.found]
+
+    async def _confirmed(
+        self,
+        one: Planned,
+        found: Item | None,
+        planned: Sequence[Planned],
+        *,
+        together: bool = False,
+    ) -> Entry:
+        """Return the entry that was in the way of one of these, if it is the same change.
+
+        Not every engine hands back the item (`found`): then it is read.
+
+        Raises:
+            KeyConflict: it is another change.
+            OutcomeUnknown: it cannot be read, or is gone by now.
+        """
+        try:
+            found = found or await self._store.get(Get(one.put.key))
+        except StoreError as error:
+            cause = f"an item is in the way and could not be read: {error}"
+            raise _unknown(planned, cause, 1, together=together) from error
+        if found is None:
+            cause = "an item was in the way and is gone"
+            raise _unknown(planned, cause, 1, together=together)
+        return confirmed(one.entry, found)
 
     async def _until_known(
         self,

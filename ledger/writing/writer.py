@@ -5,7 +5,7 @@
     Writer ──┬── GroupCommit    concurrent calls share batches
              ├── large_write    many changes of one call
              ├── Planner        a change to an entry with its id
-             └── Sender         requests, until the outcome of each entry is known
+             └── Sender         requests, until the outcome of each entry is known, or the end
 
 `GroupCommit` and `large_write` rest on `Sender`, which knows of none of them.
 """
@@ -23,6 +23,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.writing import large_write
+from ledger.writing.closing import ClosableSender
 from ledger.writing.group_commit import GroupCommit, OnGroup
 from ledger.writing.plan import Change
 from ledger.writing.planner import Planner
@@ -41,8 +42,10 @@ class Writer:
         self._settings = settings
         self._clock = clock
         self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
-        self._sender = Sender(
-            store, write_deadline=settings.write_deadline, clock=clock, randomness=randomness
+        deadline = settings.write_deadline
+        self._sender = Sender(store, write_deadline=deadline, clock=clock, randomness=randomness)
+        self._direct = ClosableSender(
+            store, write_deadline=deadline, clock=clock, randomness=randomness
         )
         self._combines = lru_cache(COMBINES_MAX)(settings.combines)
         self._group: GroupCommit | None = None
@@ -63,14 +66,15 @@ class Writer:
         )
 
     def close(self) -> None:
-        """End every wait of shared calls; what is not in flight yet is not sent."""
+        """End every call: what is in flight is unknown, what waits to be shared is not sent."""
+        self._direct.close()
         if self._group is not None:
             self._group.close()
 
     def record(self, change: Change) -> Awaitable[Entry]:
         """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait."""
         if self._group is None or change.key is not None:
-            return self._sender.put(self._planner.plan(change))
+            return self._direct.put(self._planner.plan(change))
         if change.is_plain:
             return self.add(change.counter, change.change)
         return self._group.record_change(change)
@@ -78,7 +82,7 @@ class Writer:
     def add(self, counter: str, change: int | Decimal) -> Awaitable[Entry]:
         """Write a change that is only an amount, as `record` does."""
         if self._group is None:
-            return self._sender.put(self._planner.plan(Change(counter, change)))
+            return self._direct.put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_counter(counter), amounts.exact(change)
         if self._settings.combine and self._combines(counter):
             return self._group.combine(counter, amount)
@@ -87,20 +91,20 @@ class Writer:
     async def record_many(self, changes: Sequence[Change]) -> list[Entry]:
         """Write many changes, each on its own; see `Ledger.record_many`."""
         planned = self._planner.plan_many(changes)
-        await large_write.send_all(self._sender, planned)
+        await large_write.send_all(self._direct, planned)
         return [one.entry for one in planned]
 
     async def record_together(self, changes: Sequence[Change]) -> list[Entry]:
         """Write up to 100 changes, all or none; see `Ledger.record_together`."""
         planned = [self._planner.plan(change) for change in changes]
-        await self._sender.transaction(planned)
+        await self._direct.transaction(planned)
         return [one.entry for one in planned]
 
     async def retry(self, entries: Sequence[Entry], *, together: bool) -> list[Entry]:
         """Write the same entries again; see `Ledger.retry`."""
         planned = self._planner.replan(entries)
         if together:
-            await self._sender.transaction(planned)
+            await self._direct.transaction(planned)
         else:
-            await large_write.send_all(self._sender, planned)
+            await large_write.send_all(self._direct, planned)
         return [one.entry for one in planned]

@@ -1,6 +1,6 @@
 """The public face: opening and closing, what callers see, what is counted."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -26,6 +26,7 @@ from ledger.core.errors import (
     SettingsError,
     Throttled,
 )
+from ledger.core.values import Entry
 from ledger.ledger import ChangeLike, Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
@@ -40,6 +41,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
 )
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
 from ledger.writing.plan import Change
 
 
@@ -68,6 +70,37 @@ class HangingStore(MemoryStore):
     async def query(self, *_: Any, **__: Any) -> Any:
         """Wait for good."""
         await anyio.sleep_forever()
+
+
+class SlowStore(MemoryStore):
+    """A store whose writes take some turns of the loop, before and after they are durable."""
+
+    async def write(self, write: Write) -> Outcome:
+        """Do a single write."""
+        await turns(3)
+        outcome = await super().write(write)
+        await turns(3)
+        return outcome
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do a batch."""
+        await turns(3)
+        outcome = await super().write_batch(writes)
+        await turns(3)
+        return outcome
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction."""
+        await turns(3)
+        outcome = await super().transact(actions, token=token)
+        await turns(3)
+        return outcome
+
+
+async def turns(count: int) -> None:
+    """Let everything else go on for some turns of the loop."""
+    for _ in range(count):
+        await checkpoint()
 
 
 async def test_what_is_recorded_is_in_the_total_and_the_history() -> None:
@@ -135,6 +168,82 @@ async def test_closing_again_and_opening_again() -> None:
         await book.close()
     async with book:
         assert (await book.total("c", max_age=0)).value == 1
+
+
+async def many_changes(book: Ledger) -> list[Entry]:
+    """Record many changes, each on its own."""
+    return await book.record_many([("c", 2**number) for number in range(50)])
+
+
+async def changes_together(book: Ledger) -> list[Entry]:
+    """Record many changes, all or none."""
+    return await book.record_together([("c", 2**number) for number in range(50)])
+
+
+async def one_keyed(book: Ledger) -> list[Entry]:
+    """Record a change that another process may repeat."""
+    return [await book.record("c", 1, key="k", at=START)]
+
+
+async def one_shared(book: Ledger) -> list[Entry]:
+    """Record a change that shares requests."""
+    return [await book.record("c", 1)]
+
+
+@pytest.mark.parametrize("turns_before", range(0, 40, 2))
+@pytest.mark.parametrize("call", [many_changes, changes_together, one_keyed, one_shared])
+async def test_closing_while_writing_ends_in_what_is_true(
+    call: Callable[[Ledger], Awaitable[list[Entry]]], turns_before: int
+) -> None:
+    """A call under way returns what is durable, or names it as unknown: then a retry is whole."""
+    store = SlowStore(HOME)
+    book = make_ledger(store, compactor={"hint_every": 1})
+    ended: list[Sequence[Entry] | LedgerError] = []
+
+    async def ask() -> None:
+        try:
+            ended.append(await call(book))
+        except LedgerError as error:
+            ended.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        async with book:
+            tasks.start_soon(ask)
+            await turns(turns_before)
+        await turns(20)
+        durable = set(store.table.partitions.get("c", {}))
+
+    (outcome,) = ended
+    if isinstance(outcome, OutcomeUnknown):
+        async with book:
+            await book.retry(outcome.entries, together=outcome.together)
+            total = await book.total("c", max_age=0)
+        assert total.value == (2**50 - 1 if call in {many_changes, changes_together} else 1)
+    elif isinstance(outcome, LedgerError):
+        assert "not open" in str(outcome) or "not written" in str(outcome)
+        assert durable == set()
+    else:
+        assert {entry.id for entry in outcome} == durable
+
+
+async def test_closing_ends_writes_that_get_no_answer() -> None:
+    """A call whose request hangs does not outlive the ledger by its write deadline."""
+    errors: list[OutcomeUnknown] = []
+
+    class SilentStore(MemoryStore):
+        async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+            await anyio.sleep_forever()
+            raise AssertionError(writes)
+
+    async def ask(book: Ledger) -> None:
+        with pytest.raises(OutcomeUnknown, match=r"50 of 50 .*closed") as caught:
+            await many_changes(book)
+        errors.append(caught.value)
+
+    async with anyio.create_task_group() as tasks, make_ledger(SilentStore(HOME)) as book:
+        tasks.start_soon(ask, book)
+        await turns(5)
+    assert len(errors[0].entries) == 50
 
 
 @pytest.mark.parametrize("hanging", [0, 3])

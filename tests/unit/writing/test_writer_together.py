@@ -1,5 +1,6 @@
 """Writing changes together: all or none, whatever goes wrong."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
@@ -16,6 +17,7 @@ from support.ledgers import (
     two_regions,
 )
 
+from ledger.core.entry import Item
 from ledger.core.errors import (
     InvalidEntry,
     KeyConflict,
@@ -25,6 +27,7 @@ from ledger.core.errors import (
     Unreachable,
 )
 from ledger.store.memory import MemoryStore
+from ledger.store.reads import Get
 from ledger.store.wrappers.faults import (
     Fault,
     FaultyStore,
@@ -35,6 +38,7 @@ from ledger.store.wrappers.faults import (
     Raises,
     Seeded,
 )
+from ledger.store.writes import Action, Outcome, Rejected
 from ledger.writing.plan import Change
 
 SLOW_DOWN = Raises(Throttled("slow down"))
@@ -114,6 +118,62 @@ async def test_together_conflict_of_a_part_from_elsewhere_writes_none() -> None:
 
     assert changes(away.table, "c") == [Decimal(1), Decimal(99)]
     assert count_items(home.table) == 0
+
+
+class ForgetfulStore(MemoryStore):
+    """A store like an engine that does not hand back the items that were in the way."""
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction, but tell nothing of what failed."""
+        outcome = await super().transact(actions, token=token)
+        if isinstance(outcome, Rejected):
+            return Rejected(dict.fromkeys(outcome.found))
+        return outcome
+
+
+async def test_together_reads_what_was_in_the_way_where_the_engine_hands_back_nothing() -> None:
+    """A key that stands for another change is a conflict, not taken for our own."""
+    store = ForgetfulStore(HOME)
+    writer = make_writer(store)
+    kept = [Change("c", 1, key="k", at=START), Change("c", 2, key="l", at=START)]
+    await writer.record_together(kept)
+
+    with pytest.raises(KeyConflict):
+        await writer.record_together([*many(5), Change("c", 200, key="k", at=START)])
+    assert changes(store.table, "c") == amounts_of(2)
+    await writer.record_together([*kept, Change("c", 3)])
+    assert changes(store.table, "c") == amounts_of(3)
+
+
+class GoneStore(ForgetfulStore):
+    """The same, and the item in the way is gone, or cannot be read, when it is asked for."""
+
+    error: StoreError | None = None
+
+    async def get(self, get: Get) -> Item | None:
+        """Find nothing."""
+        del get
+        if self.error is not None:
+            raise self.error
+        return None
+
+
+@pytest.mark.parametrize("error", [None, Throttled("slow down")])
+async def test_together_is_unknown_if_what_was_in_the_way_cannot_be_read(
+    error: StoreError | None,
+) -> None:
+    """What was in the way may have been another change: nothing is confirmed unread."""
+    store = GoneStore(HOME)
+    store.error = error
+    writer = make_writer(store)
+    kept = Change("c", 1, key="k", at=START)
+    await writer.record(kept)
+
+    with pytest.raises(OutcomeUnknown, match="in the way") as caught:
+        await writer.record_together([kept, Change("c", 2)])
+    assert caught.value.together
+    assert [entry.change for entry in caught.value.entries] == [1, 2]
+    assert changes(store.table, "c") == amounts_of(1)
 
 
 @given(seed=st.integers(0, 2**32), share=st.floats(0, 0.9))
