@@ -13,6 +13,7 @@ import anyio
 from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.clock import START, FakeClock
 from support.damage import (
     COUNTER,
     assert_named,
@@ -23,7 +24,7 @@ from support.damage import (
     odd_numbers,
     short_texts,
 )
-from support.ledgers import START, InstantClock, make_settings, seeded
+from support.ledgers import make_settings, seeded
 from support.strategies import entry_ids, money
 
 from compactor.discovery.scan import Finder, load_cursor
@@ -279,7 +280,7 @@ def store_of(client: AnsweringClient) -> DynamoStore:
             region="us-east-1",
             table="ledger",
             retrier=Retrier(
-                clock=InstantClock(),
+                clock=FakeClock(instant=True),
                 randomness=seeded(),
                 budget=RetryBudget(),
                 backoff=Backoff(tries_max=2),

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.ledgers import HOME, SOUTH, START, WEST
+from support.clock import START
+from support.ledgers import HOME, SOUTH, WEST
 from support.merging import (
     OBSERVATION_DELAY_SECONDS,
     PARTITION,

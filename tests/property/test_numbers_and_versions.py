@@ -4,8 +4,9 @@ from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.clock import FakeClock
 from support.guarding import SUBJECT, condition_guard, record_in, record_put
-from support.ledgers import HOME, InstantClock, seeded
+from support.ledgers import HOME, seeded
 from support.numbering import LossCounter
 
 from ledger.core.errors import StoreError
@@ -34,7 +35,9 @@ async def append_all(seed: int, share: float) -> None:
     told: dict[str, int] = {}
     refused: set[str] = set()
     for call in range(CALLS):
-        client = SortKeySequence(store, "s", clock=InstantClock(), randomness=seeded(seed + call))
+        client = SortKeySequence(
+            store, "s", clock=FakeClock(instant=True), randomness=seeded(seed + call)
+        )
         try:
             outcome = await client.append({"content": {"S": str(call)}})
         except StoreError:
@@ -59,7 +62,7 @@ async def count_all(seed: int, share: float, block: int) -> None:
     store = FaultyStore(MemoryStore(HOME), Seeded(seed, share=share))
     losses = LossCounter(store, block=block)
     client = CounterSequence(
-        losses, "s", clock=InstantClock(), randomness=seeded(seed), block=block
+        losses, "s", clock=FakeClock(instant=True), randomness=seeded(seed), block=block
     )
     numbers: list[int] = []
     for call in range(CALLS):

@@ -5,8 +5,9 @@ from contextlib import suppress
 from itertools import cycle
 
 import pytest
+from support.clock import FakeClock
 from support.lanes import lane_worker
-from support.ledgers import HOME, InstantClock
+from support.ledgers import HOME
 from support.pipeline_mutants import MUTANTS
 from support.pipelines import POISON, deliveries, map_items, message, shown, truth
 
@@ -59,7 +60,7 @@ async def end_of(kind: str, number: int, *, second: Sequence[Delivery]) -> list[
             return KINDS[kind]
         return Raises(Killed()) if call.number > number and kind in ENDS else None
 
-    faulty = FaultyStore(store, decide, clock=InstantClock())
+    faulty = FaultyStore(store, decide, clock=FakeClock(instant=True))
     with suppress(Killed):
         await lane_worker(records, faulty, letters=letters, batch_max=next(cuts)).run()
     if faulty.calls < number:

@@ -1,4 +1,4 @@
-"""A clock that the tests own: time moves only when a test moves it."""
+"""A clock that the tests own: time moves only when a test moves it, or when somebody sleeps."""
 
 import heapq
 import itertools
@@ -7,37 +7,48 @@ from datetime import UTC, datetime, timedelta
 import anyio
 from anyio.lowlevel import checkpoint
 
+START = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 # Every task that a moment wakes runs to its next sleep within this many turns of the loop: the
 # stores under test answer from memory.
 TURNS_MAX = 60
 
 
 class FakeClock:
-    """Virtual time: `advance` wakes the sleepers of each moment, in order, and lets them run."""
+    """Virtual time: `advance` wakes the sleepers of each moment, in order, and lets them run.
 
-    def __init__(self, start: datetime = datetime(2026, 11, 21, tzinfo=UTC)) -> None:
+    On an `instant` clock every sleep is over at once, having taken its time. A clock with a `base`
+    is another machine's view of the same time: with a zero, a rate and a wall clock of its own.
+    """
+
+    def __init__(
+        self,
+        start: datetime = START,
+        *,
+        instant: bool = False,
+        base: "FakeClock | None" = None,
+        rate: float = 1.0,
+        zero: float = 0.0,
+    ) -> None:
         self.elapsed = 0.0
         self.wall = start
+        self._instant = instant
+        self._base = base or self
+        self._rate = rate
+        self._zero = zero
         self._sleepers: list[tuple[float, int, anyio.Event]] = []
         self._order = itertools.count()
 
     def now(self) -> datetime:
         """Return the time of day; tests may set `wall` to any other."""
-        return self.wall
+        return self._base.wall
 
     def monotonic(self) -> float:
-        """Return the seconds that were advanced."""
-        return self.elapsed
+        """Return the seconds that have passed, by this clock's zero and rate."""
+        return self._zero + self._base.elapsed * self._rate
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until `advance` has moved time this far."""
-        due = self.elapsed + seconds
-        if due <= self.elapsed:
-            await checkpoint()
-            return
-        awake = anyio.Event()
-        heapq.heappush(self._sleepers, (due, next(self._order), awake))
-        await awake.wait()
+        """Wait until time has moved by this many of this clock's seconds."""
+        await self._base._wait(seconds / self._rate)
 
     async def advance(self, seconds: float) -> None:
         """Move time on, stopping at each sleeper's moment until everybody it wakes sleeps again."""
@@ -57,35 +68,20 @@ class FakeClock:
         for _ in range(TURNS_MAX):
             await checkpoint()
 
+    def pass_by(self, seconds: float) -> None:
+        """Move time on without waking anybody."""
+        self._move(self.elapsed + seconds)
+
+    async def _wait(self, seconds: float) -> None:
+        due = self.elapsed + seconds
+        if self._instant or due <= self.elapsed:
+            await checkpoint()
+            self.pass_by(max(0.0, seconds) if self._instant else 0.0)
+            return
+        awake = anyio.Event()
+        heapq.heappush(self._sleepers, (due, next(self._order), awake))
+        await awake.wait()
+
     def _move(self, to: float) -> None:
         self.wall += timedelta(seconds=to - self.elapsed)
         self.elapsed = to
-
-
-class SkewedClock:
-    """Another machine's view of the same time: its own zero, its own rate, its own wall clock."""
-
-    def __init__(
-        self,
-        base: FakeClock,
-        *,
-        rate: float = 1.0,
-        zero: float = 0.0,
-        wall_off: timedelta = timedelta(0),
-    ) -> None:
-        self.base = base
-        self.rate = rate
-        self.zero = zero
-        self.wall_off = wall_off
-
-    def now(self) -> datetime:
-        """Return the time of day, wrong by `wall_off`."""
-        return self.base.now() + self.wall_off
-
-    def monotonic(self) -> float:
-        """Return seconds at our own rate."""
-        return self.zero + self.base.monotonic() * self.rate
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait this many of our own seconds."""
-        await self.base.sleep(seconds / self.rate)

@@ -10,7 +10,8 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from support.ledgers import InstantClock, seeded
+from support.clock import FakeClock
+from support.ledgers import seeded
 
 from ledger.core.errors import StoreError
 from ledger.primitives.counters import METHODS, AddOutcome, Applied, Counter, Rejected
@@ -48,7 +49,7 @@ def make_counter(
     return METHODS[method].make(
         store,
         name,
-        clock=clock or InstantClock(),
+        clock=clock or FakeClock(instant=True),
         randomness=randomness or seeded(next(_seeds)),
         **limits,
     )
@@ -101,11 +102,11 @@ async def until_known(counter: Counter, change: Decimal, *, tries_max: int = 50)
 Between = Callable[[], Awaitable[object]]
 
 
-class Interrupted(InstantClock):
+class Interrupted(FakeClock):
     """A clock on which others act once, while somebody first sleeps."""
 
     def __init__(self, between: Between) -> None:
-        super().__init__()
+        super().__init__(instant=True)
         self._between: Between | None = between
 
     async def sleep(self, seconds: float) -> None:

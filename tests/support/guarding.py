@@ -8,7 +8,7 @@ from random import Random
 
 from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
-from support.ledgers import HOME, InstantClock, seeded
+from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
 from ledger.primitives.leases.lease import Lease
@@ -130,7 +130,7 @@ def condition_guard(store: Store, *, tries_max: int = 8) -> ConditionGuard:
     """Return a guard by condition, with draws of its own; sleeps are over at once."""
     return ConditionGuard(
         store,
-        clock=InstantClock(),
+        clock=FakeClock(instant=True),
         randomness=seeded(next(_seeds)),
         backoff=Backoff(tries_max=tries_max),
     )

@@ -4,11 +4,11 @@ import io
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
 from anyio.lowlevel import checkpoint
+from support.clock import FakeClock
 
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import Throttled
@@ -38,27 +38,6 @@ Fate = Literal[
 
 class Killed(Exception):
     """Stands for a process that is killed: nothing after it runs."""
-
-
-class LeapingClock:
-    """Time that leaps over every wait."""
-
-    def __init__(self) -> None:
-        self.elapsed = 0.0
-        self.start = datetime(2026, 11, 21, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        """Return the start and what was waited."""
-        return self.start + timedelta(seconds=self.elapsed)
-
-    def monotonic(self) -> float:
-        """Return what was waited."""
-        return self.elapsed
-
-    async def sleep(self, seconds: float) -> None:
-        """Leap this far."""
-        self.elapsed += seconds
-        await checkpoint()
 
 
 class FateStore(MemoryStore):
@@ -146,7 +125,7 @@ async def imported(
     importer = Importer(
         store,
         settings,
-        clock=LeapingClock(),
+        clock=FakeClock(instant=True),
         randomness=seeded(seed),
         stop=stop,
         on_batch=on_batch,

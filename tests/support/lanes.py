@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support.ledgers import HOME, InstantClock, seeded
+from support.clock import FakeClock
+from support.ledgers import HOME, seeded
 from support.pipelines import pipeline_settings
 
 from ledger.pipeline.core.records import Delivery
@@ -25,7 +26,7 @@ def lane_worker(
     letters: DeadLetters | None = None,
     metrics: PipelineMetrics | None = None,
     ledger_metrics: Metrics | None = None,
-    clock: InstantClock | None = None,
+    clock: FakeClock | None = None,
     seed: int = 7,
     on_counted: OnCounted | None = None,
     **pipeline: Any,
@@ -40,7 +41,7 @@ def lane_worker(
         stores=stores,
         settings=pipeline_settings(**pipeline),
         dead_letters=letters or DeadLetterList(),
-        clock=clock or InstantClock(),
+        clock=clock or FakeClock(instant=True),
         randomness=seeded(seed),
         metrics=metrics,
         ledger_metrics=ledger_metrics,

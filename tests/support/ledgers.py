@@ -1,12 +1,10 @@
 """Settings, clocks, regions and auditors that tests of the library share."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
 from typing import Any
 
-from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
 
 from ledger.core.entry import Item
@@ -20,7 +18,6 @@ from ledger.writing.writer import Writer
 
 HOME, AWAY, SOUTH = "us-east-1", "eu-west-1", "ap-southeast-2"
 WEST = AWAY
-START = datetime(2026, 11, 21, 6, 50, tzinfo=UTC)
 
 
 def make_settings(**overrides: Any) -> Settings:
@@ -33,22 +30,6 @@ def seeded(seed: int = 7) -> Random:
     return Random(seed)  # noqa: S311 (ids of a test)
 
 
-class InstantClock(FakeClock):
-    """A clock on which every sleep is over at once, having taken its time."""
-
-    def __init__(self, start: datetime = START) -> None:
-        super().__init__(start)
-
-    async def sleep(self, seconds: float) -> None:
-        """Let this much time pass."""
-        await checkpoint()
-        self.pass_by(max(0.0, seconds))
-
-    def pass_by(self, seconds: float) -> None:
-        """Move time on without waking anybody."""
-        self._move(self.elapsed + seconds)
-
-
 def make_writer(
     store: Store, *, clock: FakeClock | None = None, seed: int = 7, **overrides: Any
 ) -> Writer:
@@ -56,7 +37,7 @@ def make_writer(
     return Writer(
         store,
         settings=make_settings(**overrides),
-        clock=clock or InstantClock(),
+        clock=clock or FakeClock(instant=True),
         randomness=seeded(seed),
     )
 

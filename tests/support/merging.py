@@ -14,8 +14,9 @@ from typing import Literal
 
 import anyio
 from anyio.lowlevel import checkpoint
+from support.clock import FakeClock
 from support.compacting import compactor_settings
-from support.ledgers import HOME, SOUTH, WEST, InstantClock
+from support.ledgers import HOME, SOUTH, WEST
 
 from compactor import passes
 from compactor.observe import Observed
@@ -86,7 +87,7 @@ class Walk:
         self.rules = passes.rules_of(SETTINGS)
         self.hold = hold
         self.reading = reading
-        self.clock = InstantClock()
+        self.clock = FakeClock(instant=True)
         self.world = ManualWorld(
             (HOME, WEST, SOUTH),
             randomness=randomness,

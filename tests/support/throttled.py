@@ -3,7 +3,8 @@
 from collections import Counter
 
 from botocore.exceptions import ClientError
-from support.ledgers import HOME, InstantClock, seeded
+from support.clock import FakeClock
+from support.ledgers import HOME, seeded
 
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.requests import Request
@@ -44,7 +45,7 @@ class ThrottlingTransport:
         return ClientError(answer, operation)  # type: ignore[arg-type]
 
 
-def store_over(transport: ThrottlingTransport, clock: InstantClock) -> DynamoStore:
+def store_over(transport: ThrottlingTransport, clock: FakeClock) -> DynamoStore:
     """Return the store as entry points make it, over this transport."""
     retrier = Retrier(clock=clock, randomness=seeded(), budget=RetryBudget())
     client = TableClient(transport=transport, region=HOME, table="ledger", retrier=retrier)

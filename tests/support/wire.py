@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.ledgers import HOME, InstantClock, make_settings, sample, seeded
+from support.clock import FakeClock
+from support.ledgers import HOME, make_settings, sample, seeded
 from support.scripted import (
     Scripted,
     Step,
@@ -101,7 +102,7 @@ class Wire:
     server: Scripted
     store: Store
     metrics: Metrics
-    clock: InstantClock
+    clock: FakeClock
     before: float = 0.0
 
     def retries(self) -> float:
@@ -114,7 +115,7 @@ async def open_wire(
     transport: str = "aiobotocore", *, request_timeout: float = 30
 ) -> AsyncIterator[Wire]:
     """Open a store as entry points do, in an environment that asks the SDK for retries."""
-    metrics, clock = Metrics(), InstantClock()
+    metrics, clock = Metrics(), FakeClock(instant=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_MAX_ATTEMPTS", "5")
         patch.setenv("AWS_RETRY_MODE", "standard")

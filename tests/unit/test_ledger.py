@@ -12,7 +12,8 @@ from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
-from support.ledgers import AWAY, HOME, START, InstantClock, make_settings, sample, seeded
+from support.clock import START, FakeClock
+from support.ledgers import AWAY, HOME, make_settings, sample, seeded
 
 import ledger.ledger
 import ledger.store.opening
@@ -59,7 +60,7 @@ def make_ledger(
         region=region,
         registry=registry,
         store=store or MemoryStore(region),
-        clock=InstantClock(),
+        clock=FakeClock(instant=True),
         randomness=seeded(seed),
     )
 
@@ -385,7 +386,7 @@ async def test_unknown_outcome_then_retry() -> None:
 @given(seed=st.integers(0, 2**32))
 async def test_property_max_age_zero_shows_every_acknowledged_change(seed: int) -> None:
     """Of many tasks on a bad connection each finds its own change in the total, and no more."""
-    store = FaultyStore(MemoryStore(HOME), faults_of_writes(seed), clock=InstantClock())
+    store = FaultyStore(MemoryStore(HOME), faults_of_writes(seed), clock=FakeClock(instant=True))
     acknowledged, asked = 0, 0
 
     async def work(book: Ledger, amount: int) -> None:
@@ -449,7 +450,7 @@ async def test_metrics_have_their_names_and_labels() -> None:
     registry = CollectorRegistry()
     metrics = Metrics.of(registry)
     inner = FaultyStore(MemoryStore(HOME), InOrder(NeverArrived()))
-    store = MeteredStore(inner, metrics=metrics, clock=InstantClock())
+    store = MeteredStore(inner, metrics=metrics, clock=FakeClock(instant=True))
     async with make_ledger(store, registry=registry) as book:
         await book.record("c", 1)
         await book.total("c")

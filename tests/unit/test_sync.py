@@ -8,7 +8,8 @@ from itertools import islice
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.ledgers import AWAY, HOME, START, InstantClock, make_settings, sample, seeded
+from support.clock import START, FakeClock
+from support.ledgers import AWAY, HOME, make_settings, sample, seeded
 
 from ledger.core.errors import (
     InvalidAmount,
@@ -33,7 +34,7 @@ def make_ledger(store: Store | None = None) -> Ledger:
         make_settings(write_deadline=1, shards={"wide": 4}),
         region=HOME,
         store=store or MemoryStore(HOME, page_items_max=2),
-        clock=InstantClock(),
+        clock=FakeClock(instant=True),
         randomness=seeded(),
     )
     return Ledger(behind)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.ledgers import AWAY, HOME, InstantClock, make_settings, seeded
+from support.clock import FakeClock
+from support.ledgers import AWAY, HOME, make_settings, seeded
 from support.pipelines import FIELDS
 
 from ledger import InvalidInput, LeaseLost, Ledger, LedgerError, SettingsError, sync
@@ -279,7 +280,7 @@ def test_a_lock_without_async_runs_its_handler_in_a_thread(plain: sync.Table) ->
 @pytest.mark.parametrize("wait_seconds", [0.0, 3.0])
 def test_a_lock_without_async_waits_as_long_as_it_is_asked_to(wait_seconds: float) -> None:
     """While another holds the lock a call waits for `wait_seconds`, not for the default."""
-    clock, store, event = InstantClock(), MemoryStore(HOME), Event("customer", 2)
+    clock, store, event = FakeClock(instant=True), MemoryStore(HOME), Event("customer", 2)
     partition, name = event.lock_key
     held = LeaseRecord(
         name, "other", "1", lease_seconds=60, epoch=1, home=HOME, partition=partition

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 
 import pytest
+from support.clock import FakeClock
 from support.lanes import lane_worker
-from support.ledgers import HOME, InstantClock, make_settings, make_writer, seeded
+from support.ledgers import HOME, make_settings, make_writer, seeded
 from support.pipelines import deliveries, message
 from support.sharing import sharing
 from support.throttled import WRITES, ThrottlingTransport, store_over
@@ -26,9 +27,9 @@ ITEM = {"pk": {"S": "p"}, "sk": {"S": "s"}}
 
 
 @pytest.fixture
-def clock() -> InstantClock:
+def clock() -> FakeClock:
     """Return a clock whose sleeps are over at once."""
-    return InstantClock()
+    return FakeClock(instant=True)
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def transport() -> ThrottlingTransport:
 
 
 @pytest.fixture
-def store(transport: ThrottlingTransport, clock: InstantClock) -> DynamoStore:
+def store(transport: ThrottlingTransport, clock: FakeClock) -> DynamoStore:
     """Return the store over it."""
     return store_over(transport, clock)
 
@@ -59,7 +60,7 @@ async def test_a_batch(store: DynamoStore, transport: ThrottlingTransport) -> No
 
 
 async def test_a_total(
-    store: DynamoStore, transport: ThrottlingTransport, clock: InstantClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
 ) -> None:
     """A total of one partition."""
     reader = Reader(store, settings=make_settings(), clock=clock, metrics=Metrics(None))
@@ -69,7 +70,7 @@ async def test_a_total(
 
 
 async def test_a_record_with_a_key(
-    store: DynamoStore, transport: ThrottlingTransport, clock: InstantClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
 ) -> None:
     """A conditional put; its deadline repeats what is unknown, not what is throttled."""
     at = datetime(2026, 11, 21, tzinfo=UTC)
@@ -81,7 +82,7 @@ async def test_a_record_with_a_key(
 
 @pytest.mark.parametrize("calls", [1, 25])
 async def test_a_record_without_a_key(
-    calls: int, store: DynamoStore, transport: ThrottlingTransport, clock: InstantClock
+    calls: int, store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
 ) -> None:
     """Alone, or in a batch with others: one request carries them all."""
     async with sharing(store, clock=clock) as writer:
@@ -93,7 +94,7 @@ async def test_a_record_without_a_key(
 
 
 async def test_a_change_of_a_counter(
-    store: DynamoStore, transport: ThrottlingTransport, clock: InstantClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
 ) -> None:
     """A counter repeats what got no answer; what was throttled was answered."""
     counter = MarkerCounter(store, "c", clock=clock, randomness=seeded())
@@ -103,7 +104,7 @@ async def test_a_change_of_a_counter(
 
 
 async def test_a_heartbeat(
-    store: DynamoStore, transport: ThrottlingTransport, clock: InstantClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
 ) -> None:
     """A heartbeat of a lease that is held."""
     transport.throttled = frozenset()
@@ -118,7 +119,7 @@ async def test_a_heartbeat(
 
 
 async def test_a_write_of_a_pipeline(
-    store: DynamoStore, transport: ThrottlingTransport, clock: InstantClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
 ) -> None:
     """Four for each beginning of the lane, until the budget is spent: then one for each."""
     transport.throttled = WRITES
@@ -139,7 +140,7 @@ async def test_the_budget_bounds_all_calls_together(
 
 
 async def test_the_wait_that_dynamodb_asks_for_is_granted(
-    store: DynamoStore, transport: ThrottlingTransport, clock: InstantClock
+    store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
 ) -> None:
     """`x-amz-retry-after` lengthens each of the three waits."""
     transport.retry_after = "4900"

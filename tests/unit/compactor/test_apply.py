@@ -6,7 +6,8 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.ledgers import HOME, START
+from support.clock import START
+from support.ledgers import HOME
 
 from compactor.apply import Done, apply
 from compactor.plan import Plan

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
-from support.ledgers import HOME, SOUTH, START, WEST, InstantClock, net, three_regions
+from support.clock import START, FakeClock
+from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
 from compactor.observe import check_home, observe
 from ledger.core.capacity import item_size
@@ -63,7 +64,7 @@ async def test_net_is_read_first() -> None:
         item = entry_item(Entry("counter", str(entry_id(START, place)), Decimal(1)))
         for store in stores.values():
             store.table.set(("counter", item["sk"]["S"]), item)
-    await observe(stores, "counter", home=HOME, clock=InstantClock())
+    await observe(stores, "counter", home=HOME, clock=FakeClock(instant=True))
     assert requests[0] == (HOME, "net", True)
     assert all(consistent for _, _, consistent in requests)
     assert sorted(requests[1:]) == sorted((region, "page", True) for region in stores for _ in "12")
@@ -77,7 +78,7 @@ async def test_every_page_is_seen() -> None:
         regions.replicas[HOME].table.set(("counter", item["sk"]["S"]), item)
     shown = net("counter", 5, ())
     regions.replicas[HOME].table.set(("counter", "~net#0001"), shown)
-    seen = await observe(regions.replicas, "counter", home=HOME, clock=InstantClock())
+    seen = await observe(regions.replicas, "counter", home=HOME, clock=FakeClock(instant=True))
     home = seen.observation.views[HOME]
     assert len(home.entries) == 7
     assert seen.observation.net == home.net
@@ -90,7 +91,7 @@ async def test_every_page_is_seen() -> None:
 
 async def test_time_is_that_of_the_last_read() -> None:
     """The hold counts from when the observation was complete."""
-    clock, regions = InstantClock(), three_regions()
+    clock, regions = FakeClock(instant=True), three_regions()
 
     async def pass_by() -> None:
         clock.pass_by(2)
@@ -107,7 +108,7 @@ async def test_unreadable_region_is_named(region: str, error: StoreError) -> Non
     stores: dict[str, Store] = dict(three_regions().replicas)
     stores[region] = failing(stores[region], error)
     with pytest.raises(RegionUnreadable, match=f"{region} cannot be read.*{error}") as caught:
-        await observe(stores, "counter", home=HOME, clock=InstantClock())
+        await observe(stores, "counter", home=HOME, clock=FakeClock(instant=True))
     assert caught.value.region == region
     with pytest.raises(RegionUnreadable, match=region):
         await check_home(stores, "compactor", home=HOME)
@@ -126,7 +127,7 @@ async def test_damaged_item_is_an_error(
     key = {"pk": {"S": "counter"}, "sk": {"S": sort_key}}
     regions.replicas[region].table.set(("counter", sort_key), {**key, **attributes})
     with pytest.raises(DamagedItem, match=sort_key):
-        await observe(regions.replicas, "counter", home=HOME, clock=InstantClock())
+        await observe(regions.replicas, "counter", home=HOME, clock=FakeClock(instant=True))
 
 
 def lease_of(home: str) -> Item:

@@ -7,7 +7,8 @@ from decimal import Decimal
 from random import Random
 
 import pytest
-from support.ledgers import HOME, SOUTH, START, WEST, InstantClock, net, three_regions
+from support.clock import START, FakeClock
+from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
 from compactor import observe as observing
 from compactor.observe import Observed, Reach, observe
@@ -57,7 +58,7 @@ def case(chance: Random, *, missing: float, merged: int) -> Case:
 async def seen_by(one: Case, reach: Reach | None) -> Observed:
     """Observe a collection."""
     return await observe(
-        one.regions.replicas, "counter", home=HOME, clock=InstantClock(), reach=reach
+        one.regions.replicas, "counter", home=HOME, clock=FakeClock(instant=True), reach=reach
     )
 
 

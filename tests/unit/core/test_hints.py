@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ledgers import START
+from support.clock import START
 
 from ledger.core import hints, keys
 from ledger.core.entry import Item, entry_id

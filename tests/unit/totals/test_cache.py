@@ -11,8 +11,8 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import FakeClock
-from support.ledgers import HOME, START, sample
+from support.clock import START, FakeClock
+from support.ledgers import HOME, sample
 
 from ledger.core.errors import LedgerError, Throttled
 from ledger.runtime.metrics import Metrics

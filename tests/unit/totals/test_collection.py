@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ledgers import HOME, START, InstantClock, net
+from support.clock import START, FakeClock
+from support.ledgers import HOME, net
 
 from ledger.core import fold
 from ledger.core.entry import entry_id, entry_item
@@ -63,7 +64,7 @@ async def read(
     return await read_collection(
         store,
         "c",
-        clock=InstantClock(),
+        clock=FakeClock(instant=True),
         read_deadline=15,
         consistent=True,
         keys_max=keys_max,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ledgers import HOME, START, net
+from support.clock import START
+from support.ledgers import HOME, net
 
 from ledger.core import keys
 from ledger.core.entry import entry_id, entry_item

@@ -4,7 +4,8 @@ from decimal import Decimal
 from random import Random
 
 import pytest
-from support.ledgers import HOME, WEST, InstantClock, net, seeded
+from support.clock import FakeClock
+from support.ledgers import HOME, WEST, net, seeded
 
 from ledger.core import fold, ids
 from ledger.core.entry import entry_id, entry_item, net_of
@@ -46,7 +47,7 @@ class Life:
 
     def __init__(self, random: Random, *, longest_flight: float, keys_max: int) -> None:
         self.random = random
-        self.clock = InstantClock()
+        self.clock = FakeClock(instant=True)
         self.store = Busy(self)
         self.flying: list[tuple[float, EntryId, int]] = []
         self.landed: set[int] = set()
@@ -167,7 +168,7 @@ def id_of(key: str) -> EntryId:
     return found
 
 
-def reader_of(store: Store, *, clock: InstantClock, settings: Settings = SETTINGS) -> Reader:
+def reader_of(store: Store, *, clock: FakeClock, settings: Settings = SETTINGS) -> Reader:
     """Return a reader that reads only what is new."""
     return Reader(store, settings=settings, clock=clock, metrics=Metrics())
 
@@ -244,7 +245,7 @@ async def test_from_another_region_an_entry_would_be_missed() -> None:
     Nothing in the table tells that an entry is still under way, so no border is ever safe. A whole
     read has it.
     """
-    regions, clock = ManualWorld((HOME, WEST), randomness=seeded()), InstantClock()
+    regions, clock = ManualWorld((HOME, WEST), randomness=seeded()), FakeClock(instant=True)
     home, west = regions.replicas[HOME], regions.replicas[WEST]
     reader = reader_of(home, clock=clock)
     await put(home, entry_id(clock.now(), 1), 1)
@@ -260,7 +261,7 @@ async def test_from_another_region_an_entry_would_be_missed() -> None:
 
 async def test_bases_are_bounded() -> None:
     """No more collections are kept to go on from than the cache keeps counters."""
-    store, clock = MemoryStore(HOME), InstantClock()
+    store, clock = MemoryStore(HOME), FakeClock(instant=True)
     settings = SETTINGS.replace(cache={"counters_max": 3})
     reader = reader_of(store, clock=clock, settings=settings)
     for number in range(9):

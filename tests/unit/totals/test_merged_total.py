@@ -3,8 +3,9 @@
 from decimal import Decimal
 
 import pytest
+from support.clock import FakeClock
 from support.compacting import SETTLE, World
-from support.ledgers import HOME, WEST, InstantClock, make_settings, sample
+from support.ledgers import HOME, WEST, make_settings, sample
 
 from ledger.core.capacity import READ_UNIT_BYTES, item_size
 from ledger.core.entry import net_item
@@ -21,8 +22,10 @@ from ledger.totals.reader import Reader, Total
 async def cost(store: MemoryStore) -> tuple[Total, float, float]:
     """Return a total, and the requests and read units that it took."""
     metrics = Metrics()
-    metered = MeteredStore(store, metrics=metrics, clock=InstantClock())
-    reader = Reader(metered, settings=make_settings(), clock=InstantClock(), metrics=metrics)
+    metered = MeteredStore(store, metrics=metrics, clock=FakeClock(instant=True))
+    reader = Reader(
+        metered, settings=make_settings(), clock=FakeClock(instant=True), metrics=metrics
+    )
     total = await reader.total("counter")
     units = sample(metrics, "ledger_consumed_units_total", operation="query")
     return total, sample(metrics, "ledger_read_pages_sum"), units

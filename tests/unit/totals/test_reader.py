@@ -7,7 +7,8 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.ledgers import HOME, START, InstantClock, make_settings, net, sample
+from support.clock import START, FakeClock
+from support.ledgers import HOME, make_settings, net, sample
 
 from ledger.core import keys
 from ledger.core.entry import Item, entry_id, entry_item
@@ -49,20 +50,23 @@ SHARDED = make_settings(shards={"wide": 4})
 def make_reader(
     store: Store,
     *,
-    clock: InstantClock | None = None,
+    clock: FakeClock | None = None,
     metrics: Metrics | None = None,
     settings: Settings = SHARDED,
 ) -> Reader:
     """Return a reader that knows the counter `wide` with four shards."""
     return Reader(
-        store, settings=settings, clock=clock or InstantClock(), metrics=metrics or Metrics()
+        store,
+        settings=settings,
+        clock=clock or FakeClock(instant=True),
+        metrics=metrics or Metrics(),
     )
 
 
 class RacingStore(MemoryStore):
     """A store of two items a page on whose table something happens before certain queries."""
 
-    def __init__(self, clock: InstantClock, *steps: Callable[[], None] | None) -> None:
+    def __init__(self, clock: FakeClock, *steps: Callable[[], None] | None) -> None:
         super().__init__(HOME, page_items_max=2)
         self.clock = clock
         self.steps = list(steps)
@@ -229,7 +233,7 @@ async def test_error_of_any_page_is_raised_plain(error: Exception) -> None:
 @pytest.mark.parametrize("consistent", [True, False])
 async def test_consistency_is_that_of_the_settings(*, consistent: bool) -> None:
     """Every page is read strongly consistent, or none is, as the settings say."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     store = RacingStore(clock)
     for entry in ids_of(5):
         put(store.table, "c", 1, entry)
@@ -244,7 +248,7 @@ async def test_consistency_is_that_of_the_settings(*, consistent: bool) -> None:
 # Merges that race the pages
 
 
-def merge_between_pages(clock: InstantClock, *, drop: bool) -> RacingStore:
+def merge_between_pages(clock: FakeClock, *, drop: bool) -> RacingStore:
     """Return a store on which four entries are merged after their first page was read.
 
     The net that counts them is written, then, a hold later, they are deleted; with `drop` a
@@ -270,7 +274,7 @@ def merge_between_pages(clock: InstantClock, *, drop: bool) -> RacingStore:
 
 async def test_merge_within_a_read_is_invisible() -> None:
     """Entries read on page 1 and merged before page 2 are in the net's list, so count once."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     store = merge_between_pages(clock, drop=False)
 
     total = await make_reader(store, clock=clock).total("c")
@@ -280,7 +284,7 @@ async def test_merge_within_a_read_is_invisible() -> None:
 
 async def test_read_slower_than_read_max_starts_again() -> None:
     """A read that a whole merge overtook, ids dropped included, has taken too long: it restarts."""
-    clock, metrics = InstantClock(), Metrics()
+    clock, metrics = FakeClock(instant=True), Metrics()
     store = merge_between_pages(clock, drop=True)
 
     total = await make_reader(store, clock=clock, metrics=metrics).total("c")
@@ -293,7 +297,7 @@ async def test_read_slower_than_read_max_starts_again() -> None:
 
 async def test_without_the_restart_the_sum_would_be_wrong() -> None:
     """The mutant: the same race with an endless `read_deadline` counts page 1 twice."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     store = merge_between_pages(clock, drop=True)
 
     read = await read_collection(store, "c", clock=clock, read_deadline=1e9, consistent=True)
@@ -314,7 +318,7 @@ async def test_property_no_race_with_a_merge_shows(
 
     However few sort keys a read may keep.
     """
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     store = RacingStore(clock)
     entries = ids_of(6)
     for number, entry in enumerate(entries):
@@ -347,7 +351,7 @@ async def test_property_no_race_with_a_merge_shows(
 @pytest.mark.parametrize(("seconds", "restarts"), [(READ_MAX / 4, 0), (READ_MAX / 4 + 0.001, None)])
 async def test_read_max_is_the_border(seconds: float, restarts: int | None) -> None:
     """Pages that take just `read_deadline` are good; a millisecond more each is an error."""
-    clock, metrics = InstantClock(), Metrics()
+    clock, metrics = FakeClock(instant=True), Metrics()
     inner = MemoryStore(HOME, page_items_max=2)
     for entry in ids_of(8):
         put(inner.table, "c", 1, entry)
@@ -365,7 +369,7 @@ async def test_read_max_is_the_border(seconds: float, restarts: int | None) -> N
 
 async def test_one_slow_shard_restarts_alone() -> None:
     """Each shard is a collection of its own: the time of one read does not restart the others."""
-    clock, metrics = InstantClock(), Metrics()
+    clock, metrics = FakeClock(instant=True), Metrics()
     inner = MemoryStore(HOME)
     for entry in ids_of(8):
         put(inner.table, "wide", 1, entry)

@@ -2,7 +2,8 @@
 
 import anyio
 import pytest
-from support.ledgers import HOME, InstantClock, changes, make_writer
+from support.clock import FakeClock
+from support.ledgers import HOME, changes, make_writer
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
 from ledger.core.entry import entry_of
@@ -30,7 +31,7 @@ async def test_changes_of_one_counter_become_one_entry() -> None:
 
 async def test_what_must_stay_itself_is_not_combined() -> None:
     """Changes with a key, a note or a date, and counters not named, are entries of their own."""
-    store, clock = GatedStore(), InstantClock()
+    store, clock = GatedStore(), FakeClock(instant=True)
     today = clock.now().date()
     asked = [
         Change("visits", 1),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import FakeClock
-from support.ledgers import HOME, InstantClock, amounts_of, changes
+from support.ledgers import HOME, amounts_of, changes
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
 from ledger.core.errors import (
@@ -51,7 +51,7 @@ async def test_calls_at_the_same_time_share_batches() -> None:
 
 async def test_a_call_alone_is_sent_at_once_and_alone() -> None:
     """No time passes before a lone call is sent, as a conditional put of its own."""
-    store, clock = GatedStore(), InstantClock()
+    store, clock = GatedStore(), FakeClock(instant=True)
     async with sharing(store, clock=clock, writer={"linger": 1.0}) as writer:
         await writer.record(Change("c", 1))
         await writer.record(Change("c", 2))
@@ -112,7 +112,7 @@ async def test_a_change_is_known_as_soon_as_it_is_durable() -> None:
 
 async def test_keyed_and_lone_changes_keep_their_conditions() -> None:
     """A call with a key is a conditional put: the same call again, at the same time, is one."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     store = GatedStore()
     keyed = Change("c", 5, key="order-1", at=clock.now())
     async with sharing(store, clock=clock) as writer:
@@ -274,7 +274,7 @@ async def test_property_each_change_once(
 ) -> None:
     """Whatever goes wrong: acknowledged is counted, refused is not, unknown is after a retry."""
     inner = MemoryStore(HOME)
-    store = FaultyStore(inner, Seeded(seed, share=share), clock=InstantClock())
+    store = FaultyStore(inner, Seeded(seed, share=share), clock=FakeClock(instant=True))
     asked = [Change(f"c{number % 3}", 2**number) for number in range(calls)]
     async with sharing(store, combine=["c1", "c2"] if combine else []) as writer:
         told = await record_all(writer, asked)
@@ -325,7 +325,7 @@ def test_linger(case: dict[str, Any], seconds: float) -> None:
 
 async def test_the_pace_is_forgotten_soon() -> None:
     """After a long silence calls that come fast wait for each other again within a few batches."""
-    store, clock = GatedStore(), InstantClock()
+    store, clock = GatedStore(), FakeClock(instant=True)
     waits: list[float] = []
     sleep: Callable[[float], Any] = clock.sleep
 

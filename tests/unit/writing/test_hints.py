@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.clock import FakeClock
-from support.ledgers import HOME, START, make_settings, sample, seeded
+from support.clock import START, FakeClock
+from support.ledgers import HOME, make_settings, sample, seeded
 
 from ledger.core.entry import entry_id
 from ledger.core.errors import AccessDenied, StoreError, Throttled

@@ -5,7 +5,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.ledgers import AWAY, HOME, START, make_settings
+from support.clock import START
+from support.ledgers import AWAY, HOME, make_settings
 
 from ledger.core import ids
 from ledger.core.entry import entry_id, entry_of

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.clock import FakeClock
-from support.ledgers import HOME, START, InstantClock, make_settings, make_writer, seeded
+from support.clock import START, FakeClock
+from support.ledgers import HOME, make_settings, make_writer, seeded
 
 from ledger.core import keys
 from ledger.ledger import Ledger
@@ -100,7 +100,7 @@ class Slow(MemoryStore):
 
 async def test_shards_are_read_in_parallel() -> None:
     """The 16 shards of a counter take as long as one, by 16 queries at once."""
-    clock = InstantClock(SINCE)
+    clock = FakeClock(SINCE, instant=True)
     store = Slow(clock)
     async with Ledger(NEW, region=HOME, store=store, clock=clock, randomness=seeded()) as ledger:
         await ledger.record_many([("hot", number) for number in range(200)])
@@ -109,7 +109,7 @@ async def test_shards_are_read_in_parallel() -> None:
     assert store.most == 16
 
 
-async def written(settings: Sequence[Settings], clock: InstantClock) -> MemoryStore:
+async def written(settings: Sequence[Settings], clock: FakeClock) -> MemoryStore:
     """Write the same keyed changes by one process after the other, each with its settings."""
     store = MemoryStore(HOME)
     made = clock.now()
@@ -123,7 +123,7 @@ async def written(settings: Sequence[Settings], clock: InstantClock) -> MemorySt
 
 async def test_a_process_with_the_old_file_repeats_harmlessly() -> None:
     """Processes that have not loaded the new file and those that have write each change once."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     store = await written([OLD, NEW, OLD], clock)
     async with Ledger(NEW, region=HOME, store=store, clock=clock, randomness=seeded()) as ledger:
         assert (await ledger.total("hot", max_age=0)).value == 50

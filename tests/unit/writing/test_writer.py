@@ -8,12 +8,11 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.clock import START, FakeClock
 from support.failing import always, faulty, land_all, many
 from support.ledgers import (
     AWAY,
     HOME,
-    START,
-    InstantClock,
     changes,
     count_items,
     make_settings,
@@ -135,7 +134,7 @@ async def test_same_key_for_another_change_is_refused() -> None:
 async def test_the_deadline_ends_in_an_unknown_outcome() -> None:
     """After the deadline the caller gets the entry to ask again with, after bounded tries."""
     store, table = always(NeverArrived())
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
 
     with pytest.raises(OutcomeUnknown, match="may or may not be there") as caught:
         await make_writer(store, clock=clock, write_deadline=10).record(Change("c", 5))
@@ -169,7 +168,7 @@ async def test_retry_makes_an_unknown_change_exactly_one(fate: Fault) -> None:
 async def test_retry_past_the_horizon_is_refused() -> None:
     """An unknown change is not written again once it may have been merged."""
     store, table = always(NeverArrived())
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     writer = make_writer(store, clock=clock, write_deadline=5)
     with pytest.raises(OutcomeUnknown) as caught:
         await writer.record(Change("c", 5))
@@ -184,7 +183,7 @@ async def test_retry_past_the_horizon_is_refused() -> None:
 
 async def test_tries_end_at_the_horizon_before_the_deadline_does() -> None:
     """An old change with a key is not tried past its horizon, however patient the caller is."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     tried_at: list[float] = []
 
     def fail(_call: Call) -> Fault:
@@ -244,7 +243,7 @@ async def test_property_each_change_once(seed: int, share: float, calls: int) ->
     world = two_regions()
     home, away = world.replicas.values()
     stores = [FaultyStore(home, Seeded(seed, share=share)), FaultyStore(away, Seeded(seed + 1))]
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     writers = [make_writer(store, clock=clock, seed=seed + 2, write_deadline=5) for store in stores]
     maybe: dict[str, Entry] = {}
     certain: set[Decimal] = set()
@@ -347,7 +346,7 @@ class SilentStore(MemoryStore):
 
 async def test_a_keyed_try_is_cut_off_at_the_retry_horizon() -> None:
     """The store's own repeats end at the horizon, when `settle` takes the id for dead."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     writer = make_writer(SilentStore(HOME), clock=clock)
     at = clock.now() - timedelta(seconds=make_settings().retry_horizon) + timedelta(seconds=0.05)
 

@@ -5,16 +5,9 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.clock import START, FakeClock
 from support.failing import always, faulty, land_all, many
-from support.ledgers import (
-    HOME,
-    START,
-    InstantClock,
-    amounts_of,
-    changes,
-    count_items,
-    make_writer,
-)
+from support.ledgers import HOME, amounts_of, changes, count_items, make_writer
 
 from ledger.core.errors import (
     DamagedItem,
@@ -187,7 +180,7 @@ async def test_damaged_item_stops_no_other_change() -> None:
         return Slow(1, 1, Slow(1, 1)) if call.operation == "write_batch" else None
 
     home = MemoryStore(HOME)
-    table, store = home.table, FaultyStore(home, slow_batches, clock=InstantClock())
+    table, store = home.table, FaultyStore(home, slow_batches, clock=FakeClock(instant=True))
     writer = make_writer(store)
     entry = await writer.record(Change("d", 1, key="k", at=START))
     table.set(("d", entry.id), {**(table.get(("d", entry.id)) or {}), "change": {"S": "one"}})
@@ -203,7 +196,7 @@ async def test_large_write_does_not_repeat_keys_past_the_horizon() -> None:
 
     Another process may have written them, and the compactor merged them, long ago.
     """
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     home = MemoryStore(HOME)
     store = FaultyStore(home, lambda _call: Slow(before_seconds=20), clock=clock)
     keyed = [Change("c", n + 1, key=f"k{n}", at=START) for n in range(40)]
@@ -218,7 +211,7 @@ async def test_large_write_does_not_repeat_keys_past_the_horizon() -> None:
 
 async def test_large_write_of_new_changes_outlives_the_horizon() -> None:
     """Changes without keys are new, so the first try of a late batch is as safe as any."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     home = MemoryStore(HOME)
     store = FaultyStore(home, lambda _call: Slow(before_seconds=100), clock=clock)
 

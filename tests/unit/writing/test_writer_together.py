@@ -6,16 +6,9 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.clock import START
 from support.failing import always, faulty, land_all, many
-from support.ledgers import (
-    HOME,
-    START,
-    amounts_of,
-    changes,
-    count_items,
-    make_writer,
-    two_regions,
-)
+from support.ledgers import HOME, amounts_of, changes, count_items, make_writer, two_regions
 
 from ledger.core.entry import Item
 from ledger.core.errors import (

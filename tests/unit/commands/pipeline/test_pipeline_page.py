@@ -7,7 +7,8 @@ from pathlib import PurePath
 import pytest
 import yaml
 from anyio import Path
-from support.ledgers import HOME, InstantClock, make_settings, seeded
+from support.clock import FakeClock
+from support.ledgers import HOME, make_settings, seeded
 from support.pipelines import POISON, message, shown, truth
 
 from ledger.pipeline.sources.dead_letters import letter_of
@@ -32,7 +33,9 @@ async def test_the_settings_of_the_page_count(
     await Path("records.jsonl").write_bytes(b"".join(raw + b"\n" for raw in raws))
     store, settings = MemoryStore(HOME), make_settings(**yaml.safe_load(block("yaml")))
     for _ in range(2):
-        table = Table(settings, region=HOME, store=store, clock=InstantClock(), randomness=seeded())
+        table = Table(
+            settings, region=HOME, store=store, clock=FakeClock(instant=True), randomness=seeded()
+        )
         opening = table.pipeline("records.jsonl", "records.jsonl", dead_letters="dead.jsonl")
         async with table, opening as pipeline:
             await pipeline.run()

@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
-from support.ledgers import HOME, START, net
+from support.clock import START
+from support.ledgers import HOME, net
 
 from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
 from compactor.plan import Observation, Rules, decide

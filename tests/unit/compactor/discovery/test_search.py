@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.clock import START
 from support.compacting import SETTLE, World
-from support.ledgers import HOME, SOUTH, START, WEST
+from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hints
 from compactor.report import CompactorReport

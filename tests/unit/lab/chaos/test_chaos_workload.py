@@ -11,7 +11,8 @@ from typing import Any
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
-from support.ledgers import AWAY, HOME, InstantClock, make_settings, net, seeded
+from support.clock import FakeClock
+from support.ledgers import AWAY, HOME, make_settings, net, seeded
 
 from ledger.core.errors import ReadTooSlow, Throttled
 from ledger.core.ids import parse
@@ -58,7 +59,7 @@ class Place:
     stores: dict[str, MemoryStore]
     mode: ReadMode
     settings: Settings
-    clock: InstantClock
+    clock: FakeClock
 
     async def ask(self, kind: Kind, *numbers: int, at: datetime | None = None) -> Outcome | None:
         """Make a call for changes of counter `a` at home."""
@@ -76,7 +77,7 @@ async def a_place(
     answers: Answers = lambda call: CallResult(call.number, "acknowledged"), **settings: Any
 ) -> AsyncIterator[Place]:
     """Open a workload; nothing is written or read but what a test asks for."""
-    clock, chosen = InstantClock(), make_settings(**settings)
+    clock, chosen = FakeClock(instant=True), make_settings(**settings)
     checker = TaggedChecker()
     progress = ChaosProgress(monotonic=clock.monotonic, started=0.0)
     stores = {HOME: MemoryStore(HOME), AWAY: MemoryStore(AWAY)}

@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from support.ledgers import HOME, InstantClock, net
+from support.clock import FakeClock
+from support.ledgers import HOME, net
 
 from ledger.core.entry import Item
 from ledger.core.ids import parse
@@ -46,7 +47,7 @@ async def test_entries_and_nets_are_counted_by_collection() -> None:
 
 async def test_merging_ends_with_the_last_entry_or_with_no_progress() -> None:
     """Waited for while a census differs from the one before, and a bounded time if not."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     left = [Census(+Counter(a=number)) for number in range(200)]
     started = clock.monotonic()
 

@@ -2,7 +2,8 @@
 
 from decimal import Decimal
 
-from support.ledgers import AWAY, HOME, InstantClock, make_settings, seeded
+from support.clock import FakeClock
+from support.ledgers import AWAY, HOME, make_settings, seeded
 
 from ledger.lab.harness.totals import RegionTotals, read_totals
 from ledger.ledger import Ledger
@@ -17,7 +18,7 @@ async def test_each_region_shows_what_it_has() -> None:
 
     def a_ledger(region: str, store: MemoryStore) -> Ledger:
         return Ledger(
-            settings, region=region, store=store, clock=InstantClock(), randomness=seeded()
+            settings, region=region, store=store, clock=FakeClock(instant=True), randomness=seeded()
         )
 
     async with a_ledger(HOME, store) as home, a_ledger(AWAY, other) as away:

@@ -6,7 +6,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from support.ledgers import AWAY, HOME, InstantClock, seeded
+from support.clock import FakeClock
+from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import (
     BOTH_HOMES,
     POISON,
@@ -97,7 +98,7 @@ def environment(
 ) -> Invocations:
     """Return one environment of the function: what it remembers, it remembers until it ends."""
     settings = pipeline_settings(**pipeline)
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     return Invocations(settings, kept, clock=clock, randomness=seeded(), metrics=metrics)
 
 

@@ -1,7 +1,8 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from support.ledgers import HOME, START
+from support.clock import START
+from support.ledgers import HOME
 from support.pipelines import pipeline_settings
 
 from ledger.core import ids

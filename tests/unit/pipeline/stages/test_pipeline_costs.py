@@ -5,8 +5,9 @@ from datetime import datetime
 from decimal import Decimal
 
 import pytest
+from support.clock import START, FakeClock
 from support.lanes import lane_worker
-from support.ledgers import HOME, START, InstantClock, sample
+from support.ledgers import HOME, sample
 from support.pipeline_reduces import by_adding, by_batches, by_transaction
 from support.pipelines import deliveries, message, pipeline_settings
 
@@ -28,7 +29,7 @@ class Meter:
     def __init__(self, table: Table | None = None) -> None:
         self.metrics = Metrics()
         self.inner = MemoryStore(HOME, table)
-        self.store = MeteredStore(self.inner, metrics=self.metrics, clock=InstantClock())
+        self.store = MeteredStore(self.inner, metrics=self.metrics, clock=FakeClock(instant=True))
 
     def units(self, kind: str = "write", **labels: str) -> float:
         """Return the units of a kind."""

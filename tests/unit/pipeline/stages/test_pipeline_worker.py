@@ -6,8 +6,9 @@ from decimal import Decimal
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
+from support.clock import START, FakeClock
 from support.lanes import lane_worker
-from support.ledgers import AWAY, HOME, START, InstantClock, sample
+from support.ledgers import AWAY, HOME, sample
 from support.pipelines import (
     BOTH_HOMES,
     POISON,
@@ -212,7 +213,7 @@ async def test_a_long_silence_is_no_answer(stage: str, fault: Fault) -> None:
         silent -= 1
         return fault
 
-    faulty = FaultyStore(store, decide, clock=InstantClock())
+    faulty = FaultyStore(store, decide, clock=FakeClock(instant=True))
     await lane_worker(deliveries(RAWS), faulty).run()
     while faulty.in_flight:
         await faulty.land()
@@ -235,7 +236,9 @@ async def test_failures_that_pass_are_waited_for() -> None:
             return Raises(Unreachable("gone")) if call.number % 7 == 0 else None
         return faults[call.number % 4] if call.number % 3 else None
 
-    await lane_worker(deliveries(RAWS), FaultyStore(store, decide, clock=InstantClock())).run()
+    await lane_worker(
+        deliveries(RAWS), FaultyStore(store, decide, clock=FakeClock(instant=True))
+    ).run()
     assert shown(store.table) == truth(RAWS)
 
 
@@ -330,7 +333,7 @@ async def test_whoever_asks_hears_of_records_once_they_count() -> None:
 
 async def test_metrics_tell_each_stage() -> None:
     """In, out, duplicates, stale, dead, batch sizes and lag are counted by stage."""
-    metrics, clock = PipelineMetrics(), InstantClock()
+    metrics, clock = PipelineMetrics(), FakeClock(instant=True)
     records = [
         delivery._replace(at=START - timedelta(seconds=5))
         for delivery in deliveries([*RAWS, POISON])

@@ -1,8 +1,8 @@
 from decimal import Decimal
 
 import pytest
+from support.clock import FakeClock
 from support.counting import make_counter
-from support.ledgers import InstantClock
 
 from ledger.core.errors import Throttled
 from ledger.primitives.counters import Applied, Rejected, Unknown
@@ -13,7 +13,7 @@ from ledger.store.wrappers.faults import FaultyStore, InOrder, Late, Lost, Never
 def faulty(*faults: object) -> tuple[FaultyStore, MemoryStore]:
     """Return a store whose calls meet these faults, and the one behind."""
     inner = MemoryStore("us-east-1")
-    return FaultyStore(inner, InOrder(*faults), clock=InstantClock()), inner  # type: ignore[arg-type]
+    return FaultyStore(inner, InOrder(*faults), clock=FakeClock(instant=True)), inner  # type: ignore[arg-type]
 
 
 async def test_a_blind_repeat_counts_too_often() -> None:

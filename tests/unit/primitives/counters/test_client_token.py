@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
+from support.clock import FakeClock
 from support.counting import make_counter
-from support.ledgers import InstantClock
 
 from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.client_token import REPEAT_SECONDS_MAX, REQUEST_LIFE_SECONDS
@@ -13,7 +13,9 @@ from ledger.store.writes import TOKEN_SECONDS, Action, Outcome, signed_by
 async def test_repeats_within_an_add_count_once() -> None:
     """Lost or late, a try is repeated under its token and counts once."""
     inner = MemoryStore("us-east-1")
-    store = FaultyStore(inner, InOrder(Lost(), Late(), NeverArrived()), clock=InstantClock())
+    store = FaultyStore(
+        inner, InOrder(Lost(), Late(), NeverArrived()), clock=FakeClock(instant=True)
+    )
     assert await make_counter("client-token", store).add(7) == Applied()
     await store.land()
     assert await make_counter("client-token", inner).value() == 7
@@ -22,7 +24,7 @@ async def test_repeats_within_an_add_count_once() -> None:
 async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
     """The token of an unknown outcome, made by the counter, leads to the same change."""
     inner = MemoryStore("us-east-1")
-    store = FaultyStore(inner, InOrder(*[Lost()] * 5), clock=InstantClock())
+    store = FaultyStore(inner, InOrder(*[Lost()] * 5), clock=FakeClock(instant=True))
     counter = make_counter("client-token", store)
     outcome = await counter.add(7)
     assert isinstance(outcome, Unknown)
@@ -32,7 +34,7 @@ async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
 
 async def test_past_ten_minutes_a_token_counts_again() -> None:
     """The mutant: DynamoDB has forgotten the token, and the repeat is another change."""
-    clock = InstantClock()
+    clock = FakeClock(instant=True)
     counter = make_counter("client-token", MemoryStore("us-east-1", clock=clock), clock=clock)
     await counter.add(7, token="t")
     clock.pass_by(TOKEN_SECONDS - 1)
@@ -56,7 +58,7 @@ async def test_another_change_under_a_token_is_refused() -> None:
 
 async def test_no_repeat_is_signed_when_its_token_may_be_forgotten() -> None:
     """Every try is to be signed early enough to arrive while DynamoDB still knows the token."""
-    clock, seen = InstantClock(), []
+    clock, seen = FakeClock(instant=True), []
 
     class Noting(MemoryStore):
         async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:

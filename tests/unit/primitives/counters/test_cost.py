@@ -1,8 +1,9 @@
 import dataclasses
 
 import pytest
+from support.clock import FakeClock
 from support.counting import make_counter
-from support.ledgers import HOME, InstantClock, sample
+from support.ledgers import HOME, sample
 
 from ledger.primitives.counters import METHODS, new_token
 from ledger.runtime.metrics import Metrics
@@ -15,7 +16,7 @@ CHANGES = 10
 @pytest.mark.parametrize("method", METHODS)
 async def test_the_cost_is_what_the_guarantees_say(method: str) -> None:
     """Units of an uncontended change and of a value are as stated, by the meter."""
-    metrics, clock = Metrics(None), InstantClock()
+    metrics, clock = Metrics(None), FakeClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = make_counter(method, store, clock=clock)
 
@@ -45,7 +46,7 @@ def test_guarantees_are_whole_sentences(method: str) -> None:
 
 async def test_the_history_stays_within_a_write_unit() -> None:
     """With tokens of `new_token` a full history is still an item of 1 KB."""
-    metrics, clock = Metrics(None), InstantClock()
+    metrics, clock = Metrics(None), FakeClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = make_counter("history", store, clock=clock)
     for _ in range(30):

@@ -1,8 +1,8 @@
 from decimal import Decimal
 
 import pytest
+from support.clock import FakeClock
 from support.counting import Interrupted, make_counter
-from support.ledgers import InstantClock
 
 from ledger.core.entry import AttributeValue, Item
 from ledger.core.errors import DamagedItem, Throttled
@@ -113,7 +113,7 @@ async def test_a_history_shorter_than_the_writers_is_ambiguous(fault: Slow) -> N
 async def test_a_late_write_changes_nothing_any_more() -> None:
     """What lands after its repeat was applied meets another tag: counted once."""
     inner = MemoryStore("us-east-1")
-    store = FaultyStore(inner, InOrder(None, Late()), clock=InstantClock())
+    store = FaultyStore(inner, InOrder(None, Late()), clock=FakeClock(instant=True))
     counter = make_counter("optimistic", store)
     assert await counter.add(5) == Applied(Decimal(5))
     await store.land()
@@ -138,11 +138,11 @@ async def test_an_error_before_anything_was_sent_is_raised() -> None:
     """Throttled at once, nothing was written; throttled after a lost answer, no one knows."""
     inner = MemoryStore("us-east-1")
     slow = Raises(Throttled("slow down"))
-    store = FaultyStore(inner, InOrder(None, slow), clock=InstantClock())
+    store = FaultyStore(inner, InOrder(None, slow), clock=FakeClock(instant=True))
     with pytest.raises(Throttled):
         await make_counter("optimistic", store).add(1)
     assert await make_counter("optimistic", inner).value() == 0
-    store = FaultyStore(inner, InOrder(None, Lost(), *[slow] * 20), clock=InstantClock())
+    store = FaultyStore(inner, InOrder(None, Lost(), *[slow] * 20), clock=FakeClock(instant=True))
     outcome = await make_counter("optimistic", store).add(1, token="t")
     assert outcome == Unknown("injected: Lost()", "t")
     assert await make_counter("optimistic", inner).add(1, token="t") == Rejected("applied before")

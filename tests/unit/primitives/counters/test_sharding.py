@@ -2,8 +2,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
+from support.clock import FakeClock
 from support.counting import make_counter
-from support.ledgers import InstantClock, seeded
+from support.ledgers import seeded
 
 from ledger.core.errors import InvalidInput, Unreachable
 from ledger.primitives.counters import (
@@ -31,13 +32,13 @@ def sharded(
     kind: type[ItemCounter], store: Store, *, shards: int = 4, seed: int = 7, **limits: int
 ) -> ShardedCounter:
     """Return a counter over shards."""
-    items = kind(store, "counter", clock=InstantClock(), randomness=seeded(seed), **limits)
+    items = kind(store, "counter", clock=FakeClock(instant=True), randomness=seeded(seed), **limits)
     return ShardedCounter(items, shards=shards)
 
 
 async def shard_values(kind: type[ItemCounter], store: Store, shards: int) -> list[int]:
     """Return what each shard holds."""
-    items = kind(store, "counter", clock=InstantClock(), randomness=seeded())
+    items = kind(store, "counter", clock=FakeClock(instant=True), randomness=seeded())
     return [int(await items.value_of(shard)) for shard in range(shards)]
 
 
@@ -190,7 +191,7 @@ async def test_a_split_with_lost_answers_counts_once(kind: type[ItemCounter]) ->
     def decide(call: Call) -> Fault | None:
         return next(lost, None) if call.operation == "transact" and call.size > 2 else None
 
-    store = FaultyStore(inner, decide, clock=InstantClock())
+    store = FaultyStore(inner, decide, clock=FakeClock(instant=True))
     counter = sharded(kind, store, seed=8, minimum=0)
     assert await counter.add(-19) == Applied()
     assert await counter.value() == 1
@@ -203,7 +204,7 @@ async def test_no_token_is_given_that_would_lead_elsewhere() -> None:
         inner = MemoryStore("us-east-1")
         await sharded(kind, inner).shards()
         store = FaultyStore(inner, lambda call: Lost() if call.operation == "transact" else None)
-        items = kind(store, "counter", clock=InstantClock(), randomness=seeded())
+        items = kind(store, "counter", clock=FakeClock(instant=True), randomness=seeded())
         outcome = await ShardedCounter(items, shards=4).add(1)
         assert isinstance(outcome, Unknown)
         assert (outcome.token is not None) == is_given
@@ -216,7 +217,7 @@ async def test_shards_are_known_before_the_first_change() -> None:
     def decide(call: Call) -> Fault | None:
         return NeverArrived() if call.operation == "write" else None
 
-    store = FaultyStore(inner, decide, clock=InstantClock())
+    store = FaultyStore(inner, decide, clock=FakeClock(instant=True))
     with pytest.raises(Unreachable, match="shards"):
         await sharded(AtomicCounter, store).add(1)
     assert await make_counter("atomic-sharded", inner).value() == Decimal(0)

@@ -1,4 +1,5 @@
-from support.ledgers import START, seeded
+from support.clock import START
+from support.ledgers import seeded
 
 from ledger.core import ids
 from ledger.core.tokens import REQUEST_TOKEN_CHARACTERS, request_token

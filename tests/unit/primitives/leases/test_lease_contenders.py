@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import anyio
 import pytest
-from support.clock import FakeClock, SkewedClock
+from support.clock import FakeClock
 from support.leases import KEY, World
 
 from ledger.core.errors import LeaseLost
@@ -101,8 +101,8 @@ async def test_clocks_within_the_margin_never_give_two_holders(
 ) -> None:
     """Clocks whose rates differ by less than the margin, with zeros far apart: one at a time."""
     referee = Referee(world)
-    slow = SkewedClock(world.clock, rate=holder_rate, zero=1e6)
-    fast = SkewedClock(world.clock, rate=other_rate, zero=-500.0)
+    slow = FakeClock(base=world.clock, rate=holder_rate, zero=1e6)
+    fast = FakeClock(base=world.clock, rate=other_rate, zero=-500.0)
     async with anyio.create_task_group() as tasks:
         for number, clock in enumerate((slow, fast, slow, fast)):
             lease = world.contender(f"contender {number}", clock=clock)
@@ -114,7 +114,7 @@ async def test_clocks_within_the_margin_never_give_two_holders(
 
 async def test_beyond_the_margin_the_fence_still_separates(world: World) -> None:
     """A clock that runs twice as fast steals early; the stolen holder's transaction is rejected."""
-    fast = SkewedClock(world.clock, rate=2.0)
+    fast = FakeClock(base=world.clock, rate=2.0)
     one, two = world.contender("one"), world.contender("two", clock=fast)
     held = await one.acquire(0)
     assert isinstance(held, LeaseGrant)

@@ -2,7 +2,8 @@
 
 import anyio
 import pytest
-from support.ledgers import HOME, InstantClock, seeded
+from support.clock import FakeClock
+from support.ledgers import HOME, seeded
 from support.numbering import LossCounter
 
 from ledger.core.errors import DamagedItem, InvalidInput, Throttled
@@ -36,7 +37,7 @@ def sequence(store: Store, *, block: int = 1, tries_max: int = 8) -> CounterSequ
     return CounterSequence(
         store,
         "orders",
-        clock=InstantClock(),
+        clock=FakeClock(instant=True),
         randomness=seeded(),
         block=block,
         backoff=Backoff(tries_max=tries_max),
@@ -78,7 +79,7 @@ async def test_many_sequences_live_in_one_table() -> None:
     """Each name counts for itself, in a partition of its own."""
     store = MemoryStore(HOME)
     for name in ("invoices", "orders", "invoices"):
-        client = CounterSequence(store, name, clock=InstantClock(), randomness=seeded())
+        client = CounterSequence(store, name, clock=FakeClock(instant=True), randomness=seeded())
         last = await client.next()
     assert last == Numbered(2)
     assert sorted(store.table.partitions) == ["~sequence~invoices", "~sequence~orders"]

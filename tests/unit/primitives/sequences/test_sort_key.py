@@ -1,7 +1,8 @@
 """Sequences by sort keys: no gaps, one item a call, whatever is lost or races."""
 
 import pytest
-from support.ledgers import HOME, InstantClock, seeded
+from support.clock import FakeClock
+from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, InvalidInput, Throttled, Unreachable
@@ -41,7 +42,7 @@ def sequence(
     return SortKeySequence(
         store,
         "project",
-        clock=InstantClock(),
+        clock=FakeClock(instant=True),
         randomness=seeded(seed),
         after_race=after_race,
         backoff=Backoff(tries_max=tries_max),
@@ -103,7 +104,7 @@ async def test_each_project_has_numbers_of_its_own() -> None:
     """Two projects in one table both begin at 1."""
     store = MemoryStore(HOME)
     for project in ("one", "two"):
-        client = SortKeySequence(store, project, clock=InstantClock(), randomness=seeded())
+        client = SortKeySequence(store, project, clock=FakeClock(instant=True), randomness=seeded())
         assert await client.append(CONTENT) == Numbered(1)
 
 

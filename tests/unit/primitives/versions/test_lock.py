@@ -12,7 +12,7 @@ from support.guarding import (
     record_in,
     record_put,
 )
-from support.ledgers import AWAY, HOME, InstantClock
+from support.ledgers import AWAY, HOME
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
@@ -133,14 +133,16 @@ def in_commit(*faults: Fault) -> FaultyStore:
 async def test_an_unanswered_commit_is_repeated_under_its_token(fault: Fault) -> None:
     """A commit without an answer is repeated, and the handler is run only once."""
     store, handler = in_commit(fault), Handling()
-    assert await lock_guard(store, clock=InstantClock()).handle(event(1), handler) == Handled(1)
+    assert await lock_guard(store, clock=FakeClock(instant=True)).handle(
+        event(1), handler
+    ) == Handled(1)
     assert handler.versions == [1]
 
 
 async def test_a_commit_without_any_answer_is_unknown() -> None:
     """Without any answer the outcome is unknown; the next delivery finds out and does no harm."""
     store, handler = in_commit(Lost(), Lost()), Handling()
-    guard = lock_guard(store, clock=InstantClock(), tries_max=2)
+    guard = lock_guard(store, clock=FakeClock(instant=True), tries_max=2)
     assert isinstance(await guard.handle(event(1), handler), Unknown)
     assert await lock_guard(store).handle(event(1), handler) == Skipped(1, 1)
     assert handler.versions == [1]

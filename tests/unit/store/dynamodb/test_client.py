@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.ledgers import HOME, InstantClock, make_settings, sample
+from support.clock import FakeClock
+from support.ledgers import HOME, make_settings, sample
 from support.scripted import (
     Step,
     ask_to_wait,
@@ -53,7 +54,7 @@ class Unheard:
 
     store: Store
     metrics: Metrics
-    clock: InstantClock
+    clock: FakeClock
 
     def retries(self) -> float:
         """Return how often something was tried again."""
@@ -168,7 +169,7 @@ async def test_read_gives_up_within_its_bound(wire: Wire, call: Call, case: str)
 @pytest.fixture(scope="module")
 async def unheard(transport: str) -> AsyncIterator[Unheard]:
     """Open a store at an endpoint where no one listens."""
-    metrics, clock = Metrics(), InstantClock()
+    metrics, clock = Metrics(), FakeClock(instant=True)
     with refused() as endpoint:
         settings = make_settings(regions={HOME: {"endpoint": endpoint}}, transport=transport)
         async with open_store(settings, HOME, metrics=metrics, clock=clock) as store:

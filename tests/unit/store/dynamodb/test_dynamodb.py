@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from support.ledgers import AWAY, InstantClock, make_settings, sample
+from support.clock import FakeClock
+from support.ledgers import AWAY, make_settings, sample
 from support.scripted import (
     Step,
     close_connection,
@@ -203,7 +204,7 @@ async def test_ledger_over_the_wire_counts_once(transport: str, lost: int) -> No
         )
         # The SDK signs by the machine's clock.
         now = datetime.now(UTC)
-        book = Ledger(settings, region=AWAY, clock=InstantClock(now))
+        book = Ledger(settings, region=AWAY, clock=FakeClock(now, instant=True))
         async with book:
             entry = await book.record(COUNTER, 5)
             await book.record(COUNTER, 1, key="k", at=now)

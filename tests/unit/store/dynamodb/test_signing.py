@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.awsrequest import AWSRequest
-from support.ledgers import START
+from support.clock import START
 from support.scripted import ok
 from support.wire import TRANSPORTS, open_wire
 

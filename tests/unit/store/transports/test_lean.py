@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from support.ledgers import HOME, InstantClock, make_settings
+from support.clock import FakeClock
+from support.ledgers import HOME, make_settings
 from support.scripted import Scripted, drip, hang, ok, scripted
 from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
 
@@ -149,7 +150,7 @@ def open_as_mine(server: Scripted) -> Any:
     """Open a store with the credentials of the profile `mine`."""
     region = {"endpoint": server.endpoint, "profile": "mine"}
     settings = make_settings(regions={HOME: region}, transport="lean")
-    return open_store(settings, HOME, clock=InstantClock())
+    return open_store(settings, HOME, clock=FakeClock(instant=True))
 
 
 async def test_session_token_is_sent_and_signed(profile: Callable[[str], None]) -> None:

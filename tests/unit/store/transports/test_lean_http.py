@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import trustme
 from support import proxy
-from support.ledgers import HOME, InstantClock, make_settings
+from support.clock import FakeClock
+from support.ledgers import HOME, make_settings
 from support.loops import LOOPS
 from support.scripted import ok, scripted
 from support.wire import PUTS
@@ -53,7 +54,7 @@ def tls(host: str = "127.0.0.1") -> ssl.SSLContext:
 def open_lean(endpoint: str) -> Any:
     """Open a store over the lean transport to this endpoint."""
     settings = make_settings(regions={HOME: {"endpoint": endpoint}}, transport="lean")
-    return open_store(settings, HOME, clock=InstantClock())
+    return open_store(settings, HOME, clock=FakeClock(instant=True))
 
 
 # TLS

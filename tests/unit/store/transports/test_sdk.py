@@ -19,7 +19,8 @@ from botocore.exceptions import (
     ReadTimeoutError,
     SSLError,
 )
-from support.ledgers import HOME, InstantClock, make_settings, seeded
+from support.clock import FakeClock
+from support.ledgers import HOME, make_settings, seeded
 from support.wire import ITEM, TRIES_MAX
 
 from ledger.core.errors import AccessDenied, RequestRefused, SettingsError, Unreachable
@@ -72,7 +73,10 @@ def store_of(client: FakeClient, *, request_seconds_max: float = 60.0) -> Dynamo
             region=HOME,
             table="ledger",
             retrier=Retrier(
-                clock=InstantClock(), randomness=seeded(), budget=RetryBudget(), backoff=Backoff()
+                clock=FakeClock(instant=True),
+                randomness=seeded(),
+                budget=RetryBudget(),
+                backoff=Backoff(),
             ),
             request_seconds_max=request_seconds_max,
         )

@@ -1,7 +1,8 @@
 """The faulty store does what each kind of fault says, so that tests which rest on it hold."""
 
 import pytest
-from support.ledgers import HOME, InstantClock
+from support.clock import FakeClock
+from support.ledgers import HOME
 
 from ledger.core.errors import Throttled, Unreachable
 from ledger.store.conditions import Absent
@@ -30,9 +31,9 @@ def put(name: str) -> Put:
     return Put({"pk": {"S": "c"}, "sk": {"S": name}, "change": {"N": "1"}}, Absent())
 
 
-def faulty(*faults: Fault | None) -> tuple[FaultyStore, MemoryStore, InstantClock]:
+def faulty(*faults: Fault | None) -> tuple[FaultyStore, MemoryStore, FakeClock]:
     """Return a store whose calls go wrong in this order, the one behind, and its clock."""
-    inner, clock = MemoryStore(HOME), InstantClock()
+    inner, clock = MemoryStore(HOME), FakeClock(instant=True)
     return FaultyStore(inner, InOrder(*faults), clock=clock), inner, clock
 
 

@@ -1,7 +1,8 @@
 """What is counted of each operation: how it ended, how long it took, what it costs."""
 
 import pytest
-from support.ledgers import HOME, InstantClock, sample
+from support.clock import FakeClock
+from support.ledgers import HOME, sample
 
 from ledger.core.entry import Item
 from ledger.core.errors import Throttled
@@ -18,7 +19,7 @@ class Metered:
     """A metered store over a faulty one in memory, and what it counted."""
 
     def __init__(self, *faults: Fault | None) -> None:
-        self.clock, self.metrics, self.inner = InstantClock(), Metrics(), MemoryStore(HOME)
+        self.clock, self.metrics, self.inner = FakeClock(instant=True), Metrics(), MemoryStore(HOME)
         self.faulty = FaultyStore(self.inner, InOrder(*faults), clock=self.clock)
         self.store = MeteredStore(self.faulty, metrics=self.metrics, clock=self.clock)
 
