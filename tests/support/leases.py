@@ -1,21 +1,36 @@
 """One table, one virtual clock, and contenders for one lease."""
 
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
-from support.faulty import FaultyStore
 
 from ledger.core.entry import Item
+from ledger.core.errors import Unreachable
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseTerms, lease_key, record_item, record_of
 from ledger.runtime.clock import Clock
-from ledger.store.memory import Table
+from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
-from ledger.store.writes import Outcome, Write
+from ledger.store.wrappers.faults import Fault, FaultyStore, InOrder, Raises, Slow
+from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 
 KEY = lease_key("compactor")
 TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10, margin_share=0.1, polls_per_heartbeat=5)
+UNREACHABLE = Raises(Unreachable("no connection"))
+
+
+class YieldingStore(ForwardingStore):
+    """A store before and after whose answers others act."""
+
+    async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        del operation
+        await checkpoint()
+        answer = await send()
+        await checkpoint()
+        return answer
 
 
 class World:
@@ -24,7 +39,18 @@ class World:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.table = Table()
-        self.store = FaultyStore("eu-west-1", self.table)
+        behind = YieldingStore(MemoryStore("eu-west-1", self.table))
+        self.store = FaultyStore(behind, InOrder(), clock=self.clock)
+
+    def fail_writes(self, *faults: Fault | None) -> None:
+        """Set what becomes of the next single writes, in place of what was set."""
+        fault = InOrder(*faults)
+        self.store.decide = lambda call: fault(call) if call.operation == "write" else None
+
+    def slow_writes(self, seconds: float) -> None:
+        """Let each single write reach the table this much later."""
+        slow = Slow(before_seconds=seconds)
+        self.store.decide = lambda call: slow if call.operation == "write" else None
 
     def contender(
         self,
@@ -60,17 +86,3 @@ class World:
         record = record_of(self.item())
         taken = replace(record, owner=owner, rvn="forced", epoch=record.epoch + 1)
         self.table.set(KEY, record_item(taken))
-
-
-class SlowStore(FaultyStore):
-    """A store whose writes reach the table only after `seconds` of the world's clock."""
-
-    def __init__(self, world: World, *, seconds: float) -> None:
-        super().__init__("eu-west-1", world.table)
-        self.clock = world.clock
-        self.seconds = seconds
-
-    async def write(self, write: Write) -> Outcome:
-        """Do one conditional write, late."""
-        await self.clock.sleep(self.seconds)
-        return await super().write(write)

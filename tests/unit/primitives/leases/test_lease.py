@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from support.leases import KEY, TERMS, SlowStore, World
+from support.leases import KEY, TERMS, World
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, LeaseLost
@@ -168,8 +168,8 @@ async def test_a_holder_without_heartbeats_stops_before_the_lease_can_be_taken(
 
 async def test_a_slow_answer_counts_from_when_it_was_asked_for(world: World) -> None:
     """The lease counts from before the heartbeat was sent, not from its answer."""
-    slow = SlowStore(world, seconds=7.0)
-    one = world.contender("one", store=slow)
+    world.slow_writes(7.0)
+    one = world.contender("one")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(one.acquire, 0)
         await world.clock.advance(7.0)
@@ -179,15 +179,14 @@ async def test_a_slow_answer_counts_from_when_it_was_asked_for(world: World) -> 
 
 async def test_lost_is_set_even_while_a_heartbeat_waits_for_its_answer(world: World) -> None:
     """A heartbeat that hangs does not keep the notice of the loss from coming in time."""
-    slow = SlowStore(world, seconds=0.0)
-    one = world.contender("one", store=slow)
+    one = world.contender("one")
     async with one.held():
-        slow.seconds = 1000.0
+        world.slow_writes(1000.0)
         await world.clock.advance(26.9)
         assert not one.lost.is_set()
         await world.clock.advance(0.1)
         assert one.lost.is_set()
-        slow.seconds = 0.0
+        world.slow_writes(0.0)
 
 
 async def test_a_lost_lease_is_noticed_by_the_next_heartbeat(world: World) -> None:

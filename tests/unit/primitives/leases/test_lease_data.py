@@ -1,13 +1,14 @@
 """Data stored with a lease: written by holders, read by others, left to the next holder."""
 
 import pytest
-from support.faulty import Fault, FaultyStore
 from support.leases import KEY, World
 
 from ledger.core.entry import ITEM_BYTES_MAX, Item
 from ledger.core.errors import InvalidInput
 from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
 from ledger.store.reads import Get
+from ledger.store.wrappers.faults import Fault, Late, Lost, NeverArrived
+from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Applied
 
 PAGE_7: Item = {"page": {"N": "7"}}
@@ -73,22 +74,22 @@ async def test_an_acquisition_that_landed_unseen_hides_nothing(world: World) -> 
     one, two = world.contender("one"), world.contender("two")
     await one.acquire(0, data=PAGE_7)
     await one.release()
-    world.store.plan("lands later")
+    world.fail_writes(Late())
     assert isinstance(await two.acquire(0, data=PAGE_8), NotHeld)
     assert isinstance(await world.store.land(), Applied)
     assert await two.acquire(0, data=PAGE_8) == LeaseGrant(KEY, "two", 3, PAGE_7)
 
 
-@pytest.mark.parametrize("fault", ["applied, no answer", "not applied, no answer"])
+@pytest.mark.parametrize("fault", [Lost(), NeverArrived()])
 async def test_an_ambiguous_heartbeat_tells_whether_its_data_is_there(
     world: World, fault: Fault
 ) -> None:
     """A heartbeat without an answer returns what the table shows: its data stored, or not."""
     one = world.contender("one")
     await one.acquire(0, data=PAGE_7)
-    world.store.plan(fault)
+    world.fail_writes(fault)
     stored = await one.heartbeat(data=PAGE_8)
-    assert stored is (fault == "applied, no answer")
+    assert stored is (fault == Lost())
     assert record_of(world.item()).data == (PAGE_8 if stored else PAGE_7)
     one.check()
 
@@ -96,7 +97,7 @@ async def test_an_ambiguous_heartbeat_tells_whether_its_data_is_there(
 async def test_an_ambiguous_heartbeat_is_known_by_its_number_not_its_data(world: World) -> None:
     """DynamoDB writes 1.0 as 1: the answer to "is it there?" does not depend on such forms."""
 
-    class Trimming(FaultyStore):
+    class Trimming(ForwardingStore):
         """A store that gives numbers back as DynamoDB does."""
 
         async def get(self, get: Get) -> Item | None:
@@ -105,10 +106,9 @@ async def test_an_ambiguous_heartbeat_is_known_by_its_number_not_its_data(world:
             trimmed = {"data": {"M": {"share": {"N": "1"}}}}
             return item if item is None or "data" not in item else {**item, **trimmed}
 
-    store = Trimming("eu-west-1", world.table)
-    one = world.contender("one", store=store)
+    one = world.contender("one", store=Trimming(world.store))
     await one.acquire(0)
-    store.plan("applied, no answer")
+    world.fail_writes(Lost())
     assert await one.heartbeat(data={"share": {"N": "1.0"}})
 
 

@@ -2,13 +2,13 @@
 
 import anyio
 import pytest
-from support.faulty import Fault
-from support.leases import KEY, TERMS, SlowStore, World
+from support.leases import KEY, TERMS, UNREACHABLE, World
 
 from ledger.core.errors import LeaseLost, Unreachable
 from ledger.primitives.leases.keeping import RELEASE_SECONDS_MAX
 from ledger.primitives.leases.lease import BEATS_MAX, Lease
 from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
+from ledger.store.wrappers.faults import Fault, Late, Lost, NeverArrived
 from ledger.store.writes import Applied, Rejected
 
 
@@ -19,10 +19,10 @@ async def acquired(world: World, owner: str = "one") -> Lease:
     return lease
 
 
-@pytest.mark.parametrize("fault", ["applied, no answer", "not applied, no answer"])
+@pytest.mark.parametrize("fault", [Lost(), NeverArrived()])
 async def test_an_ambiguous_acquisition_is_read_again(world: World, fault: Fault) -> None:
     """An acquisition without an answer is ours if the table shows it, and tried again if not."""
-    world.store.plan(fault)
+    world.fail_writes(fault)
     one = world.contender("one")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(one.acquire)
@@ -33,7 +33,7 @@ async def test_an_ambiguous_acquisition_is_read_again(world: World, fault: Fault
 
 async def test_an_acquisition_that_lands_late_is_taken_over(world: World) -> None:
     """An acquisition given up as unknown, landing later, does not lock its own owner out."""
-    world.store.plan("lands later")
+    world.fail_writes(Late())
     one = world.contender("one")
     assert isinstance(await one.acquire(0), NotHeld)
     assert isinstance(await world.store.land(), Applied)
@@ -46,7 +46,7 @@ async def test_a_heartbeat_applied_without_an_answer_counts(world: World) -> Non
     """A heartbeat whose answer was lost holds the lease on, once the table shows it."""
     one = await acquired(world)
     await world.clock.advance(10.0)
-    world.store.plan("applied, no answer")
+    world.fail_writes(Lost())
     assert await one.heartbeat()
     assert one.held_until == 40.0
     assert one.beats[-1].rvn == record_of(world.item()).rvn
@@ -56,7 +56,7 @@ async def test_a_heartbeat_not_applied_changes_nothing(world: World) -> None:
     """A heartbeat that did not arrive leaves the lease ours as before, and can be repeated."""
     one = await acquired(world)
     await world.clock.advance(10.0)
-    world.store.plan("not applied, no answer")
+    world.fail_writes(NeverArrived())
     assert not await one.heartbeat()
     assert one.held_until == 30.0
     assert await one.heartbeat()
@@ -67,7 +67,7 @@ async def test_a_heartbeat_that_lands_late_is_recognized(world: World) -> None:
     """A heartbeat in flight that lands before the next one is known as ours, not as a thief's."""
     one = await acquired(world)
     await world.clock.advance(5.0)
-    world.store.plan("lands later")
+    world.fail_writes(Late())
     assert not await one.heartbeat()
     await world.clock.advance(5.0)
     assert isinstance(await world.store.land(), Applied)
@@ -80,7 +80,7 @@ async def test_a_heartbeat_that_lands_late_is_recognized(world: World) -> None:
 async def test_a_heartbeat_that_lands_after_its_successor_is_void(world: World) -> None:
     """A heartbeat in flight is rejected once a later one has been applied."""
     one = await acquired(world)
-    world.store.plan("lands later")
+    world.fail_writes(Late())
     assert not await one.heartbeat()
     assert await one.heartbeat()
     assert isinstance(await world.store.land(), Rejected)
@@ -91,7 +91,7 @@ async def test_an_ambiguous_heartbeat_after_a_theft_is_a_loss(world: World) -> N
     """A heartbeat without an answer is not taken for ours when the table shows another owner."""
     one = await acquired(world)
     await world.force_taken("thief")
-    world.store.plan("not applied, no answer")
+    world.fail_writes(NeverArrived())
     with pytest.raises(LeaseLost, match="'thief'"):
         await one.heartbeat()
 
@@ -100,20 +100,20 @@ async def test_an_unreachable_table_costs_the_lease_only_at_its_end(world: World
     """Background heartbeats go on failing until the margin, then the lease is lost."""
     one = world.contender("one")
     async with one.held():
-        outage: list[Fault] = ["unreachable"] * 100
-        world.store.plan(*outage)
+        outage: list[Fault] = [UNREACHABLE] * 100
+        world.fail_writes(*outage)
         await world.clock.advance(26.9)
         one.check()
         await world.clock.advance(0.2)
         assert one.lost.is_set()
-        world.store.plan()
+        world.fail_writes()
 
 
 async def test_a_short_outage_costs_nothing(world: World) -> None:
     """After failed heartbeats the next that arrives, tried at the pace of polls, holds on."""
     one = world.contender("one")
     async with one.held():
-        world.store.plan("unreachable", "not applied, no answer", "applied, no answer")
+        world.fail_writes(UNREACHABLE, NeverArrived(), Lost())
         await world.clock.advance(14.0)
         assert one.held_until == 44.0
         await world.clock.advance(100.0)
@@ -123,7 +123,7 @@ async def test_a_short_outage_costs_nothing(world: World) -> None:
 async def test_a_heartbeat_says_that_the_table_is_unreachable(world: World) -> None:
     """A heartbeat that could not be sent raises, and the lease stays ours."""
     one = await acquired(world)
-    world.store.plan("unreachable")
+    world.fail_writes(UNREACHABLE)
     with pytest.raises(Unreachable):
         await one.heartbeat()
     one.check()
@@ -132,9 +132,9 @@ async def test_a_heartbeat_says_that_the_table_is_unreachable(world: World) -> N
 @pytest.mark.parametrize(
     ("faults", "released"),
     [
-        (["applied, no answer"], True),
-        (["not applied, no answer"], True),
-        (["not applied, no answer"] * 3, False),
+        ([Lost()], True),
+        ([NeverArrived()], True),
+        ([NeverArrived()] * 3, False),
     ],
 )
 async def test_an_ambiguous_release_is_read_again(
@@ -144,7 +144,7 @@ async def test_an_ambiguous_release_is_read_again(
 ) -> None:
     """A release without an answer is repeated while the table shows us, within a bound."""
     one = await acquired(world)
-    world.store.plan(*faults)
+    world.fail_writes(*faults)
     assert await one.release() is released
     assert record_of(world.item()).released is released
 
@@ -152,7 +152,7 @@ async def test_an_ambiguous_release_is_read_again(
 async def test_a_release_gets_past_a_heartbeat_in_flight(world: World) -> None:
     """A heartbeat that lands just before the release does not keep the lease from being free."""
     one = await acquired(world)
-    world.store.plan("lands later")
+    world.fail_writes(Late())
     await one.heartbeat()
     await world.store.land()
     assert await one.release()
@@ -189,11 +189,10 @@ async def test_an_error_in_the_body_comes_out_alone_after_the_release(world: Wor
 
 async def test_cancellation_releases(world: World) -> None:
     """`held` releases when it is cancelled, shielded from the cancellation."""
-    slow = SlowStore(world, seconds=0.0)
 
     async def work() -> None:
-        async with world.contender("one", store=slow).held():
-            slow.seconds = 1.0
+        async with world.contender("one").held():
+            world.slow_writes(1.0)
             await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
@@ -207,12 +206,11 @@ async def test_cancellation_releases(world: World) -> None:
 
 async def test_a_release_that_hangs_is_given_up(world: World) -> None:
     """`held` ends within its bound though the table does not answer; the lease then runs out."""
-    slow = SlowStore(world, seconds=0.0)
     ended: list[float] = []
 
     async def work() -> None:
-        async with world.contender("one", store=slow).held():
-            slow.seconds = 1000.0
+        async with world.contender("one").held():
+            world.slow_writes(1000.0)
         ended.append(world.clock.elapsed)
 
     async with anyio.create_task_group() as tasks:

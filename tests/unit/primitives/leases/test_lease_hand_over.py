@@ -2,13 +2,13 @@
 
 import anyio
 import pytest
-from support.faulty import FaultyStore
 from support.leases import KEY, World
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, record_of
-from ledger.store.memory import Table
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.wrappers.faults import Late, Lost, NeverArrived
 from ledger.store.writes import Applied, Put, Rejected
 
 THERE = "us-east-1"
@@ -30,7 +30,7 @@ async def test_a_lease_handed_over_is_taken_there_and_not_here(world: World) -> 
             await world.contender(owner).acquire(0)
     replica = Table()
     replica.set(KEY, world.item())
-    there = world.contender("three", store=FaultyStore(THERE, replica))
+    there = world.contender("three", store=MemoryStore(THERE, replica))
     assert await there.acquire(0) == LeaseGrant(KEY, "three", 3)
 
 
@@ -40,7 +40,7 @@ async def test_the_other_region_waits_for_the_hand_over(world: World) -> None:
     replica = Table()
     replica.set(KEY, world.item())
     with pytest.raises(LeaseLost, match="eu-west-1"):
-        await world.contender("three", store=FaultyStore(THERE, replica)).acquire(0)
+        await world.contender("three", store=MemoryStore(THERE, replica)).acquire(0)
 
 
 async def test_a_hand_over_ends_the_holding_and_its_fence(world: World) -> None:
@@ -67,7 +67,7 @@ async def test_the_end_of_the_body_leaves_a_hand_over_alone(world: World) -> Non
 async def test_a_hand_over_not_applied_is_repeated(world: World) -> None:
     """A hand-over without an answer that did not arrive leaves the lease ours; a repeat works."""
     one = await acquired(world)
-    world.store.plan("not applied, no answer")
+    world.fail_writes(NeverArrived())
     assert not await one.hand_over(THERE)
     one.check()
     assert await one.hand_over(THERE)
@@ -76,7 +76,7 @@ async def test_a_hand_over_not_applied_is_repeated(world: World) -> None:
 async def test_a_hand_over_applied_without_an_answer_counts(world: World) -> None:
     """A hand-over whose answer was lost is known by reading the item again."""
     one = await acquired(world)
-    world.store.plan("applied, no answer")
+    world.fail_writes(Lost())
     assert await one.hand_over(THERE)
     assert record_of(world.item()).home == THERE
 
@@ -84,7 +84,7 @@ async def test_a_hand_over_applied_without_an_answer_counts(world: World) -> Non
 async def test_a_hand_over_gets_past_a_heartbeat_in_flight(world: World) -> None:
     """A heartbeat that lands just before the hand-over costs it a repeat, no more."""
     one = await acquired(world)
-    world.store.plan("lands later")
+    world.fail_writes(Late())
     await one.heartbeat()
     assert isinstance(await world.store.land(), Applied)
     assert not await one.hand_over(THERE)
