@@ -1,15 +1,24 @@
 import ast
-import dataclasses
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
 
 import botocore.session
 import pytest
+from support.permissions import (
+    HOME,
+    OTHER,
+    SETTINGS,
+    Call,
+    Recorder,
+    RecordingStore,
+    assert_just_enough,
+    granted,
+    is_like,
+)
 from support.pipelines import message
 from support.stream_events import event_of, kinesis_records
 
@@ -29,63 +38,22 @@ from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.store import DynamoStore
-from ledger.store.memory import MemoryStore
-from ledger.store.memory import Table as MemoryTable
 from ledger.store.port import Store
-from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.reads import Get, Query, Scan
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff, RetryBudget
 from ledger.store.transports.sdk import SdkTransport
-from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
-    BatchOutcome,
-    BatchWrite,
     Check,
     Delete,
-    Outcome,
     Put,
-    Rejected,
     Update,
-    Write,
 )
 
-HOME, OTHER = "us-east-1", "eu-west-1"
-SETTINGS = Settings(
-    table="money",
-    home=HOME,
-    regions={HOME: {}, OTHER: {}},
-    retry_horizon=0.01,
-    signature_lifetime=0.01,
-    clock_skew=0.0,
-    write_deadline=0.01,
-    request_timeout=0.01,
-    settle=0.03,
-    read_deadline=0.01,
-    observation_delay=0.02,
-    # One page per pass, so that the search goes on over several and keeps its place.
-    # Every entry leaves a hint, and so does a reader of one that is not merged for long.
-    compactor={
-        "fold_min": 1,
-        "prune_min": 1,
-        "lease": 5,
-        "heartbeat": 0.01,
-        "scan_pages_max": 1,
-        "hint_every": 1,
-        "scan_every": 0.05,
-    },
-)
-ACTIONS: Mapping[type[Action], str] = {
-    Put: "PutItem",
-    Delete: "DeleteItem",
-    Update: "UpdateItem",
-    Check: "ConditionCheckItem",
-}
-"""The permission that DynamoDB asks for each action, alone or in a transaction."""
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
 """Partition keys of the pipeline."""
 METHODS_OWN = ("~count~0~c", "~count-marker~c", "~sequence~s", "~version~v", "~lease~l")
@@ -93,150 +61,6 @@ METHODS_OWN = ("~count~0~c", "~count-marker~c", "~sequence~s", "~version~v", "~l
 LEASE_TERMS = LeaseTerms(lease_seconds=5.0, heartbeat_seconds=2.0)
 ADDED_FOR_REPLICAS = {"CreateTableReplica"}
 """Asked of anyone who adds a replica, beside the request itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What DynamoDB asks IAM before it does one request, or one action of a transaction."""
-
-    action: str
-    region: str
-    partitions: tuple[str, ...] = ()
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The action and its region."""
-        return self.action, self.region
-
-    def is_allowed(self, document: Mapping[str, Any]) -> bool:
-        """Tell whether a policy allows it, by the rules of IAM that our policies use."""
-        return any(self._is_allowed_by(statement) for statement in document["Statement"])
-
-    def _is_allowed_by(self, statement: Mapping[str, Any]) -> bool:
-        resource = f"arn:aws:dynamodb:{self.region}:111122223333:table/money"
-        return (
-            f"dynamodb:{self.action}" in statement["Action"]
-            and resource in statement["Resource"]
-            and all(
-                self._meets(operator, tested)
-                for operator, tested in statement.get("Condition", {}).items()
-            )
-        )
-
-    def _meets(self, operator: str, tested: Mapping[str, Any]) -> bool:
-        [(key, values)] = tested.items()
-        assert key == "dynamodb:LeadingKeys"
-        match operator:
-            case "Null":
-                return bool(values == "true") == (not self.partitions)
-            case "ForAllValues:StringLike":
-                return all(is_like(partition, values) for partition in self.partitions)
-            case "ForAllValues:StringNotLike":
-                return not any(is_like(partition, values) for partition in self.partitions)
-        raise AssertionError(operator)
-
-
-def is_like(partition: str, patterns: Sequence[str]) -> bool:
-    """Tell whether a partition key is like one of IAM's patterns: `*` is any text, `?` a sign."""
-    return any(fnmatchcase(partition, pattern) for pattern in patterns)
-
-
-@dataclass(slots=True)
-class Recorder:
-    """Stores of every region that note what each call asks of IAM."""
-
-    calls: list[Call] = field(default_factory=list)
-    table: MemoryTable = field(default_factory=MemoryTable)
-
-    def store(self, region: str, *, forgetful: bool = False) -> "_RecordingStore":
-        """Give the store of one region; all regions show one table, as if replicated at once."""
-        kind = _ForgetfulStore if forgetful else _RecordingStore
-        return kind(MemoryStore(region, self.table), self.calls)
-
-
-class _RecordingStore(ForwardingStore):
-    """A `Store` that notes the permission behind each call."""
-
-    def __init__(self, inner: MemoryStore, calls: list[Call]) -> None:
-        super().__init__(inner)
-        self._calls = calls
-
-    def _note(self, action: str, *partitions: str) -> None:
-        self._calls.append(Call(action, self.region, partitions))
-
-    async def write(self, write: Write) -> Outcome:
-        self._note(ACTIONS[type(write)], write.key[0])
-        return await super().write(write)
-
-    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
-        self._note("BatchWriteItem", *(write.key[0] for write in writes))
-        return await super().write_batch(writes)
-
-    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
-        for action in actions:
-            self._note(ACTIONS[type(action)], action.key[0])
-        return await super().transact(actions, token=token)
-
-    async def get(self, get: Get) -> Item | None:
-        self._note("GetItem", get.key[0])
-        return await super().get(get)
-
-    async def query(self, query: Query) -> Page:
-        self._note("Query", query.partition)
-        return await super().query(query)
-
-    async def scan(self, scan: Scan) -> Page:
-        self._note("Scan")
-        return await super().scan(scan)
-
-
-class _ForgetfulStore(_RecordingStore):
-    """A store that shows no marker until it is asked for that very one.
-
-    So does a region whose marker arrives while the import runs, on an engine that does not hand
-    back the item that was in the way.
-    """
-
-    async def query(self, query: Query) -> Page:
-        return dataclasses.replace(await super().query(query), items=())
-
-    async def write(self, write: Write) -> Outcome:
-        return _forgotten(await super().write(write))
-
-    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
-        return _forgotten(await super().transact(actions, token=token))
-
-
-def _forgotten(outcome: Outcome) -> Outcome:
-    if isinstance(outcome, Rejected):
-        return Rejected(dict.fromkeys(outcome.found))
-    return outcome
-
-
-def granted(role: Role, region: str) -> set[str]:
-    """Give the actions that a role holds in a region, whatever the keys."""
-    return {
-        action.removeprefix("dynamodb:")
-        for statement in policy(SETTINGS, role)["Statement"]
-        for action in statement["Action"]
-        if any(f":{region}:" in resource for resource in statement["Resource"])
-    }
-
-
-def assert_just_enough(role: Role, calls: Sequence[Call], regions: Sequence[str]) -> None:
-    """Every call is allowed, and each statement's every action was called in each region."""
-    document = policy(SETTINGS, role)
-    assert [call for call in calls if not call.is_allowed(document)] == []
-    for statement in document["Statement"]:
-        allowed = {call.place for call in calls if call.is_allowed({"Statement": [statement]})}
-        actions = [action.removeprefix("dynamodb:") for action in statement["Action"]]
-        places = [
-            (action, region)
-            for action in actions
-            for region in regions
-            if any(f":{region}:" in resource for resource in statement["Resource"])
-        ]
-        assert allowed == set(places), statement["Sid"]
 
 
 async def until(condition: Callable[[], Awaitable[bool]], *, tries_max: int = 50) -> None:
@@ -247,7 +71,7 @@ async def until(condition: Callable[[], Awaitable[bool]], *, tries_max: int = 50
     raise AssertionError(f"not reached in {tries_max} tries")
 
 
-async def write_all(store: _RecordingStore) -> None:
+async def write_all(store: RecordingStore) -> None:
     """Write in every way that a caller has."""
     async with Ledger(SETTINGS, region=store.region, store=store) as ledger:
         await ledger.record("customer1-balance", 3, note="refund")
@@ -256,7 +80,7 @@ async def write_all(store: _RecordingStore) -> None:
         await ledger.record_together([("customer1-balance", -5), ("customer2-balance", 5)])
 
 
-async def read_all(store: _RecordingStore) -> None:
+async def read_all(store: RecordingStore) -> None:
     """Read in every way that a caller has."""
     async with Ledger(SETTINGS, region=store.region, store=store) as ledger:
 
@@ -269,7 +93,7 @@ async def read_all(store: _RecordingStore) -> None:
         _ = [entry async for entry in ledger.history("customer1-balance")]
 
 
-async def use_all_methods(store: _RecordingStore) -> None:
+async def use_all_methods(store: RecordingStore) -> None:
     """Count, number, guard and lead in every way that there is."""
     own: Any = {"clock": SystemClock(), "randomness": system_random()}
     for name, method in METHODS.items():
@@ -401,7 +225,7 @@ def test_users_of_the_other_methods_touch_nothing_else(partition: str) -> None:
     assert not Call("PutItem", HOME, (partition,)).is_allowed(document)
 
 
-async def run_the_pipeline(stores: Mapping[str, _RecordingStore], region: str) -> None:
+async def run_the_pipeline(stores: Mapping[str, RecordingStore], region: str) -> None:
     """Bring an event's records in, of trades at home in both regions, beside another lane's."""
     settings = SETTINGS.replace(
         pipeline={
@@ -430,7 +254,7 @@ async def run_the_pipeline(stores: Mapping[str, _RecordingStore], region: str) -
 class _Given:
     """Connections that are there already."""
 
-    stores: Mapping[str, _RecordingStore]
+    stores: Mapping[str, RecordingStore]
 
     async def store(self, region: str) -> Store:
         return cast("Store", self.stores[region])
@@ -511,7 +335,7 @@ def test_every_action_is_one_of_dynamodb(role: Role) -> None:
 async def test_the_port_calls_what_the_recorder_notes(
     use: Callable[[DynamoStore], Any], operation: str
 ) -> None:
-    """The DynamoDB store sends the one request that the recorder above takes it for."""
+    """The DynamoDB store sends the one request that the recorder takes it for."""
     client = Client()
     store = DynamoStore(
         TableClient(

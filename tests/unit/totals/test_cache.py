@@ -1,56 +1,18 @@
 """The cache of totals: how fresh, how shared, how bounded."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from decimal import Decimal
-from functools import partial
-from typing import Any
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.clock import START, FakeClock
-from support.ledgers import HOME, sample
+from support.caching import Read, World, world
 
-from ledger.core.errors import LedgerError, Throttled
-from ledger.runtime.metrics import Metrics
-from ledger.settings.groups import CacheSettings
-from ledger.totals.cache import TOTALS_AT_ONCE, TotalCache
+from ledger.core.errors import Throttled
+from ledger.totals.cache import TOTALS_AT_ONCE
 from ledger.totals.reader import Total
-
-Read = Callable[[str], Awaitable[Total]]
-
-
-@dataclass
-class Source:
-    """A table of one number whose reads wait, half-way, until the test lets them answer.
-
-    The number is read when a read begins: a change made while it waits is not in it.
-    """
-
-    value: int = 0
-    reads: int = 0
-    asleep: list[anyio.Event] = field(default_factory=list)
-    errors: list[Exception] = field(default_factory=list)
-    free: bool = False
-
-    async def read(self, counter: str) -> Total:
-        """Read the number, then wait for `answer`."""
-        self.reads += 1
-        seen = self.value
-        if not self.free:
-            gate = anyio.Event()
-            self.asleep.append(gate)
-            await gate.wait()
-        if self.errors:
-            raise self.errors.pop(0)
-        return Total(counter, Decimal(seen), START, HOME, entries=0)
-
-    def answer(self) -> None:
-        """Let the oldest waiting read answer."""
-        self.asleep.pop(0).set()
 
 
 class NaiveSingleFlight:
@@ -77,60 +39,6 @@ class NaiveSingleFlight:
         done, self._done = self._done, None
         assert done is not None
         done.set()
-
-
-@dataclass
-class World:
-    """A cache over a source, on a clock that only the test moves."""
-
-    source: Source
-    clock: FakeClock
-    cache: TotalCache
-    metrics: Metrics
-    tasks: anyio.abc.TaskGroup
-    totals: dict[int, Total] = field(default_factory=dict)
-    errors: dict[int, Exception] = field(default_factory=dict)
-    calls: int = 0
-
-    async def ask(self, max_age: float | None = None, counter: str = "c") -> int:
-        """Ask in a task of its own, let it run, and return the number of the call."""
-        self.calls += 1
-        number = self.calls
-        self.tasks.start_soon(self._ask, number, max_age, counter)
-        await self.clock.run_pending()
-        return number
-
-    async def _ask(self, number: int, max_age: float | None, counter: str) -> None:
-        try:
-            self.totals[number] = await self.cache.total(counter, max_age)
-        except LedgerError as error:
-            self.errors[number] = error
-
-    async def answer(self) -> None:
-        """Let the oldest read answer, and everybody hear it."""
-        self.source.answer()
-        await self.clock.run_pending()
-
-    def counted(self, name: str) -> float:
-        """Return a metric of the cache."""
-        return sample(self.metrics, f"ledger_cache_{name}", region=HOME)
-
-
-@asynccontextmanager
-async def world(*, free: bool = False, **settings: Any) -> AsyncIterator[World]:
-    """Open a cache; what still waits at the end is cancelled."""
-    source, clock, metrics = Source(free=free), FakeClock(), Metrics()
-    async with anyio.create_task_group() as tasks:
-        cache = TotalCache(
-            source.read,
-            region=HOME,
-            settings=CacheSettings(**settings),
-            clock=clock,
-            metrics=metrics,
-            tasks=tasks,
-        )
-        yield World(source, clock, cache, metrics, tasks)
-        tasks.cancel_scope.cancel()
 
 
 async def test_young_total_is_given_without_a_read() -> None:
@@ -294,69 +202,6 @@ async def missed_changes(
     return [number for number, value in due.items() if w.totals[number].value < value]
 
 
-@pytest.mark.parametrize("cancelled", [0, 1, 2])
-async def test_cancelled_caller_harms_no_other(cancelled: int) -> None:
-    """Of three callers of a read any may be cancelled, the one that began it too."""
-    async with world(max_age=1) as w:
-        scopes = [anyio.CancelScope() for _ in range(3)]
-        heard: list[int] = []
-
-        async def ask(number: int) -> None:
-            with scopes[number]:
-                await w.cache.total("c")
-                heard.append(number)
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(3):
-                tasks.start_soon(ask, number)
-                await w.clock.run_pending()
-            scopes[cancelled].cancel()
-            await w.clock.run_pending()
-            await w.answer()
-
-        assert heard == [number for number in range(3) if number != cancelled]
-        assert w.source.reads == 1
-        assert (await w.cache.total("c")).cached
-
-
-async def test_error_reaches_everybody_and_is_not_kept() -> None:
-    """All who wait for a read hear its error; the next call reads again."""
-    async with world(max_age=60) as w:
-        w.source.errors = [Throttled("slow down")]
-        calls = [await w.ask() for _ in range(3)]
-        await w.answer()
-        w.source.free = True
-
-        assert [type(w.errors[call]) for call in calls] == [Throttled] * 3
-        assert (await w.cache.total("c")).cached is False
-        assert w.source.reads == 2
-
-
-async def test_error_of_one_read_spares_those_who_wait_for_the_next() -> None:
-    """A call that waits for the read after a failed one gets that read's total."""
-    async with world() as w:
-        w.source.errors = [Throttled("slow down")]
-        first, second = await w.ask(0), await w.ask(0)
-        await w.answer()
-        await w.answer()
-
-        assert first in w.errors
-        assert w.totals[second].value == 0
-
-
-async def test_error_leaves_a_kept_total_alone() -> None:
-    """After a failed read a total that is young enough for another call is still given."""
-    async with world(max_age=60) as w:
-        await w.ask()
-        await w.answer()
-        w.source.errors = [Throttled("slow down")]
-        failed = await w.ask(0)
-        await w.answer()
-
-        assert failed in w.errors
-        assert (await w.cache.total("c")).cached
-
-
 async def test_least_recently_used_is_given_up() -> None:
     """At most `counters_max` totals are kept; the one unused for longest goes first."""
     async with world(free=True, max_age=60, counters_max=3) as w:
@@ -369,84 +214,6 @@ async def test_least_recently_used_is_given_up() -> None:
         assert reads == 4
         assert kept == [True, True, True, False]
         assert w.counted("counters") == 3
-
-
-async def test_stale_total_is_given_while_a_new_one_is_read() -> None:
-    """Within `stale_max` beyond `max_age` the old total is given at once, a new one read behind."""
-    async with world(max_age=1, stale_max=5) as w:
-        await w.ask()
-        await w.answer()
-        w.source.value = 9
-        await w.clock.advance(6)
-        stale = [await w.ask() for _ in range(3)]
-
-        assert [w.totals[one].value for one in stale] == [0, 0, 0]
-        assert w.source.reads == 2
-        await w.answer()
-        fresh = await w.ask()
-        assert w.totals[fresh].value == 9
-        assert w.source.reads == 2
-
-
-async def test_too_stale_total_is_waited_for() -> None:
-    """Beyond `max_age` and `stale_max`, or with an explicit `max_age`, a call waits for a read."""
-    async with world(max_age=1, stale_max=5) as w:
-        await w.ask()
-        await w.answer()
-        await w.clock.advance(2)
-        explicit = await w.ask(1)
-        await w.clock.advance(4.001)
-        late = await w.ask()
-
-        assert not {explicit, late} & w.totals.keys()
-
-
-async def test_failed_refresh_is_nobodys_error() -> None:
-    """A read behind a stale total may fail: the stale one is given until it is too old."""
-    async with world(max_age=1, stale_max=5) as w:
-        await w.ask()
-        await w.answer()
-        w.source.errors = [Throttled("slow down")]
-        await w.clock.advance(2)
-        await w.ask()
-        await w.answer()
-        again = await w.ask()
-
-        assert w.errors == {}
-        assert w.totals[again].value == 0
-        assert w.source.reads == 3
-
-
-@pytest.mark.parametrize("turns", [0, 1, 5])
-async def test_closing_ends_every_wait(turns: int) -> None:
-    """When the cache's tasks are cancelled all callers get an error, however far their read is."""
-    source, clock = Source(), FakeClock()
-    errors: list[LedgerError] = []
-    async with anyio.create_task_group() as callers:
-        async with anyio.create_task_group() as tasks:
-            cache = TotalCache(
-                source.read,
-                region=HOME,
-                settings=CacheSettings(),
-                clock=clock,
-                metrics=Metrics(),
-                tasks=tasks,
-            )
-
-            async def ask(max_age: float) -> None:
-                try:
-                    await cache.total("c", max_age)
-                except LedgerError as error:
-                    errors.append(error)
-
-            for max_age in (0, 1, 0):
-                callers.start_soon(partial(ask, max_age))
-            for _ in range(turns):
-                await anyio.lowlevel.checkpoint()
-            tasks.cancel_scope.cancel()
-        callers.cancel_scope.deadline = anyio.current_time() + 5
-
-    assert [str(error) for error in errors] == (["the ledger was closed during a read"] * 3)
 
 
 async def test_many_totals_come_in_order_and_share_reads() -> None:

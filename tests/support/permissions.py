@@ -1,0 +1,213 @@
+"""Stores that note which permission each call needs, and the rules by which IAM grants it."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ledger.administration.templates import Role, policy
+from ledger.core.entry import Item
+from ledger.settings import Settings
+from ledger.store.memory import MemoryStore
+from ledger.store.memory import Table as MemoryTable
+from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import (
+    Action,
+    BatchOutcome,
+    BatchWrite,
+    Check,
+    Delete,
+    Outcome,
+    Put,
+    Rejected,
+    Update,
+    Write,
+)
+
+HOME, OTHER = "us-east-1", "eu-west-1"
+SETTINGS = Settings(
+    table="money",
+    home=HOME,
+    regions={HOME: {}, OTHER: {}},
+    retry_horizon=0.01,
+    signature_lifetime=0.01,
+    clock_skew=0.0,
+    write_deadline=0.01,
+    request_timeout=0.01,
+    settle=0.03,
+    read_deadline=0.01,
+    observation_delay=0.02,
+    # One page per pass, so that the search goes on over several and keeps its place.
+    # Every entry leaves a hint, and so does a reader of one that is not merged for long.
+    compactor={
+        "fold_min": 1,
+        "prune_min": 1,
+        "lease": 5,
+        "heartbeat": 0.01,
+        "scan_pages_max": 1,
+        "hint_every": 1,
+        "scan_every": 0.05,
+    },
+)
+ACTIONS: Mapping[type[Action], str] = {
+    Put: "PutItem",
+    Delete: "DeleteItem",
+    Update: "UpdateItem",
+    Check: "ConditionCheckItem",
+}
+"""The permission that DynamoDB asks for each action, alone or in a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What DynamoDB asks IAM before it does one request, or one action of a transaction."""
+
+    action: str
+    region: str
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The action and its region."""
+        return self.action, self.region
+
+    def is_allowed(self, document: Mapping[str, Any]) -> bool:
+        """Tell whether a policy allows it, by the rules of IAM that our policies use."""
+        return any(self._is_allowed_by(statement) for statement in document["Statement"])
+
+    def _is_allowed_by(self, statement: Mapping[str, Any]) -> bool:
+        resource = f"arn:aws:dynamodb:{self.region}:111122223333:table/money"
+        return (
+            f"dynamodb:{self.action}" in statement["Action"]
+            and resource in statement["Resource"]
+            and all(
+                self._meets(operator, tested)
+                for operator, tested in statement.get("Condition", {}).items()
+            )
+        )
+
+    def _meets(self, operator: str, tested: Mapping[str, Any]) -> bool:
+        [(key, values)] = tested.items()
+        assert key == "dynamodb:LeadingKeys"
+        match operator:
+            case "Null":
+                return bool(values == "true") == (not self.partitions)
+            case "ForAllValues:StringLike":
+                return all(is_like(partition, values) for partition in self.partitions)
+            case "ForAllValues:StringNotLike":
+                return not any(is_like(partition, values) for partition in self.partitions)
+        raise AssertionError(operator)
+
+
+def is_like(partition: str, patterns: Sequence[str]) -> bool:
+    """Tell whether a partition key is like one of IAM's patterns: `*` is any text, `?` a sign."""
+    return any(fnmatchcase(partition, pattern) for pattern in patterns)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Stores of every region that note what each call asks of IAM."""
+
+    calls: list[Call] = field(default_factory=list)
+    table: MemoryTable = field(default_factory=MemoryTable)
+
+    def store(self, region: str, *, forgetful: bool = False) -> "RecordingStore":
+        """Give the store of one region; all regions show one table, as if replicated at once."""
+        kind = ForgetfulStore if forgetful else RecordingStore
+        return kind(MemoryStore(region, self.table), self.calls)
+
+
+class RecordingStore(ForwardingStore):
+    """A `Store` that notes the permission behind each call."""
+
+    def __init__(self, inner: MemoryStore, calls: list[Call]) -> None:
+        super().__init__(inner)
+        self._calls = calls
+
+    def _note(self, action: str, *partitions: str) -> None:
+        self._calls.append(Call(action, self.region, partitions))
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+        self._note(ACTIONS[type(write)], write.key[0])
+        return await super().write(write)
+
+    async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+        """Do a batch."""
+        self._note("BatchWriteItem", *(write.key[0] for write in writes))
+        return await super().write_batch(writes)
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction."""
+        for action in actions:
+            self._note(ACTIONS[type(action)], action.key[0])
+        return await super().transact(actions, token=token)
+
+    async def get(self, get: Get) -> Item | None:
+        """Read one item."""
+        self._note("GetItem", get.key[0])
+        return await super().get(get)
+
+    async def query(self, query: Query) -> Page:
+        """Read one page of a partition."""
+        self._note("Query", query.partition)
+        return await super().query(query)
+
+    async def scan(self, scan: Scan) -> Page:
+        """Read one page of one segment."""
+        self._note("Scan")
+        return await super().scan(scan)
+
+
+class ForgetfulStore(RecordingStore):
+    """A store that shows no marker until it is asked for that very one.
+
+    So does a region whose marker arrives while the import runs, on an engine that does not hand
+    back the item that was in the way.
+    """
+
+    async def query(self, query: Query) -> Page:
+        """Read one page of a partition."""
+        return dataclasses.replace(await super().query(query), items=())
+
+    async def write(self, write: Write) -> Outcome:
+        """Do one conditional write."""
+        return _forgotten(await super().write(write))
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction."""
+        return _forgotten(await super().transact(actions, token=token))
+
+
+def _forgotten(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Rejected):
+        return Rejected(dict.fromkeys(outcome.found))
+    return outcome
+
+
+def granted(role: Role, region: str) -> set[str]:
+    """Give the actions that a role holds in a region, whatever the keys."""
+    return {
+        action.removeprefix("dynamodb:")
+        for statement in policy(SETTINGS, role)["Statement"]
+        for action in statement["Action"]
+        if any(f":{region}:" in resource for resource in statement["Resource"])
+    }
+
+
+def assert_just_enough(role: Role, calls: Sequence[Call], regions: Sequence[str]) -> None:
+    """Every call is allowed, and each statement's every action was called in each region."""
+    document = policy(SETTINGS, role)
+    assert [call for call in calls if not call.is_allowed(document)] == []
+    for statement in document["Statement"]:
+        allowed = {call.place for call in calls if call.is_allowed({"Statement": [statement]})}
+        actions = [action.removeprefix("dynamodb:") for action in statement["Action"]]
+        places = [
+            (action, region)
+            for action in actions
+            for region in regions
+            if any(f":{region}:" in resource for resource in statement["Resource"])
+        ]
+        assert allowed == set(places), statement["Sid"]
