@@ -5,14 +5,16 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 
 from ledger.core.entry import Item
 from ledger.core.ids import EntryId
 from ledger.lab.simulator.manual import ManualWorld
+from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.memory import Table
+from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.writing.writer import Writer
 
@@ -28,6 +30,25 @@ def make_settings(**overrides: Any) -> Settings:
 def seeded(seed: int = 7) -> Random:
     """Return randomness that repeats."""
     return Random(seed)  # noqa: S311 (ids of a test)
+
+
+def make_ledger(
+    store: Store | None = None,
+    *,
+    region: str = HOME,
+    registry: CollectorRegistry | None = None,
+    seed: int = 7,
+    **overrides: Any,
+) -> Ledger:
+    """Return a ledger over a store in memory."""
+    return Ledger(
+        make_settings(**overrides),
+        region=region,
+        registry=registry,
+        store=store or MemoryStore(region),
+        clock=FakeClock(instant=True),
+        randomness=seeded(seed),
+    )
 
 
 def make_writer(
