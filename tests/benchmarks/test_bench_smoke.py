@@ -9,8 +9,9 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from ledger.commands.main import app
-from ledger.lab.bench import cases
+from ledger.lab.bench import cases, life
 from ledger.lab.bench.report import NOTE, VERSION, BenchReport
+from ledger.lab.bench.rounds import Round, Task
 
 
 def read(path: Path) -> BenchReport:
@@ -22,7 +23,7 @@ def bench(*options: str) -> str:
     """Run the command as a user would; returns what it printed."""
     result = CliRunner().invoke(
         app,
-        ["bench", "--quick", "--no-pin", *options],
+        ["bench", "--seconds", "0.2", "--rounds", "1", "--no-pin", *options],
         catch_exceptions=False,
         env={"COLUMNS": "160"},
     )
@@ -52,22 +53,22 @@ def test_the_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_change_s_life(tmp_path: Path) -> None:
+async def test_a_change_s_life() -> None:
     """A change costs little over 2 units in a region, merged as usual over 3; a total one read.
 
     In small folds it costs more.
     """
-    path = tmp_path / "figures.json"
-    shown = bench("--cases", "life", "--json", str(path))
-    results = {result.name: result for result in read(path).results}
-    units = {name: result.figures["units_per_work"] for name, result in results.items()}
-    assert 2.0 < units["life of a change"] < units["folds of 100"] < units["folds of 20"] < 3.0
-    assert units["life of a change"] < 2.2
-    assert units["merge in one transaction"] > 3.0
-    ours = results["life of a change"].further
-    assert ours["requests of a merged total"] == 1
-    assert ours["read units of a merged total"] <= 3
-    assert "life of a change: read units of a merged total" in shown
+    sizes = {"counters": 4, "entries": 250, "rounds": 1, "regions": 2, "settle": 2.0}
+    small = {**sizes, "entries": 20, "settings": {"compactor": {"fold_max": 20, "fold_min": 1}}}
+    ours, folds, usual = [
+        await run(Round(Task("", 0.0, options)))
+        for run, options in ((life.ledger, sizes), (life.ledger, small), (life.usual, sizes))
+    ]
+    units = [one.units / one.work for one in (ours, folds, usual)]
+    assert 2.0 < units[0] < units[1] < 3.0 < units[2]
+    assert units[0] < 2.2
+    assert ours.extra["requests of a merged total"] == 1
+    assert ours.extra["read units of a merged total"] <= 3
 
 
 def test_what_fits_nothing_is_refused() -> None:

@@ -1,6 +1,7 @@
 """`ledger compare` on the local global table, in small, and the command as a user runs it."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,14 +11,14 @@ from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
 from ledger.core.errors import InvalidInput
-from ledger.lab.compare.counting import count
 from ledger.lab.compare.options import CompareOptions
-from ledger.lab.compare.partition import sell, sell_partitioned, write_partitioned
+from ledger.lab.compare.parts import count, sell, sell_partitioned, write_partitioned
 from ledger.lab.compare.session import open_local
 from ledger.lab.harness.table import TestTable
 from ledger.primitives.counters import METHODS
 
-SMALL = CompareOptions(changes=24, writers=4, lost=0.3, conflicts=0.05)
+SMALL = CompareOptions(changes=24, writers=4, lost=0.3)
+MODEL = ("--engine", "model", "--changes", "40", "--writers", "4")
 
 
 @pytest.fixture(
@@ -29,9 +30,7 @@ SMALL = CompareOptions(changes=24, writers=4, lost=0.3, conflicts=0.05)
 )
 async def table(request: pytest.FixtureRequest) -> AsyncIterator[TestTable]:
     """Run a local global table of two regions, which are cut off and healed by the tests."""
-    async with open_local(
-        CompareOptions(engine=request.param, conflicts=SMALL.conflicts)
-    ) as opened:
+    async with open_local(CompareOptions(engine=request.param)) as opened:
         yield opened
 
 
@@ -47,7 +46,7 @@ async def test_a_blindly_repeated_add_counts_too_often(table: TestTable) -> None
 
 @pytest.mark.parametrize("method", ["marker", "collection", "slots"])
 async def test_what_knows_repeats_counts_each_once(table: TestTable, method: str) -> None:
-    """With the same lost answers and conflicts these keep the true value."""
+    """With the same lost answers these keep the true value."""
     found = await count(table, method, SMALL)
     assert found.silent_error == 0
     assert found.requests > found.changes
@@ -82,25 +81,23 @@ def run(*options: str) -> Result:
 
 
 def test_the_command_writes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables, advice, CSV and JSON are there, no promise is broken, and the status is 0."""
-    monkeypatch.setattr("ledger.lab.compare.session.WRITERS_QUICK", (1, 4))
+    """Tables, needs, CSV and JSON are there, no promise is broken, and the status is 0."""
+    monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1, 4))
     csv, written = tmp_path / "all.csv", tmp_path / "all.json"
-    ran = run("--engine", "model", "--quick", "--csv", str(csv), "--json", str(written))
+    ran = run(*MODEL, "--csv", str(csv), "--json", str(written))
     assert ran.exit_code == 0, ran.output
-    assert "More than one region writes: collection." in " ".join(ran.stdout.split())
+    assert re.search(r"several regions write +collection", ran.stdout)
     assert "BROKEN" not in ran.stdout
     report = json.loads(written.read_text())
     assert [one["method"] for one in report["figures"]] == list(METHODS)
-    shown = " ".join(ran.stdout.split())
-    assert all(" ".join(line.split()) in shown for line in report["advice"])
     assert len(csv.read_text().splitlines()) == len(METHODS) + 1
 
 
 def test_a_broken_promise_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative control: a method that breaks its guarantees is named, and the status is 1."""
-    monkeypatch.setattr("ledger.lab.compare.session.WRITERS_QUICK", (1,))
+    monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1,))
     monkeypatch.setitem(METHODS, "marker", METHODS["atomic"])
-    ran = run("--engine", "model", "--quick", "--lost", "0.3")
+    ran = run(*MODEL, "--lost", "0.3")
     assert ran.exit_code == 1
     assert "broken: marker: unknown: exact" in ran.stdout
     assert "broken: marker: tokens: for a week (marker)" in ran.stdout

@@ -14,19 +14,20 @@ from ledger.lab.compare.figures import (
     Sold,
 )
 from ledger.lab.compare.options import CompareOptions
-from ledger.lab.compare.promises import PROMISES
+from ledger.lab.compare.promises import PROMISES, Losses
 from ledger.lab.compare.report import CompareReport
 from ledger.primitives.counters import METHODS
 
-CHANGES, STOCK = 200, 25
+CHANGES, STOCK, LOST = 200, 25, 0.1
 HERE, THERE = "us-east-1", "eu-west-1"
-ERRORS = {"over": 7, "under": -7, "reported": -3, "exact": 0}
+ERRORS = {Losses.OVER: 7, Losses.UNDER: -7, Losses.REPORTED: -3, Losses.EXACT: 0}
 
 
 def counted(**overrides: Any) -> Counted:
     """Return 200 changes that went well, but for the overrides."""
     values: dict[str, Any] = {
         "changes": CHANGES,
+        "lost": LOST,
         "applied": CHANGES,
         "unknown": 0,
         "rejected": 0,
@@ -65,10 +66,11 @@ def figures(method: str) -> MethodFigures:
     )
 
 
-def report(*, lost: float = 0.1, **changed: MethodFigures) -> CompareReport:
+def report(*, lost: float = LOST, **changed: MethodFigures) -> CompareReport:
     """Return a report of every method; `changed` replaces some, "_" standing for "-"."""
     others = {name.replace("_", "-"): one for name, one in changed.items()}
-    every = tuple(others.get(method, figures(method)) for method in METHODS)
+    found = [others.get(method, figures(method)) for method in METHODS]
+    every = tuple(replace(one, counted=replace(one.counted, lost=lost)) for one in found)
     curves = {
         "atomic": (Point(1, 190.0, 0.0), Point(64, 1000.0, 0.4)),
         "optimistic": (Point(1, 98.0, 0.0), Point(32, 95.0, 0.6, 0.2), Point(64, 90.0, 0.8, 0.3)),

@@ -69,9 +69,9 @@ def _offered(rate: int, *, tuned: bool = True) -> Case:
 
 
 def _folds(size: int) -> Case:
-    """Return the life of changes that are merged in folds of one size."""
-    fold = {"settings": {"compactor": {"fold_max": size, "fold_min": 1}}, "entries": size}
-    options = {**LIFE, "counters": 2, "rounds": 1, **fold}
+    """Return the life of changes that are merged in folds of one size, one of each counter."""
+    settings = {"compactor": {"fold_max": size, "fold_min": 1}}
+    options = {**LIFE, "counters": 10, "entries": size, "rounds": 1, "settings": settings}
     return Case(f"folds of {size}", "life", "life:ledger", USUAL, options)
 
 
@@ -100,19 +100,15 @@ GROUPS: tuple[str, ...] = tuple(dict.fromkeys(case.group for case in ALL))
 
 
 def chosen(words: Sequence[str] | None) -> tuple[Case, ...]:
-    """Return the cases of these groups or names, or whose name contains a word that is neither.
+    """Return the cases of these groups, or whose names contain such a word, and their baselines.
 
-    Their baselines come with them. None returns all.
+    None returns all.
     """
-    if words is None:
-        return ALL
-    wanted = [word.lower() for word in words]
-    exact = {*GROUPS, *(case.name.lower() for case in ALL)}
-    found = [case for case in ALL if any(_fits(case, word, exact) for word in wanted)]
+    wanted = [""] if words is None else [word.lower() for word in words]
+    found = [case for case in ALL if any(_fits(case, word) for word in wanted)]
     names = {name for case in found for name in (case.name, case.baseline)}
     return tuple(case for case in ALL if case.name in names)
 
 
-def _fits(case: Case, word: str, exact: set[str]) -> bool:
-    name = case.name.lower()
-    return word in {case.group, name} or (word not in exact and word in name)
+def _fits(case: Case, word: str) -> bool:
+    return word == case.group or (word not in GROUPS and word in case.name.lower())

@@ -4,16 +4,14 @@ It reads clocks, and the kernel's figures of this process.
 """
 
 import resource
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, process_time
 
 from ledger.lab.harness.latency import LatencyRecorder
 
-_STATUS = Path("/proc/self/status")
-_CLEAR = Path("/proc/self/clear_refs")
-_RESET_PEAK = "5"
+_STATM = Path("/proc/self/statm")
+"""The kernel's figures in pages; the second is what is resident."""
 _KILOBYTE = 1024
 
 
@@ -27,8 +25,6 @@ class Measured:
     cpu_seconds: float
     p50_seconds: float
     p99_seconds: float
-    memory_bytes: int
-    """Growth of the peak resident memory over what it was when the round began."""
     requests: int = 0
     items: int = 0
     units: float = 0.0
@@ -51,11 +47,10 @@ class Meter:
         self.begin()
 
     def begin(self) -> None:
-        """Start a window: time, memory and latencies from now on."""
+        """Start a window: time and latencies from now on."""
         self.calls = self.rejected = 0
         self.latencies = LatencyRecorder()
         self._changes_before = self.changes
-        self._memory_before = _reset_peak()
         self._cpu_before = process_time()
         self._before = perf_counter()
 
@@ -76,29 +71,13 @@ class Meter:
             cpu_seconds=cpu_seconds,
             p50_seconds=self.latencies.p50,
             p99_seconds=self.latencies.p99,
-            memory_bytes=max(0, _status_bytes("VmHWM") - self._memory_before),
             rejected=self.rejected,
         )
 
 
 def memory_bytes() -> int:
-    """Return the resident memory of this process now."""
-    return _status_bytes("VmRSS")
-
-
-def _reset_peak() -> int:
-    """Reset the peak of the resident memory, and return its present size."""
-    with suppress(OSError):  # without it the peak is that of the whole process so far
-        _CLEAR.write_text(_RESET_PEAK)
-        return memory_bytes()
-    return _status_bytes("VmHWM")
-
-
-def _status_bytes(name: str) -> int:
-    """Return a figure of the kernel; on systems other than Linux, the peak so far."""
+    """Return the resident memory of this process; on systems other than Linux, its peak so far."""
     try:
-        text = _STATUS.read_text()
+        return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KILOBYTE
-    line = next(line for line in text.splitlines() if line.startswith(name + ":"))
-    return int(line.split()[1]) * _KILOBYTE

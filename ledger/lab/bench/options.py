@@ -7,8 +7,6 @@ import typer
 
 from ledger.lab.harness.options import CsvFile, JsonFile, Picture
 
-QUICK_SECONDS = 0.2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOptions:
@@ -20,13 +18,11 @@ class BenchOptions:
     ] = None
     seconds: Annotated[float, typer.Option(min=0.05, help="Of each round of each case.")] = 3.0
     rounds: Annotated[int, typer.Option(min=1, help="Their median counts.")] = 3
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: does it run?")] = False
     pin: Annotated[bool, typer.Option(help="Client and stub on a core each.")] = True
     csv_file: CsvFile = None
     json_file: JsonFile = None
     picture: Picture = None
 
     def measured(self) -> "BenchOptions":
-        """Return the options that the measurements depend on, those of a quick run applied."""
-        quick = replace(self, seconds=QUICK_SECONDS, rounds=1) if self.quick else self
-        return replace(quick, csv_file=None, json_file=None, picture=None)
+        """Return the options that the measurements depend on, which no file is."""
+        return replace(self, csv_file=None, json_file=None, picture=None)

@@ -42,7 +42,6 @@ _FIGURES: Mapping[str, Callable[[Measured], float]] = {
     "requests_per_second": lambda one: one.requests / one.seconds,
     "rejected_per_second": lambda one: one.rejected / one.seconds,
     "stub_share": lambda one: one.stub_cpu_seconds / one.seconds,
-    "memory_megabytes": lambda one: one.memory_bytes / 2**20,
 }
 """The figures of a round; work is changes, or entries read."""
 _RATIOS = {"times_baseline": "work_per_second", "times_baseline_cpu": "work_per_cpu_second"}
@@ -151,7 +150,6 @@ _COLUMNS: tuple[Column[CaseResult], ...] = (
     _column("units_per_work", "units", "{:,.3f}"),
     _column("requests_per_second", "", ""),
     _column("rejected_per_second", "rejected/s", "{:,.0f}", wide_only=True),
-    _column("memory_megabytes", "MB more", "{:,.0f}", wide_only=True),
     _column("stub_share", "stub busy", "{:.0%}", wide_only=True),
 )
 

@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,15 +26,6 @@ from ledger.runtime.loops import loop_name
 ROUND_SECONDS_MAX = 1_200.0
 """In addition to the time measured: to start, to warm up, to finish what is in flight."""
 _PACKAGES = ("aiobotocore", "aiodynamo", "aiohttp", "boto3", "httptools", "orjson", "uvloop")
-QUICK = {
-    "callers": 200,
-    "calls_per_second": 2_000,
-    "entries": 250,
-    "counters": 100,
-    "rounds": 1,
-    "settle": 2.0,
-}
-"""The largest options of a quick run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +88,11 @@ async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, .
                 continue
             bench.on_step(f"round {number} of {bench.options.rounds}: {case.name}")
             try:
-                sized = quick_case(case) if bench.options.quick else case
-                rounds[case.name].append(await bench.round(sized))
+                rounds[case.name].append(await bench.round(case))
             except LedgerError as error:
                 failed[case.name] = str(error)
     whole = {name: tuple(found) for name, found in rounds.items() if found and name not in failed}
     return results_of(cases, whole, skipped=skipped, failed=failed)
-
-
-def quick_case(case: Case) -> Case:
-    """Return a case with the sizes of a quick run."""
-    options = case.options
-    small = {name: min(QUICK[name], options[name]) for name in QUICK.keys() & options.keys()}
-    return replace(case, options={**options, **small})
 
 
 def results_of(

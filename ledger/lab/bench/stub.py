@@ -43,7 +43,7 @@ def _batch_done(items: int) -> bytes:
 
 @lru_cache(PAGES_MAX)
 def _page(body: bytes) -> bytes:
-    return page_of(json.loads(body)) or _EMPTY
+    return page_of(json.loads(body))
 
 
 class Endpoint:

@@ -1,4 +1,4 @@
-"""The collections that the stub endpoint shows, prepared once as the bytes of whole answers.
+"""The collections that the stub endpoint shows, page by page, as the bytes of whole answers.
 
 A partition named `read-1000` holds 1,000 entries, whatever was written. Pages hold up to 1 MB by
 DynamoDB's measure of an item.
@@ -9,10 +9,8 @@ Pure: no clock, no randomness, no I/O.
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 from ledger.core.capacity import item_size, read_units
@@ -27,11 +25,6 @@ _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _MIXER = 0x9E3779B97F4A7C15
 """Spreads numbers over the 64 bits of an id's suffix (the golden ratio, as Knuth does)."""
 _NAME = re.compile(r"read-(\d+)")
-QUERIES_MAX = 10
-"""Queries whose pages are kept prepared."""
-
-Pages = Mapping[str, bytes]
-"""The answer to a Query by the sort key that it starts after; the first page's is empty."""
 
 
 def counter_name(entries: int) -> str:
@@ -60,70 +53,42 @@ def answer(body: bytes) -> bytes:
     return head.encode() + body
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The parts of a Query that its answers depend on: all its pages are prepared together."""
-
-    partition: str
-    first: str = ""
-    attributes: frozenset[str] = frozenset()
-    counts_units: bool = False
-    is_consistent: bool = False
-
-
-def page_of(body: Mapping[str, Any]) -> bytes | None:
-    """Return the page that a request asks for; None where there is none.
+def page_of(body: Mapping[str, Any]) -> bytes:
+    """Return the page that a Query asks for; of a collection that is not ours, an empty one.
 
     The request is of the forms that `ledger.store.dynamodb.requests` or a plain client makes: the
     partition is the first value, the least sort key the second.
     """
-    values = [value["S"] for value in body["ExpressionAttributeValues"].values()]
+    partition, *others = (value["S"] for value in body["ExpressionAttributeValues"].values())
     names = body.get("ExpressionAttributeNames", {})
     projected = filter(None, body.get("ProjectionExpression", "").replace(" ", "").split(","))
-    query = Query(
-        partition=values[0],
-        first=values[1] if len(values) > 1 else "",
-        attributes=frozenset(names.get(name, name) for name in projected),
-        counts_units="ReturnConsumedCapacity" in body,
-        is_consistent=body.get("ConsistentRead", False),
-    )
-    start = body.get("ExclusiveStartKey")
-    return pages_of(query).get(start["sk"]["S"] if start else "")
+    attributes = frozenset(names.get(name, name) for name in projected)
+    after = body.get("ExclusiveStartKey", {"sk": {"S": ""}})["sk"]["S"]
+    items, size, has_more = _items(partition, first=others[0] if others else "", after=after)
+    shown = [_shown(item, attributes) for item in items]
+    page: dict[str, object] = {"Items": shown, "Count": len(items), "ScannedCount": len(items)}
+    if "ReturnConsumedCapacity" in body:
+        units = read_units(size, consistent=body.get("ConsistentRead", False))
+        page["ConsumedCapacity"] = {"TableName": "ledger", "CapacityUnits": units}
+    if has_more:
+        page["LastEvaluatedKey"] = {name: items[-1][name] for name in ("pk", "sk")}
+    return answer(json.dumps(page, separators=(",", ":")).encode())
 
 
-@lru_cache(QUERIES_MAX)
-def pages_of(query: Query) -> Pages:
-    """Return every page of a query; of a collection that is not ours, one empty page."""
-    match = _NAME.fullmatch(query.partition)
-    entries = int(match[1]) if match else 0
-    pages, after = {}, ""
-    for items, size, last in _split(query, entries):
-        shown = [_shown(item, query.attributes) for item in items]
-        page: dict[str, object] = {"Items": shown, "Count": len(items), "ScannedCount": len(items)}
-        if query.counts_units:
-            units = read_units(size, consistent=query.is_consistent)
-            page["ConsumedCapacity"] = {"TableName": "ledger", "CapacityUnits": units}
-        if last is not None:
-            page["LastEvaluatedKey"] = {name: last[name] for name in ("pk", "sk")}
-        pages[after] = answer(json.dumps(page, separators=(",", ":")).encode())
-        after = last["sk"]["S"] if last is not None else ""
-    return pages
-
-
-def _split(query: Query, entries: int) -> Iterator[tuple[list[Item], int, Item | None]]:
-    """Yield the items of each page, their size, and the last where another page follows."""
+def _items(partition: str, *, first: str, after: str) -> tuple[list[Item], int, bool]:
+    """Return the items of a page and their size, and whether more follow."""
+    match = _NAME.fullmatch(partition)
     items: list[Item] = []
     size = 0
-    for number in range(entries):
-        item = _item(query.partition, number)
-        if item["sk"]["S"] < query.first:
+    for number in range(int(match[1]) if match else 0):
+        item = _item(partition, number)
+        if item["sk"]["S"] < first or item["sk"]["S"] <= after:
             continue
+        if size >= PAGE_BYTES:
+            return items, size, True
         items.append(item)
         size += item_size(item)
-        if size >= PAGE_BYTES and number + 1 < entries:
-            yield items, size, item
-            items, size = [], 0
-    yield items, size, None
+    return items, size, False
 
 
 def _shown(item: Item, attributes: frozenset[str]) -> Item:

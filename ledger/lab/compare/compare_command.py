@@ -14,7 +14,7 @@ app = new_app()
 @app.command()
 @command(CompareOptions)
 def compare(options: CompareOptions) -> None:
-    """Compare all ways of counting on one workload, and recommend a method.
+    """Compare all ways of counting on one workload, and show which met which need.
 
     Each method counts the same changes on a local global table while answers are lost, then in all
     regions during a partition, then sells a stock that must not fall below 0. Repeated tokens and
@@ -24,9 +24,7 @@ def compare(options: CompareOptions) -> None:
     The seed decides which writes are lost, but not how requests meet on a real engine. With
     `--engine model` everything runs in virtual time and replays exactly.
     """
-    files = ReportFiles(
-        json_file=options.json_file, csv_file=options.csv_file, picture=options.picture
-    )
+    files = ReportFiles.of(options)
     files.check()
     console = Console(highlight=False)
     with console.status("") as status:

@@ -19,10 +19,12 @@ class Counted:
 
     `applied`, `unknown`, `rejected` and `refused` (an error, nothing written) are the answers that
     callers got, `value` is what was kept. `requests` counts the writes sent, the store's retries
-    included. Units are of one region, for all changes together.
+    included; the share `lost` of them got no answer. Units are of one region, for all changes
+    together.
     """
 
     changes: int
+    lost: float
     applied: int
     unknown: int
     rejected: int
@@ -37,7 +39,12 @@ class Counted:
     @property
     def true_value(self) -> int:
         """The value if every change that was not reported as rejected or refused counted once."""
-        return self.changes - self.rejected - self.refused
+        return self.changes - self.not_written
+
+    @property
+    def not_written(self) -> int:
+        """The changes that were reported as rejected or refused."""
+        return self.rejected + self.refused
 
     @property
     def error(self) -> int:
@@ -62,6 +69,9 @@ class Alone:
     write_units: float
     read_units: float
 
+    def __str__(self) -> str:
+        return f"{self.write_units:g} / {self.read_units:g}"
+
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
@@ -79,14 +89,24 @@ class Partitioned:
     values: Mapping[str, int]
 
     @property
+    def least(self) -> int:
+        """The lowest value that a region shows."""
+        return min(self.values.values())
+
+    @property
+    def most(self) -> int:
+        """The highest value that a region shows."""
+        return max(self.values.values())
+
+    @property
     def lost(self) -> int:
         """How many of the changes reported as applied the worst region lacks."""
-        return self.applied - min(self.values.values())
+        return self.applied - self.least
 
     @property
     def agree(self) -> bool:
         """Whether all regions show the same value."""
-        return len(set(self.values.values())) == 1
+        return self.least == self.most
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +147,13 @@ class MethodFigures:
 
     @property
     def price(self) -> float:
-        """Write units per change of the workload."""
-        return self.counted.write_units / self.counted.changes
+        """Write units per change of the workload that was not reported as not written."""
+        return self.counted.write_units / max(1, self.counted.true_value)
+
+    @property
+    def read_price(self) -> float:
+        """Read units per such change."""
+        return self.counted.read_units / max(1, self.counted.true_value)
 
 
 @dataclass(frozen=True, slots=True)

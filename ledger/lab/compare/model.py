@@ -64,13 +64,8 @@ class VirtualClock:
 
 @dataclass(slots=True)
 class Service:
-    """What DynamoDB does before it carries a write out: throttle it, or find it in conflict.
+    """What DynamoDB does before it carries a write out: throttle it, or find it in conflict."""
 
-    `conflicts` is the share of the writes that meet the transaction of another client.
-    """
-
-    randomness: Random
-    conflicts: float
     _left: dict[str, tuple[float, float]] = field(default_factory=dict)
     _held_until: dict[Key, float] = field(default_factory=dict)
 
@@ -79,8 +74,7 @@ class Service:
 
         Its items are then held for so long.
         """
-        chance = self.randomness.random()
-        if chance < self.conflicts or any(self._held_until.get(key, 0) > now for key, _ in costs):
+        if any(self._held_until.get(key, 0) > now for key, _ in costs):
             return "conflict"
         for key, units in costs:
             if self._units_left(key[0], now) < units:
@@ -99,13 +93,10 @@ class Service:
 class ModelStore(ForwardingStore):
     """A `Store` over one region of the model."""
 
-    def __init__(
-        self, replica: Replica, service: Service, *, metrics: Metrics, randomness: Random
-    ) -> None:
+    def __init__(self, replica: Replica, *, metrics: Metrics, randomness: Random) -> None:
         super().__init__(replica)
         self._replica = replica
-        self._service = service
-        self._metrics = metrics
+        self._service = Service()
         self._random = randomness
         self._clock = VirtualClock()
         self._retrier = Retrier(
@@ -219,9 +210,8 @@ async def open_model(options: CompareOptions) -> AsyncIterator[Model]:
     )
 
     def store(region: str) -> MeteredStore:
-        service = Service(stream(options.seed, f"service {region}"), options.conflicts)
         draws = stream(options.seed, f"trips {region}")
-        inner = ModelStore(world.replicas[region], service, metrics=metrics, randomness=draws)
+        inner = ModelStore(world.replicas[region], metrics=metrics, randomness=draws)
         return MeteredStore(inner, metrics=metrics, clock=clock)
 
     yield Model(world, {region: store(region) for region in regions}, clock, registry)

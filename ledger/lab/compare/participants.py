@@ -1,58 +1,37 @@
 """The clients of one counter: what they send, which answers they lose, which they get."""
 
+from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from operator import sub
 from random import Random
-from typing import NamedTuple, Protocol
-
-from prometheus_client import CollectorRegistry
+from typing import NamedTuple
 
 from ledger.core.errors import StoreError
+from ledger.lab.compare.model import Model
 from ledger.lab.harness.latency import LatencyRecorder
+from ledger.lab.harness.table import TestTable
 from ledger.lab.simulator.randomness import stream
 from ledger.primitives.counters import (
     METHODS,
     AddOutcome,
     Applied,
     Counter,
-    Rejected,
-    Unknown,
     new_token,
 )
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import run_all
-from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import READS
 
+ComparedTable = TestTable | Model
+"""A global table: metered stores by region, home first; `registry` has their meters."""
+
 APPLIED_SHARE = 0.5
 """Share of the writes without an answer that are applied: only their answer was lost."""
-
-
-class ComparedTable(Protocol):
-    """A global table: metered stores by region, home first; `registry` has their meters."""
-
-    @property
-    def stores(self) -> Mapping[str, Store]:
-        """The stores by region."""
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of all clients."""
-
-    @property
-    def registry(self) -> CollectorRegistry:
-        """The meters of all stores."""
-
-    def cut(self) -> None:
-        """Hold everything between all regions."""
-
-    async def heal(self) -> None:
-        """Heal all links, and wait until everything has been applied everywhere."""
 
 
 class AnswerLoss:
@@ -74,32 +53,12 @@ class AnswerLoss:
         return Lost() if is_applied < APPLIED_SHARE else NeverArrived()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers that callers got, and their latencies; `refused` were errors of the store."""
+    """The answers that callers got by kind, None for an error of the store, and their latencies."""
 
-    applied: int = 0
-    unknown: int = 0
-    refused: int = 0
-    rejected: int = 0
+    counts: Tally[type[AddOutcome] | None] = field(default_factory=Tally)
     latencies: LatencyRecorder = field(default_factory=LatencyRecorder)
-
-    @property
-    def calls(self) -> int:
-        """How many calls were made."""
-        return self.applied + self.unknown + self.refused + self.rejected
-
-    def count(self, outcome: AddOutcome | None) -> None:
-        """Count the outcome of a call; None stands for an error of the store."""
-        match outcome:
-            case None:
-                self.refused += 1
-            case Applied():
-                self.applied += 1
-            case Rejected():
-                self.rejected += 1
-            case Unknown():
-                self.unknown += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +78,7 @@ class Client:
         with suppress(StoreError):
             outcome = await self.counter.add(change, token=token or self.token())
         self.answers.latencies.add(self.clock.monotonic() - started)
-        self.answers.count(outcome)
+        self.answers.counts[type(outcome) if outcome else None] += 1
         return isinstance(outcome, Applied)
 
     def token(self) -> str:

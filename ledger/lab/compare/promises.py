@@ -5,7 +5,8 @@ show it (for example, no answer was lost), and *broken* if a figure contradicts 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Literal
 
 from ledger.lab.compare.figures import (
@@ -15,15 +16,30 @@ from ledger.lab.compare.figures import (
     ELSEWHERE,
     MINUTES_LATER,
     MOMENTS,
+    Alone,
     MethodFigures,
 )
-from ledger.lab.compare.options import CompareOptions
 from ledger.primitives.counters import METHODS
 
 Status = Literal["shown", "unseen", "broken"]
 About = Literal["unknown", "tokens", "thresholds", "regions", "cost"]
-Losses = Literal["over", "under", "reported", "exact"]
-Limits = Literal["exact", "parts", "none"]
+
+
+class Losses(StrEnum):
+    """What a value may be after lost answers."""
+
+    OVER = "may count too often"
+    UNDER = "may miss, but says Unknown"
+    REPORTED = "exact, or says Unknown"
+    EXACT = "exact"
+
+
+class Limits(StrEnum):
+    """What is kept of a threshold in one region."""
+
+    EXACT = "never passed"
+    PARTS = "never passed, in parts"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +50,11 @@ class Promise:
     error; at all other moments it is recognized.
     """
 
-    losses: Losses
     tokens: str
-    twice: frozenset[str]
+    twice: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
-    limits: Limits = "exact"
+    losses: Losses = Losses.EXACT
+    limits: Limits = Limits.EXACT
     keeps_regions: bool = False
 
     def repeated(self, moment: str) -> tuple[int, bool]:
@@ -56,79 +72,60 @@ class Claim:
 
 _ALWAYS = frozenset(MOMENTS)
 _LATER = frozenset({MINUTES_LATER, DAYS_LATER})
-_FOR_A_WEEK = "for a week (marker)"
+_ATOMIC = Promise(losses=Losses.OVER, tokens="never", twice=_ALWAYS)
+_MARKER = Promise(tokens="for a week (marker)", twice=frozenset({DAYS_LATER}))
 PROMISES: Mapping[str, Promise] = {
-    "atomic": Promise(losses="over", tokens="never", twice=_ALWAYS),
-    "atomic-once": Promise(losses="under", tokens="never", twice=_ALWAYS),
+    "atomic": _ATOMIC,
+    "atomic-once": replace(_ATOMIC, losses=Losses.UNDER),
     "optimistic": Promise(
-        losses="reported", tokens="while the newest", twice=frozenset({AFTER_ONE, AFTER_MANY})
+        losses=Losses.REPORTED, tokens="while the newest", twice=frozenset({AFTER_ONE, AFTER_MANY})
     ),
     "history": Promise(
-        losses="reported", tokens="among the latest 12", twice=frozenset({AFTER_MANY})
+        losses=Losses.REPORTED, tokens="among the latest 12", twice=frozenset({AFTER_MANY})
     ),
-    "client-token": Promise(
-        losses="exact", tokens="10 min, own region", twice=_LATER | {ELSEWHERE}
-    ),
-    "marker": Promise(losses="exact", tokens=_FOR_A_WEEK, twice=frozenset({DAYS_LATER})),
+    "client-token": Promise(tokens="10 min, own region", twice=_LATER | {ELSEWHERE}),
+    "marker": _MARKER,
     "collection": Promise(
-        losses="exact",
-        tokens="5 min, then refused",
-        twice=frozenset(),
-        refused=_LATER,
-        limits="none",
-        keeps_regions=True,
+        tokens="5 min, then refused", refused=_LATER, limits=Limits.NONE, keeps_regions=True
     ),
-    "slots": Promise(losses="exact", tokens="while it has a slot", twice=frozenset()),
-    "atomic-sharded": Promise(losses="over", tokens="never", twice=_ALWAYS, limits="parts"),
-    "marker-sharded": Promise(
-        losses="exact", tokens=_FOR_A_WEEK, twice=frozenset({DAYS_LATER}), limits="parts"
-    ),
-}
-_LOSSES: Mapping[Losses, str] = {
-    "over": "may count too often",
-    "under": "may miss, but says Unknown",
-    "reported": "exact, or says Unknown",
-    "exact": "exact",
-}
-_LIMITS: Mapping[Limits, str] = {
-    "exact": "never passed",
-    "parts": "never passed, in parts",
-    "none": "none",
+    "slots": Promise(tokens="while it has a slot"),
+    "atomic-sharded": replace(_ATOMIC, limits=Limits.PARTS),
+    "marker-sharded": replace(_MARKER, limits=Limits.PARTS),
 }
 
 
-def claims(figures: MethodFigures, options: CompareOptions) -> Mapping[About, Claim]:
+def claims(figures: MethodFigures) -> Mapping[About, Claim]:
     """Check each guarantee against the measurements."""
     promise, promised = PROMISES[figures.method], METHODS[figures.method].guarantees
     regions = "loses nothing" if promise.keeps_regions else "loses updates"
-    cost = f"{promised.write_units:g} / {promised.read_units:g}"
+    cost = Alone(promised.write_units, promised.read_units)
     return {
-        "unknown": Claim(_LOSSES[promise.losses], _losses(promise.losses, figures, options)),
+        "unknown": Claim(promise.losses, _losses(promise.losses, figures)),
         "tokens": Claim(promise.tokens, _tokens(promise, figures)),
-        "thresholds": Claim(_LIMITS[promise.limits], _limits(promise.limits, figures)),
+        "thresholds": Claim(promise.limits, _limits(promise.limits, figures)),
         "regions": Claim(regions, _regions(promise, figures)),
-        "cost": Claim(cost, _cost(figures)),
+        "cost": Claim(str(cost), _when(figures.alone == cost, seen=True)),
     }
 
 
-def broken(figures: MethodFigures, options: CompareOptions) -> list[str]:
+def broken(figures: MethodFigures) -> list[str]:
     """Name the guarantees that the figures contradict."""
     return [
         f"{figures.method}: {about}: {claim.text}"
-        for about, claim in claims(figures, options).items()
+        for about, claim in claims(figures).items()
         if claim.status == "broken"
     ]
 
 
-def _losses(losses: Losses, figures: MethodFigures, options: CompareOptions) -> Status:
+def _losses(losses: Losses, figures: MethodFigures) -> Status:
     counted = figures.counted
     match losses:
-        case "over":
+        case Losses.OVER:
             return _when(counted.value >= counted.applied, seen=counted.silent_error > 0)
-        case "under":
+        case Losses.UNDER:
             return _when(counted.silent_error == 0, seen=counted.error < 0)
-        case "reported" | "exact":
-            return _when(counted.silent_error == 0, seen=options.lost > 0)
+        case Losses.REPORTED | Losses.EXACT:
+            return _when(counted.silent_error == 0, seen=counted.lost > 0)
 
 
 def _tokens(promise: Promise, figures: MethodFigures) -> Status:
@@ -138,7 +135,7 @@ def _tokens(promise: Promise, figures: MethodFigures) -> Status:
 
 def _limits(limits: Limits, figures: MethodFigures) -> Status:
     sold = figures.sold
-    if limits == "none":
+    if limits is Limits.NONE:
         return "shown" if sold.oversold else "unseen"
     return _when(sold.oversold == 0, seen=sold.buyers > sold.stock)
 
@@ -148,12 +145,6 @@ def _regions(promise: Promise, figures: MethodFigures) -> Status:
     if promise.keeps_regions:
         return _when(its.lost == 0 and its.agree, seen=len(its.values) > 1)
     return "shown" if its.lost else "unseen"
-
-
-def _cost(figures: MethodFigures) -> Status:
-    promised, found = METHODS[figures.method].guarantees, figures.alone
-    is_kept = (found.write_units, found.read_units) == (promised.write_units, promised.read_units)
-    return _when(is_kept, seen=True)
 
 
 def _when(is_kept: bool, *, seen: bool) -> Status:  # noqa: FBT001 (a fact)

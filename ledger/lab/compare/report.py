@@ -2,22 +2,35 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.text import Text
 
+from ledger.lab.compare.choices import choices
 from ledger.lab.compare.figures import MOMENTS, MethodFigures, Point, Repeat
 from ledger.lab.compare.options import MODEL, CompareOptions
 from ledger.lab.compare.promises import About, Claim, Status, broken, claims
 from ledger.lab.harness.picture import OURS, WRONG, draw_bars, draw_lines
-from ledger.lab.harness.report import Report, Section, Verdict
+from ledger.lab.harness.report import Column, Report, Section, Verdict, rows_of, section_of
 from ledger.runtime.command_line import FAILED
 
-VERSION = 2
+VERSION = 3
 INCHES = (12.0, 11.0)
 _STYLES: Mapping[Status, str] = {"shown": "green", "unseen": "yellow", "broken": "bold red"}
 _SIGNS: Mapping[Status, str] = {"shown": "", "unseen": " (not seen)", "broken": " (BROKEN)"}
-_Cells = Callable[[MethodFigures], Sequence[str]]
+_WHOLE, _TENTHS, _DECIMALS = "{:,.0f}".format, "{:,.1f}".format, "{:,.2f}".format
+_Column = Column[MethodFigures]
+_BARS: Sequence[tuple[str, Callable[[MethodFigures], float], str]] = (
+    ("error in one region", lambda one: one.counted.error, WRONG),
+    ("changes lost in a partition", lambda one: one.partitioned.lost, WRONG),
+    ("write units per change", lambda one: one.price, OURS),
+    ("oversold in a partition", lambda one: one.sold_partitioned.oversold, WRONG),
+)
+"""Titles, figures, and the colour of what is not 0."""
+_LINES = (
+    ("useful changes per second (model)", "useful_per_second", "log"),
+    ("share of writes repeated (model)", "repeated", "linear"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,166 +40,57 @@ class CompareReport(Report):
     options: CompareOptions
     figures: tuple[MethodFigures, ...]
     curves: Mapping[str, tuple[Point, ...]]
-    advice: tuple[str, ...] = ()
     version: int = VERSION
 
     def sections(self) -> Iterable[Section]:
-        """Return a table for each part of the comparison, and the advice."""
-        return (
-            self._sources(),
-            self._accuracy(),
-            self._prices(),
-            self._repeats(),
-            self._partitioned(),
-            self._sales(),
-            self._curves(),
-            Section(
-                title="advice, drawn from these figures", rows=[("-", line) for line in self.advice]
-            ),
+        """Return a table for each part of the comparison, and what the figures speak for."""
+        for part in _PARTS:
+            yield section_of(
+                (_METHOD, *part.columns),
+                self.figures,
+                title=part.title.format(self.options),
+                caption=part.caption,
+                ends_in_text=True,
+            )
+        yield self._contention()
+        yield Section(
+            title="7. Methods that met a need in this run",
+            columns=("need", "methods"),
+            left=2,
+            rows=choices(self.figures, self.curves),
+            caption="Cheapest first, with the write units of a change here; if hot, the fastest.",
         )
 
     def verdict(self) -> Verdict | None:
         """Name every guarantee that a figure contradicts, if there are any."""
-        lines = [line for figure in self.figures for line in broken(figure, self.options)]
+        lines = [line for figure in self.figures for line in broken(figure)]
         text = "\n".join(f"broken: {line}" for line in lines)
         return Verdict(text, "bold red", FAILED) if lines else None
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return the figures for CSV, a row for each method."""
-        return [_row(figure, self.curves.get(figure.method, ())) for figure in self.figures]
+        columns = (_METHOD, *(column for part in _PARTS for column in part.columns))
+        rows = rows_of(columns, self.figures)
+        return [{**row, **_curve_row(self.curves.get(str(row["method"]), ()))} for row in rows]
 
     def draw(self, figure: Any) -> None:
         """Draw errors, regions, prices, and the curves of contention."""
         figure.set_size_inches(*INCHES)
         axes = figure.subplots(3, 2)
-        lossy = f"{self.options.lost:.0%} of the writes without an answer"
-        self._bars(axes[0, 0], f"error in one region, {lossy}", lambda one: one.counted.error)
-        self._bars(axes[0, 1], "changes lost in a partition", lambda one: one.partitioned.lost)
-        self._bars(axes[1, 0], "write units per change", lambda one: one.price, is_fault=False)
-        self._bars(axes[1, 1], "oversold in a partition", lambda one: one.sold_partitioned.oversold)
-        self._lines(axes[2, 0], "useful changes per second (model)", "useful_per_second", "log")
-        self._lines(axes[2, 1], "share of writes repeated (model)", "repeated", "linear")
+        names = [one.method for one in self.figures]
+        for axis, (title, of, colour) in zip(axes[:2].flat, _BARS, strict=True):
+            values = [of(one) for one in self.figures]
+            colours = [colour if value else OURS for value in values]
+            labels = [f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in values]
+            draw_bars(axis, title, names, values, colours=colours, labels=labels)
+        for axis, (title, name, scale) in zip(axes[2], _LINES, strict=True):
+            series = {
+                method: [(point.writers, getattr(point, name)) for point in points]
+                for method, points in self.curves.items()
+            }
+            draw_lines(axis, title, series, x_name="writers of one counter", y_scale=scale)
 
-    def _bars(
-        self,
-        axis: Any,
-        title: str,
-        figure: Callable[[MethodFigures], float],
-        *,
-        is_fault: bool = True,
-    ) -> None:
-        """Draw a bar for each method; what should be 0 and is not is red."""
-        values = [figure(one) for one in self.figures]
-        draw_bars(
-            axis,
-            title,
-            [one.method for one in self.figures],
-            values,
-            colours=[WRONG if is_fault and value else OURS for value in values],
-            labels=[f"{value:,.1f}" if value % 1 else f"{value:,.0f}" for value in values],
-        )
-
-    def _lines(self, axis: Any, title: str, figure: str, scale: str) -> None:
-        """Draw a figure of every curve over the number of writers."""
-        series = {
-            method: [(point.writers, getattr(point, figure)) for point in points]
-            for method, points in self.curves.items()
-        }
-        draw_lines(axis, title, series, x_name="writers of one counter", y_scale=scale)
-
-    @property
-    def _where(self) -> str:
-        return MODEL if self.options.is_model else f"local table, {self.options.engine}"
-
-    def _sources(self) -> Section:
-        options = self.options
-        measured = (
-            f"a local global table of {options.regions} regions, engine {options.engine},"
-            " in real time on this machine"
-        )
-        model = f"virtual time; replays exactly from seed {options.seed}"
-        rows = [("(model)", model)]
-        return Section(rows=rows if options.is_model else [*rows, (f"({self._where})", measured)])
-
-    def _accuracy(self) -> Section:
-        options = self.options
-        title = (
-            f"1. One region: {options.changes:,} changes of +1 by {options.writers} concurrent"
-            f" writers; {options.lost:.0%} of the writes get no answer ({self._where})"
-        )
-        caption = (
-            "Half of the writes without an answer are applied. True: without rejected changes."
-            " Silent: error that the callers' answers do not account for."
-        )
-        names = ("true", "kept", "error", "silent", "unknown", "rejected")
-
-        def cells(one: MethodFigures) -> Sequence[str]:
-            its = one.counted
-            counts = (its.silent_error, its.unknown, its.rejected + its.refused)
-            return f"{its.true_value:,}", f"{its.value:,}", _signed(its.error), *map(_count, counts)
-
-        return self._table(title, names, cells, ("unknown", "after lost answers"), caption)
-
-    def _prices(self) -> Section:
-        clock = "virtual" if self.options.is_model else "of this machine"
-        caption = (
-            "Units per change: written / read, in one region; each further region writes as many"
-            f" again. Alone: a lone writer without faults (model). Milliseconds are {clock}."
-        )
-        names = ("repeated", "units", "p50 ms", "p99 ms", "alone")
-
-        def cells(one: MethodFigures) -> Sequence[str]:
-            its = one.counted
-            units = f"{one.price:.2f} / {its.read_units / its.changes:.2f}"
-            times = (f"{its.p50_milliseconds:,.1f}", f"{its.p99_milliseconds:,.0f}")
-            alone = f"{one.alone.write_units:g} / {one.alone.read_units:g}"
-            return f"{its.repeated:.0%}", units, *times, alone
-
-        title = f"2. The price of these changes ({self._where})"
-        return self._table(title, names, cells, ("cost", "promised alone"), caption)
-
-    def _repeats(self) -> Section:
-        title = f"3. The same token again: how often the change counts ({MODEL})"
-        caption = "Away: in another region, once all has replicated. Refused: counted once."
-
-        def cells(one: MethodFigures) -> Sequence[str]:
-            return [_times(one.repeats[moment]) for moment in MOMENTS]
-
-        return self._table(title, MOMENTS, cells, ("tokens", "a token is known"), caption)
-
-    def _partitioned(self) -> Section:
-        title = f"4. All regions write during a partition, which then heals ({self._where})"
-        regions = list(self.figures[0].partitioned.values) if self.figures else []
-        names = ("true", *regions, "lost")
-
-        def cells(one: MethodFigures) -> Sequence[str]:
-            its = one.partitioned
-            return (
-                f"{its.applied:,}",
-                *(f"{its.values[region]:,}" for region in regions),
-                _count(its.lost),
-            )
-
-        return self._table(title, names, cells, ("regions", "several regions"))
-
-    def _sales(self) -> Section:
-        sales = [one.sold for one in self.figures[:1]]
-        what = "".join(f"{one.stock:,} pieces, {one.buyers:,} buyers" for one in sales)
-        title = f"5. A stock with a minimum of 0: {what} ({self._where})"
-        caption = (
-            "Sold: reported as sold. Over: sold, but not in stock. Unsold: although buyers were"
-            " turned away. Partition: sold by all regions during one, each to as many buyers."
-        )
-        names = ("sold", "unknown", "over", "unsold", "partition", "over")
-
-        def cells(one: MethodFigures) -> Sequence[str]:
-            here, there = one.sold, one.sold_partitioned
-            counts = map(_count, (here.unknown, here.oversold, here.unsold))
-            return f"{here.sold:,}", *counts, f"{there.sold:,}", _count(there.oversold)
-
-        return self._table(title, names, cells, ("thresholds", "limit in one region"), caption)
-
-    def _curves(self) -> Section:
+    def _contention(self) -> Section:
         rows: dict[int, list[str]] = {}
         for points in self.curves.values():
             for point in points:
@@ -198,29 +102,8 @@ class CompareReport(Report):
             rows=list(rows.values()),
         )
 
-    def _table(
-        self,
-        title: str,
-        names: Sequence[str],
-        cells: _Cells,
-        promise: tuple[About, str],
-        caption: str = "",
-    ) -> Section:
-        """Return a row for each method, with its guarantee in the last column."""
-        about, heading = promise
-        return Section(
-            title=title,
-            caption=caption,
-            columns=("method", *names, heading),
-            ends_in_text=True,
-            rows=[
-                (figure.method, *cells(figure), _promise(claims(figure, self.options)[about]))
-                for figure in self.figures
-            ],
-        )
 
-
-def _promise(claim: Claim) -> Text:
+def _claim_text(claim: Claim) -> Text:
     return Text(claim.text + _SIGNS[claim.status], style=_STYLES[claim.status])
 
 
@@ -237,36 +120,97 @@ def _count(number: int) -> str:
     return f"{number:,}" if number else "-"
 
 
-def _row(one: MethodFigures, curve: Sequence[Point]) -> Mapping[str, object]:
-    counted, partitioned = one.counted, one.partitioned
-    row: dict[str, object] = {
-        "method": one.method,
-        "changes": counted.changes,
-        "true_value": counted.true_value,
-        "value": counted.value,
-        "error": counted.error,
-        "silent_error": counted.silent_error,
-        "repeated_share": round(counted.repeated, 4),
-        "unknown": counted.unknown,
-        "rejected": counted.rejected,
-        "refused": counted.refused,
-        "write_units_per_change": round(one.price, 3),
-        "read_units_per_change": round(counted.read_units / counted.changes, 3),
-        "alone_write_units": one.alone.write_units,
-        "alone_read_units": one.alone.read_units,
-        "p50_milliseconds": round(counted.p50_milliseconds, 3),
-        "p99_milliseconds": round(counted.p99_milliseconds, 3),
+def _curve_row(points: Sequence[Point]) -> dict[str, object]:
+    return {
+        f"{name}_{point.writers}_writers": round(value, 4)
+        for point in points
+        for name, value in (
+            ("useful_per_second", point.useful_per_second),
+            ("repeated_share", point.repeated),
+            ("failed_share", point.failed),
+        )
     }
-    for moment, repeat in one.repeats.items():
-        row[f"repeat_{moment.replace(' ', '_')}"] = "refused" if repeat.refused else repeat.times
-    row["regions_true_value"] = partitioned.applied
-    row.update({f"regions_value_{name}": value for name, value in partitioned.values.items()})
-    row["regions_lost"] = partitioned.lost
-    for name, sold in (("one_region", one.sold), ("partition", one.sold_partitioned)):
-        row[f"{name}_sold"], row[f"{name}_oversold"] = sold.sold, sold.oversold
-        row[f"{name}_unsold"] = sold.unsold
-    for point in curve:
-        row[f"useful_per_second_{point.writers}_writers"] = round(point.useful_per_second, 1)
-        row[f"repeated_share_{point.writers}_writers"] = round(point.repeated, 4)
-        row[f"failed_share_{point.writers}_writers"] = round(point.failed, 4)
-    return row
+
+
+def _promise(about: About, heading: str) -> _Column:
+    """Return the column of a guarantee, checked by the figures before it."""
+    return Column("", heading, lambda one: claims(one)[about], _claim_text)
+
+
+def _repeat(moment: str) -> _Column:
+    name = f"repeat_{moment.replace(' ', '_')}"
+    return Column(name, moment, lambda one: _times(one.repeats[moment]), str)
+
+
+class _Part(NamedTuple):
+    """A table of every method; its last column is the guarantee. `{0}` are the options."""
+
+    title: str
+    columns: Sequence[_Column]
+    caption: str = ""
+
+
+_METHOD: _Column = Column("method", "method", lambda one: one.method, str)
+_PARTS = (
+    _Part(
+        "1. One region: {0.changes:,} changes of +1 by {0.writers} concurrent writers;"
+        " {0.lost:.0%} of the writes get no answer ({0.where})",
+        (
+            Column("true_value", "true", lambda one: one.counted.true_value),
+            Column("value", "kept", lambda one: one.counted.value),
+            Column("error", "error", lambda one: one.counted.error, _signed),
+            Column("silent_error", "silent", lambda one: one.counted.silent_error, _count),
+            Column("unknown", "unknown", lambda one: one.counted.unknown, _count),
+            Column("rejected", "rejected", lambda one: one.counted.not_written, _count),
+            _promise("unknown", "after lost answers"),
+        ),
+        "Half of the writes without an answer are applied. True: without rejected changes."
+        " Silent: error that the callers' answers do not account for.",
+    ),
+    _Part(
+        "2. The price of these changes ({0.where})",
+        (
+            Column("repeated_share", "repeated", lambda one: one.counted.repeated, "{:.0%}".format),
+            Column("write_units_per_change", "units", lambda one: one.price, _DECIMALS),
+            Column("read_units_per_change", "read", lambda one: one.read_price, _DECIMALS),
+            Column("p50_milliseconds", "p50 ms", lambda one: one.counted.p50_milliseconds, _TENTHS),
+            Column("p99_milliseconds", "p99 ms", lambda one: one.counted.p99_milliseconds, _WHOLE),
+            Column("alone_units", "alone", lambda one: str(one.alone), str),
+            _promise("cost", "promised alone"),
+        ),
+        "Write and read units per change in one region; each further region writes as many again."
+        " Alone: write / read by a lone writer without faults (model). Milliseconds are virtual on"
+        " the model.",
+    ),
+    _Part(
+        f"3. The same token again: how often the change counts ({MODEL})",
+        (*map(_repeat, MOMENTS), _promise("tokens", "a token is known")),
+        "Away: in another region, once all has replicated. Refused: counted once.",
+    ),
+    _Part(
+        "4. All {0.regions} regions write during a partition, which then heals ({0.where})",
+        (
+            Column("regions_true_value", "true", lambda one: one.partitioned.applied),
+            Column("regions_value_least", "least", lambda one: one.partitioned.least),
+            Column("regions_value_most", "most", lambda one: one.partitioned.most),
+            Column("regions_lost", "lost", lambda one: one.partitioned.lost, _count),
+            _promise("regions", "several regions"),
+        ),
+        "Least, most: what the regions show in the end.",
+    ),
+    _Part(
+        "5. A stock with a minimum of 0, and twice as many buyers ({0.where})",
+        (
+            Column("stock", "", lambda one: one.sold.stock),
+            Column("one_region_sold", "sold", lambda one: one.sold.sold),
+            Column("one_region_unknown", "unknown", lambda one: one.sold.unknown, _count),
+            Column("one_region_oversold", "over", lambda one: one.sold.oversold, _count),
+            Column("one_region_unsold", "unsold", lambda one: one.sold.unsold, _count),
+            Column("partition_sold", "partition", lambda one: one.sold_partitioned.sold),
+            Column("partition_oversold", "over", lambda one: one.sold_partitioned.oversold, _count),
+            _promise("thresholds", "limit in one region"),
+        ),
+        "Sold: reported as sold. Over: sold, but not in stock. Unsold: although buyers were"
+        " turned away. Partition: sold by all regions during one, each to as many buyers.",
+    ),
+)

@@ -1,35 +1,33 @@
 """One run of `ledger compare`: the parts on the model first, then those on the table."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 
 import anyio
 
-from ledger.lab.compare.advice import advise
-from ledger.lab.compare.counting import (
-    CONTENDERS,
-    WRITERS,
-    WRITERS_QUICK,
-    contend,
-    count,
-    count_alone,
-)
 from ledger.lab.compare.figures import MOMENTS, Alone, MethodFigures, Point, Repeat
 from ledger.lab.compare.model import open_model
 from ledger.lab.compare.options import CompareOptions
 from ledger.lab.compare.participants import ComparedTable
-from ledger.lab.compare.partition import sell, sell_partitioned, write_partitioned
+from ledger.lab.compare.parts import (
+    contend,
+    count,
+    count_alone,
+    repeat,
+    sell,
+    sell_partitioned,
+    write_partitioned,
+)
 from ledger.lab.compare.report import CompareReport
-from ledger.lab.compare.tokens import repeat
 from ledger.lab.harness.display import OnStep
 from ledger.lab.harness.options import REGIONS, LabOptions
 from ledger.lab.harness.table import TestTable, open_table
 from ledger.lab.simulator import loop
-from ledger.local.front.faults import Fault
 from ledger.primitives.counters import METHODS
 
 LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05
+CONTENDERS = ("atomic", "optimistic", "history", "marker", "atomic-sharded", "collection")
+WRITERS = (1, 2, 4, 8, 16, 32, 64)
 
 _OnModel = Mapping[str, tuple[Alone, Mapping[str, Repeat]]]
 
@@ -40,31 +38,25 @@ def compare(options: CompareOptions, *, on_step: OnStep) -> CompareReport:
     Raises:
         LedgerError: the local table does not start, or does not answer.
     """
-    undisturbed = options.without_faults()
-    on_model = loop.run(lambda: _on_model(undisturbed, on_step))
-    curves = loop.run(lambda: _curves(undisturbed, on_step))
+    on_model = loop.run(lambda: _on_model(options, on_step))
+    curves = loop.run(lambda: _curves(options, on_step))
     if options.is_model:
         figures = loop.run(lambda: _on_table(open_model(options), on_model, options, on_step))
     else:
         figures = anyio.run(_on_table, open_local(options), on_model, options, on_step)
-    report = CompareReport(options, figures, curves)
-    return replace(report, advice=advise(report))
+    return CompareReport(options, figures, curves)
 
 
-@asynccontextmanager
-async def open_local(options: CompareOptions) -> AsyncIterator[TestTable]:
-    """Start a local global table on which a share of the writes meets a conflict.
+def open_local(options: CompareOptions) -> AbstractAsyncContextManager[TestTable]:
+    """Start a local global table.
 
     Raises:
         LocalTableError: it does not start.
     """
-    table_options = LabOptions(
+    table = LabOptions(
         engine=options.engine, seed=options.seed, lag=LAG_SECONDS, jitter=JITTER_SECONDS
     )
-    async with open_table(table_options, REGIONS[: options.regions]) as table:
-        if options.conflicts:
-            table.world.faults(Fault.CONFLICT, probability=options.conflicts)
-        yield table
+    return open_table(table, REGIONS[: options.regions])
 
 
 async def _on_model(options: CompareOptions, on_step: OnStep) -> _OnModel:
@@ -83,10 +75,8 @@ async def _curves(options: CompareOptions, on_step: OnStep) -> dict[str, tuple[P
     curves: dict[str, tuple[Point, ...]] = {}
     async with open_model(options) as model:
         for method in CONTENDERS:
-            points: list[Point] = []
-            for writers in WRITERS_QUICK if options.quick else WRITERS:
-                on_step(f"model, {method}: {writers} writers of one counter")
-                points.append(await contend(model, method, writers, options))
+            on_step(f"model, {method}: up to {WRITERS[-1]} writers of one counter")
+            points = [await contend(model, method, writers, options) for writers in WRITERS]
             curves[method] = tuple(points)
     return curves
 

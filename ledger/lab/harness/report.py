@@ -41,8 +41,6 @@ class Section:
     """How many columns are text, aligned to the left."""
     ends_in_text: bool = False
     """Whether the last column is text as well."""
-    wraps: bool = False
-    """Whether the headings of figures may take several lines."""
     wide_only: Container[str] = ()
     """Columns that only a terminal of `WIDE_CHARACTERS` shows."""
 
@@ -210,7 +208,7 @@ def render(section: Section) -> RenderableType:
         table.add_column(
             name,
             justify="left" if is_text else "right",
-            no_wrap=not (is_text or section.wraps),
+            no_wrap=not is_text,
             overflow="fold" if is_text else "ellipsis",
         )
     if not section.columns:

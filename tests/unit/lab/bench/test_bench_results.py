@@ -9,7 +9,7 @@ from ledger.lab.bench.cases import ALL, PUT, Case, chosen
 from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.options import BenchOptions
 from ledger.lab.bench.report import BenchReport, CaseResult
-from ledger.lab.bench.runner import quick_case, results_of
+from ledger.lab.bench.runner import results_of
 from ledger.runtime.command_line import FAILED
 
 
@@ -22,7 +22,6 @@ def measured(work: int, *, cpu_seconds: float = 1.0, stub_cpu_seconds: float = 0
         cpu_seconds=cpu_seconds,
         p50_seconds=0.001,
         p99_seconds=0.002,
-        memory_bytes=0,
         requests=work,
         units=float(work),
         stub_cpu_seconds=stub_cpu_seconds,
@@ -89,17 +88,12 @@ def test_figures_of_one_case_are_rows_of_their_own() -> None:
     assert more.rows == [("ours: MB, last fifth", "12.5")]
 
 
-def test_a_quick_case_is_small() -> None:
-    """Sizes are bounded, other options stay."""
-    case = replace(BASE, options={"callers": 2_000, "rounds": 1, "tune_gc": True})
-    assert quick_case(case).options == {"callers": 200, "rounds": 1, "tune_gc": True}
-
-
 def test_a_choice_brings_its_baselines() -> None:
-    """What a case is compared with is measured in the same run; a whole name fits itself only."""
+    """What a case is compared with is measured in the same run; a group is no part of a name."""
     assert PUT in {case.name for case in chosen(["combin"])}
-    names = [case.name for case in chosen(["Group commit, lean"])]
-    assert names == [PUT, "group commit, lean"]
+    assert {case.group for case in chosen(["read"])} == {"read"}
+    names = [case.name for case in chosen(["Group commit, AIO"])]
+    assert names == [PUT, "group commit, aiobotocore"]
     assert chosen(["nothing of the kind"]) == ()
     assert chosen(None) == ALL
 

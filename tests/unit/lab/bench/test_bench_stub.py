@@ -112,9 +112,12 @@ def test_a_collection_is_read_page_by_page(entries: int, attributes: tuple[str, 
 
 
 def test_what_begins_after_all_entries_is_empty() -> None:
-    """The query for the net change alone finds none."""
-    pages = stub_pages.pages_of(stub_pages.Query("read-5", first="~net#"))
-    assert body_of(pages[""])["Items"] == []
+    """The query for the net change alone finds none, and nor does one of another collection."""
+    asked = query_of("read-5", ())
+    assert len(body_of(stub_pages.page_of(asked))["Items"]) == 5
+    asked["ExpressionAttributeValues"][":1"] = {"S": "~net#"}
+    assert body_of(stub_pages.page_of(asked))["Items"] == []
+    assert body_of(stub_pages.page_of(query_of("another", ())))["Items"] == []
 
 
 def test_reset_forgets() -> None:

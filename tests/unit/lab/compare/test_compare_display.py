@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from support.comparing import figures, recounted, report
 
-from ledger.lab.compare.advice import advise
+from ledger.lab.compare.choices import NEEDS
 from ledger.lab.compare.promises import claims
 from ledger.lab.compare.report import CompareReport
 from ledger.lab.harness.picture import save_picture
@@ -21,7 +21,7 @@ PAGE = (files("ledger.lab.compare") / "README.md").read_text(encoding="utf-8")
 def shown(one: CompareReport, width: int = 80) -> str:
     """Return what is printed on a terminal of this width."""
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    for section in replace(one, advice=advise(one)).sections():
+    for section in one.sections():
         console.print(render(section))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -37,7 +37,7 @@ def test_every_promise_stands_beside_its_figure(width: int) -> None:
         for method in METHODS:
             lines = [line for line in text.splitlines() if line.startswith(f" {method} ")]
             for claim, line in zip(
-                [claims(figures(method), report().options)[about] for about in
+                [claims(figures(method))[about] for about in
                  ("unknown", "cost", "tokens", "regions", "thresholds")], lines, strict=True
             ):  # fmt: skip
                 assert line.rstrip().endswith(claim.text)
@@ -51,11 +51,10 @@ def test_a_broken_promise_and_an_unseen_one_are_marked() -> None:
     assert "exact (not seen)" in shown(report(lost=0), 140)
 
 
-def test_the_advice_is_at_the_end() -> None:
-    """The last thing printed is the advice."""
-    text = shown(report(), 200)
-    _, _, advice = text.partition("advice, drawn from these figures")
-    assert "More than one region writes: collection." in advice
+def test_the_needs_are_at_the_end() -> None:
+    """The last table names the methods that met each need."""
+    _, _, shown_last = shown(report(), 200).partition("7. Methods that met a need")
+    assert all(need in shown_last for need in NEEDS)
 
 
 def test_a_report_without_methods_is_shown() -> None:

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from random import Random
 
 import anyio
 import pytest
@@ -7,10 +6,10 @@ from pydantic_core import to_json
 
 from ledger.core.errors import Throttled
 from ledger.core.keys import EXPIRES
-from ledger.lab.compare.counting import contend
 from ledger.lab.compare.model import Model, Service, open_model
 from ledger.lab.compare.options import CompareOptions
 from ledger.lab.compare.participants import Participants
+from ledger.lab.compare.parts import contend
 from ledger.lab.compare.session import compare
 from ledger.lab.harness.options import REGIONS
 from ledger.lab.simulator import loop
@@ -18,19 +17,14 @@ from ledger.runtime.clock import Clock
 from ledger.store.reads import Get
 from ledger.store.writes import TOKEN_SECONDS, Applied, Put, Unknown, Update
 
-FAULTLESS = CompareOptions(engine="model", lost=0.0, conflicts=0.0)
+FAULTLESS = CompareOptions(engine="model", lost=0.0)
 KEY = ("~count~0~x", "sum")
 ADD = Update(KEY, add={"value": {"N": "1"}})
 
 
-def service(conflicts: float = 0.0) -> Service:
-    """Return a service that draws from one seed."""
-    return Service(Random(1), conflicts)  # noqa: S311 (nothing secret)
-
-
 def test_a_partition_takes_a_thousand_units_a_second() -> None:
     """Beyond what has come in at that rate a write is throttled; another partition is not."""
-    one = service()
+    one = Service()
     admitted = [one.admit([(KEY, 1)], 0.001 * step, 0) == "" for step in range(1, 201)]
     assert all(admitted)
     burst = [one.admit([(KEY, 1)], 0.2, 0) for _ in range(200)]
@@ -41,18 +35,11 @@ def test_a_partition_takes_a_thousand_units_a_second() -> None:
 
 def test_a_transaction_holds_its_items() -> None:
     """A write at an item of a transaction is in conflict until that is over; others go on."""
-    one = service()
+    one = Service()
     assert one.admit([(KEY, 2)], 1.0, 0.006) == ""
     assert one.admit([(KEY, 1)], 1.005, 0) == "conflict"
     assert one.admit([(("another", "sum"), 1)], 1.005, 0) == ""
     assert one.admit([(KEY, 1)], 1.006, 0) == ""
-
-
-def test_conflicts_from_outside_are_a_share() -> None:
-    """About that share of the writes meets the transaction of another client."""
-    one = service(conflicts=0.3)
-    answers = [one.admit([((str(place), "sum"), 1)], float(place), 0) for place in range(400)]
-    assert 80 < answers.count("conflict") < 160
 
 
 def test_a_token_is_forgotten_after_ten_minutes() -> None:
@@ -83,11 +70,12 @@ def test_what_is_signed_too_late_is_not_sent() -> None:
     loop.run(run)
 
 
-def test_conflict_without_end_is_an_error() -> None:
+def test_conflict_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that meets a conflict in each of its tries raises, having written nothing."""
+    monkeypatch.setattr(Service, "admit", lambda *_: "conflict")
 
     async def run() -> None:
-        async with open_model(replace(FAULTLESS, conflicts=1.0)) as model:
+        async with open_model(FAULTLESS) as model:
             store = model.stores[REGIONS[0]]
             with pytest.raises(Throttled, match="still conflict after 8 tries"):
                 await store.write(ADD)
@@ -170,9 +158,8 @@ def test_optimistic_writers_get_no_further_together() -> None:
     """Sixteen optimistic writers do about what one does; sixteen that add do many times as much."""
 
     async def run(method: str) -> list[float]:
-        options = replace(FAULTLESS, quick=True)
-        async with open_model(options) as model:
-            points = [await contend(model, method, writers, options) for writers in (1, 16)]
+        async with open_model(FAULTLESS) as model:
+            points = [await contend(model, method, writers, FAULTLESS) for writers in (1, 16)]
             return [*(point.useful_per_second for point in points), points[-1].repeated]
 
     one, many, wasted = loop.run(lambda: run("optimistic"))
@@ -185,8 +172,8 @@ def test_optimistic_writers_get_no_further_together() -> None:
 
 def test_a_run_on_the_model_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same seed gives the same report to the byte, another seed another one."""
-    monkeypatch.setattr("ledger.lab.compare.session.WRITERS_QUICK", (1, 4))
-    options = CompareOptions(engine="model", changes=16, writers=4, quick=True)
+    monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1, 4))
+    options = CompareOptions(engine="model", changes=16, writers=4)
     first, second, other = (
         to_json(compare(one, on_step=lambda _: None).as_json())
         for one in (options, options, replace(options, seed=8))

@@ -12,11 +12,8 @@ from ledger.lab.compare.figures import (
     Repeat,
     Sold,
 )
-from ledger.lab.compare.options import CompareOptions
 from ledger.lab.compare.promises import PROMISES, About, Status, broken, claims
 from ledger.primitives.counters import METHODS
-
-LOSSY, FAULTLESS = CompareOptions(lost=0.1), CompareOptions(lost=0.0)
 
 
 def repeated(method: str, moment: str, repeat: Repeat) -> MethodFigures:
@@ -33,9 +30,9 @@ def test_every_method_has_its_promises() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_figures_as_they_should_be_show_every_promise(method: str) -> None:
     """With the figures that a method should have each of its promises is shown."""
-    found = claims(figures(method), LOSSY)
+    found = claims(figures(method))
     assert {about: one.status for about, one in found.items()} == dict.fromkeys(found, "shown")
-    assert broken(figures(method), LOSSY) == []
+    assert broken(figures(method)) == []
 
 
 @pytest.mark.parametrize(
@@ -88,12 +85,12 @@ def test_other_figures_show_less_or_break_it(
     figures_: MethodFigures, about: About, status: Status
 ) -> None:
     """A figure that contradicts a promise breaks it; one that shows nothing leaves it unseen."""
-    assert claims(figures_, LOSSY)[about].status == status
-    assert bool(broken(figures_, LOSSY)) == (status == "broken")
+    assert claims(figures_)[about].status == status
+    assert bool(broken(figures_)) == (status == "broken")
 
 
 @pytest.mark.parametrize("method", ["optimistic", "marker", "collection"])
 def test_without_lost_answers_exactness_is_unseen(method: str) -> None:
     """What was never put to the test is not said to be shown."""
-    faultless = recounted(method, value=200, applied=200, unknown=0)
-    assert claims(faultless, FAULTLESS)["unknown"].status == "unseen"
+    faultless = recounted(method, value=200, applied=200, unknown=0, lost=0.0)
+    assert claims(faultless)["unknown"].status == "unseen"

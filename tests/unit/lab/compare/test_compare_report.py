@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
-from support.comparing import counted, report
+from support.comparing import counted, recounted, report
 
 from ledger.lab.compare.figures import Partitioned, Sold
 from ledger.lab.compare.report import CompareReport
@@ -70,7 +70,14 @@ def test_csv_has_a_line_for_each_method() -> None:
     assert [row["method"] for row in rows] == list(METHODS)
     atomic, collection = rows[0], rows[list(METHODS).index("collection")]
     assert (atomic["error"], atomic["silent_error"], atomic["regions_lost"]) == ("7", "7", "100")
+    assert (atomic["regions_value_least"], atomic["alone_units"]) == ("100", "1 / 0")
     assert atomic["useful_per_second_64_writers"] == "1000.0"
     assert (collection["error"], collection["regions_lost"]) == ("0", "0")
     assert collection["repeat_11_min"] == "refused"
     assert collection["useful_per_second_64_writers"] == ""
+
+
+def test_the_price_is_of_what_was_written() -> None:
+    """Changes that were reported as not written do not make the others look cheap."""
+    its = recounted("marker", write_units=400.0, rejected=60, refused=40, applied=100, value=100)
+    assert its.price == 4.0

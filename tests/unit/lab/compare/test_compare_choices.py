@@ -1,0 +1,68 @@
+from dataclasses import replace
+
+import pytest
+from support.comparing import figures, recounted, report
+
+from ledger.lab.compare.choices import HOT, NEEDS, NONE, choices
+from ledger.lab.compare.figures import AFTER_MANY, MINUTES_LATER, Partitioned, Repeat, Sold
+from ledger.lab.compare.report import CompareReport
+from ledger.primitives.counters import METHODS
+
+LOSSES, REPEATS, LIMIT, REGIONS, LIMIT_ACROSS = NEEDS
+
+
+def met(need: str, given: CompareReport) -> list[str]:
+    """Return the methods that a report names for a need."""
+    found = dict(choices(given.figures, given.curves))[need]
+    return [part.split()[0] for part in found.split(", ")] if found != NONE else []
+
+
+@pytest.mark.parametrize(
+    ("need", "methods"),
+    [
+        (LOSSES, set(METHODS) - {"atomic", "atomic-sharded"}),
+        (REPEATS, {"marker", "marker-sharded", "slots", "collection"}),
+        (LIMIT, set(METHODS) - {"collection"}),
+        (REGIONS, {"collection"}),
+        (LIMIT_ACROSS, set()),
+        (HOT, {"atomic-sharded", "atomic", "optimistic"}),
+    ],
+)
+def test_each_need_names_what_met_it(need: str, methods: set[str]) -> None:
+    """With the figures that methods should have, these are named."""
+    assert set(met(need, report())) == methods
+
+
+def test_figures_decide_and_not_names() -> None:
+    """A method whose figures are wrong is not named, one whose figures are right is."""
+    silent = recounted("marker", value=203)
+    assert "marker" not in met(LOSSES, report(marker=silent))
+    kept = Partitioned(200, {"us-east-1": 200, "eu-west-1": 200})
+    differing = Partitioned(200, {"us-east-1": 201, "eu-west-1": 200})
+    held = Sold(25, 100, 25, 0)
+    marker = replace(figures("marker"), partitioned=kept, sold_partitioned=held)
+    collection = replace(figures("collection"), partitioned=differing)
+    assert met(REGIONS, report(marker=marker, collection=collection)) == ["marker"]
+    assert met(LIMIT_ACROSS, report(marker=marker)) == ["marker"]
+    assert "marker" not in met(LIMIT, report(marker=replace(marker, sold=Sold(25, 50, 26, 0))))
+
+
+@pytest.mark.parametrize("moment", [AFTER_MANY, MINUTES_LATER])
+def test_what_counts_again_later_is_not_named(moment: str) -> None:
+    """A token must be known after other changes, and after minutes."""
+    one = figures("slots")
+    again = replace(one, repeats={**one.repeats, moment: Repeat(2)})
+    assert "slots" not in met(REPEATS, report(slots=again))
+
+
+def test_the_cheapest_is_first_and_the_fastest_if_hot() -> None:
+    """Methods are in the order of their price, or of what many writers achieved."""
+    cheap = recounted("marker-sharded", write_units=100.0)
+    found = dict(choices(report(marker_sharded=cheap).figures, report().curves))
+    assert found[REPEATS].startswith("marker-sharded 0.5, ")
+    assert found[HOT] == "atomic-sharded 7,900/s, atomic 1,000/s, optimistic 90/s"
+
+
+def test_without_curves_none_is_hot() -> None:
+    """Nothing measured is nothing named."""
+    assert dict(choices(report().figures, {}))[HOT] == NONE
