@@ -13,6 +13,8 @@ from ledger.lab.bench import cases, life
 from ledger.lab.bench.report import NOTE, VERSION, BenchReport
 from ledger.lab.bench.rounds import Round, Task
 
+SECONDS = "1"
+
 
 def read(path: Path) -> BenchReport:
     """Read a report from its JSON file."""
@@ -23,7 +25,7 @@ def bench(*options: str) -> str:
     """Run the command as a user would; returns what it printed."""
     result = CliRunner().invoke(
         app,
-        ["bench", "--seconds", "0.2", "--rounds", "1", "--no-pin", *options],
+        ["bench", "--seconds", SECONDS, "--rounds", "1", "--no-pin", *options],
         catch_exceptions=False,
         env={"COLUMNS": "160"},
     )

@@ -58,7 +58,7 @@ class Round:
         counted in `registry`, or `units_per_change` for a client that counts none.
 
         Raises:
-            LedgerError: what arrived is not what was acknowledged.
+            LedgerError: what arrived is not what was acknowledged, or no call ended in time.
         """
         if self.options.get("tune_gc", False):
             tune_gc()
@@ -71,6 +71,8 @@ class Round:
         meter.begin()
         await run(seconds=self.seconds)
         found = meter.end()
+        if not found.work:
+            raise LedgerError(f"no call ended in {self.seconds:g} s: give it more by --seconds")
         arrived = self.stub.arrived()
         if arrived.sum != meter.amount:
             raise LedgerError(

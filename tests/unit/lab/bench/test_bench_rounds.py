@@ -43,6 +43,14 @@ async def test_combining_takes_fewer_items_than_changes(stub: StubControl) -> No
     assert found.units == found.items < found.work / 2
 
 
+async def test_a_round_without_a_call_is_an_error(stub: StubControl) -> None:
+    """Where no call ended in time there is nothing to divide by, and no result."""
+    with pytest.raises(LedgerError, match=r"no call ended in 0\.1 s"):
+        await writes.record(
+            round_of(stub, calls_per_second=1, counters=1, callers=1, settings=NO_HINTS)
+        )
+
+
 async def test_calls_are_offered_at_a_rate(stub: StubControl) -> None:
     """A case with a rate is measured so, whatever its callers; none too many is begun."""
     round_ = round_of(stub, calls_per_second=500, counters=100, callers=1, settings=NO_HINTS)
