@@ -50,6 +50,7 @@ def check_held(result: Result, report: dict[str, Any]) -> None:
     assert report["wrong"] == []
     assert "every promise held: no wrong total in any region" in result.stdout
     assert len(report["checked"]) == 4
+    assert report["obstacle"] == ""
     assert min(report["reads"][kind] for kind in ("fresh", "cached", "eventual")) > 0
     assert report["changes"]["acknowledged"] > 0
     assert report["merged"] > 0

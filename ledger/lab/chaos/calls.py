@@ -19,15 +19,28 @@ Kind = Literal["record", "keyed", "many", "together", "retry"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call; `key` and `at` for `keyed`, `entries` and `together` for `retry`."""
+    """One call; `at` is for `keyed`, `entries` and `together` are for `retry`."""
 
-    number: int
     kind: Kind
     changes: tuple[TaggedChange, ...]
-    key: str | None = None
     at: datetime | None = None
     entries: tuple[Entry, ...] = ()
     together: bool = False
+    number: int = 0
+    """Which of its process's calls it is."""
+
+    @property
+    def key(self) -> str | None:
+        """The key of a keyed call: its change names it."""
+        return "key {} {}".format(*self.changes[0]) if self.kind == "keyed" else None
+
+    @property
+    def oldest(self) -> tuple[TaggedChange, datetime | None]:
+        """The change with the oldest id, and that id's time; None if the call makes new ids."""
+        if self.entries:
+            entry = min(self.entries, key=lambda one: one.id)
+            return changes_of([entry])[0], entry.at
+        return self.changes[0], self.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +78,11 @@ async def make(ledger: Ledger, call: Call) -> CallResult:
 
 
 async def _make(ledger: Ledger, call: Call) -> None:
-    changes = [
-        Change(counter, amount(number), key=call.key, at=call.at)
-        for counter, number in call.changes
-    ]
+    changes = [Change(counter, amount(number)) for counter, number in call.changes]
     match call.kind:
         case "record" | "keyed":
             [one] = changes
-            await ledger.record(one.counter, one.change, key=one.key, at=one.at)
+            await ledger.record(one.counter, one.change, key=call.key, at=call.at)
         case "many":
             await ledger.record_many(changes)
         case "together":

@@ -3,7 +3,7 @@
 import anyio
 from rich.console import Console
 
-from ledger.lab.chaos.report import ChaosOptions, schedule_line
+from ledger.lab.chaos.report import ChaosOptions
 from ledger.lab.chaos.run import ChaosRun
 from ledger.lab.harness.display import run_shown
 from ledger.lab.harness.options import command
@@ -19,20 +19,19 @@ app = new_app()
 def chaos(options: ChaosOptions) -> None:
     """Inject faults into a local global table and verify every read.
 
-    Writers, readers and compactors are real processes on a real engine. By schedule they are killed
-    and suspended, regions are cut off from each other, and requests fail, hang, are slow or lose
-    their answers. Every read in every region is checked from outside; at the end all faults stop,
-    everything is merged, and the totals must be exact everywhere. Exits with 1 if a promise was
-    broken.
+    Starts a global table of three regions on this machine, a writer process for each region and two
+    compactor processes. A schedule kills and suspends processes, cuts regions off, delays
+    replication, and makes requests fail, hang, arrive late or lose their answers. Every read in
+    every region is checked. At the end the faults stop, everything is merged, and the totals must
+    be exact in every region. Exits with 1 if a promise is broken.
 
-    The schedule is a function of the seed alone. How the processes and the engine meet it in real
-    time is not: the same seed gives the same faults, not the same run. What replays exactly is
-    `python -m ledger.lab.simulator`.
+    The same seed gives the same schedule, but not the same run: the timing of processes and engine
+    differs. `python -m ledger.lab.simulator` has runs that replay exactly.
     """
     files = ReportFiles(json_file=options.json_file)
     files.check()
     run = ChaosRun(options, clock=SystemClock())
     console = Console(highlight=False)
-    console.print(schedule_line(run.schedule), markup=False)
+    console.print(str(run.schedule), markup=False)
     report = anyio.run(run_shown, run.run, console, run.progress.view)
     finish(report, console, files)

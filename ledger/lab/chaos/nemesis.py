@@ -3,16 +3,9 @@
 from collections.abc import Mapping
 
 from anyio import to_thread
-from anyio.abc import TaskGroup
 
 from ledger.lab.chaos.report import ChaosProgress
-from ledger.lab.chaos.schedule import (
-    NO_FAULTS,
-    Conditions,
-    FaultSchedule,
-    ProcessFault,
-    ScheduledFault,
-)
+from ledger.lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
 from ledger.lab.harness.processes import ManagedProcess
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import Clock
@@ -34,23 +27,23 @@ class Nemesis:
         self._progress = progress
         self._clock = clock
         self._now = NO_FAULTS
+        self._stalls: set[ScheduledFault] = set()
 
-    async def run(self, schedule: FaultSchedule, tasks: TaskGroup) -> None:
+    async def run(self, schedule: FaultSchedule) -> None:
         """Inject every fault of a schedule; return when it is over, and all is healed.
 
         Raises:
             LocalTableError: the table does not answer.
         """
         started = self._clock.monotonic()
-        for fault in schedule.faults:
-            tasks.start_soon(self._begin, fault, started)
-        for moment in schedule.turns():
-            await self._sleep_until(started + moment)
+        for moment in (*schedule.turns(), schedule.seconds):
+            await self._clock.sleep(max(0.0, started + moment - self._clock.monotonic()))
+            for fault in schedule.faults:
+                if fault.at == moment:
+                    self._begin(fault)
+                elif fault.ends == moment and fault in self._stalls:
+                    self._processes[fault.process].resume()
             await self.apply(schedule.conditions(moment))
-        await self._sleep_until(started + schedule.seconds)
-        await self.apply(NO_FAULTS)
-        for process in self._processes.values():
-            process.resume()
 
     async def apply(self, conditions: Conditions) -> None:
         """Apply these conditions from now on.
@@ -79,24 +72,14 @@ class Nemesis:
         if conditions.rules != before.rules:
             self._world.set_faults(conditions.rules)
 
-    async def _begin(self, fault: ScheduledFault, started: float) -> None:
-        """Record a fault when it begins; one of a process is injected here."""
-        await self._sleep_until(started + fault.at)
-        if isinstance(fault, ProcessFault):
-            await self._inject(fault)
-        else:
-            self._progress.planned[type(fault).__name__] += 1
-            self._progress.note(str(fault))
-
-    async def _inject(self, fault: ProcessFault) -> None:
-        process, is_kill = self._processes[fault.process], fault.kind == "kill"
-        if not (process.kill(fault.seconds) if is_kill else process.suspend()):
-            return  # it is down or suspended already
-        self._progress.process_faults[f"{fault.kind} {process.kind}"] += 1
+    def _begin(self, fault: ScheduledFault) -> None:
+        """Record a fault; one of a process is injected here, unless that is down or suspended."""
+        if fault.process:
+            process = self._processes[fault.process]
+            is_stall = fault.kind.startswith("stall")
+            if not (process.suspend() if is_stall else process.kill(fault.ends - fault.at)):
+                return
+            if is_stall:
+                self._stalls.add(fault)
+            self._progress.process_faults[fault.kind] += 1
         self._progress.note(str(fault))
-        if not is_kill:
-            await self._clock.sleep(fault.seconds)
-            process.resume()
-
-    async def _sleep_until(self, moment: float) -> None:
-        await self._clock.sleep(max(0.0, moment - self._clock.monotonic()))

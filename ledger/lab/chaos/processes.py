@@ -1,5 +1,7 @@
 """The processes of a run: a writer for each region, and compactors as they run in production."""
 
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -17,6 +19,7 @@ class WriterProcess(ManagedProcess):
     def __init__(self, region: str, settings: Settings, folder: Path) -> None:
         words = module_words("ledger.lab.chaos.writer", settings.model_dump_json(), region)
         super().__init__(f"writer-{region}", words, log=folder / f"writer-{region}.log")
+        self._numbers = count()
         self._up = anyio.Event()
         self._waiting: dict[int, anyio.Event] = {}
         self._results: dict[int, CallResult] = {}
@@ -25,10 +28,11 @@ class WriterProcess(ManagedProcess):
         """Make a call once the process runs; None if it died before it could answer."""
         while not self._up.is_set():
             await self._up.wait()
-        answered = self._waiting[call.number] = anyio.Event()
-        await self.send(CALL.dump_json(call))  # if it has died, the end of its output shows it
+        numbered = replace(call, number=next(self._numbers))
+        answered = self._waiting[numbered.number] = anyio.Event()
+        await self.send(CALL.dump_json(numbered))  # if it has died, the end of its output shows it
         await answered.wait()
-        return self._results.pop(call.number, None)
+        return self._results.pop(numbered.number, None)
 
     async def attend(self) -> None:
         """Take results until the process dies; then every call that waits is without one."""

@@ -1,8 +1,8 @@
 """What a run knows while it goes on, what is shown of it, and its report at the end."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -10,11 +10,11 @@ import typer
 from pydantic_core import to_jsonable_python
 from rich.text import Text
 
-from ledger.lab.chaos.schedule import FaultSchedule
-from ledger.lab.harness.checker import Violation
+from ledger.lab.harness.checker import TaggedChecker, Violation
 from ledger.lab.harness.display import View, checked
 from ledger.lab.harness.options import JsonFile, LabOptions, Seed
 from ledger.lab.harness.report import Report, Section, Verdict, counts_text
+from ledger.runtime.clock import Clock
 from ledger.runtime.command_line import FAILED, INTERRUPTED
 
 FAULTS_KEPT = 40
@@ -40,10 +40,7 @@ class ChaosOptions(LabOptions):
     """The options of a run."""
 
     seed: Seed = 1
-    minutes: Annotated[
-        float, typer.Option(min=0.05, help="How long faults are injected, in minutes.")
-    ] = 1.0
-    compactors: Annotated[int, typer.Option(min=1, max=8, help="Compactor processes.")] = 2
+    minutes: Annotated[float, typer.Option(min=0.05, help="Minutes to inject faults for.")] = 1.0
     json_file: JsonFile = None
 
     @property
@@ -56,52 +53,45 @@ class ChaosOptions(LabOptions):
         """The command that makes this run again."""
         return (
             f"ledger chaos --seed {self.seed} --minutes {self.minutes:g}"
-            f" --engine {self.engine} --compactors {self.compactors}"
-            f" --lag {self.lag:g} --jitter {self.jitter:g}"
+            f" --engine {self.engine} --lag {self.lag:g} --jitter {self.jitter:g}"
         )
 
 
 @dataclass(slots=True)
-class ChaosFigures:
-    """What a run counts; `process_faults` and `faults` are those that were injected."""
+class ChaosProgress:
+    """What is known of a run; `process_faults` and `faults` are those that were injected.
 
-    changes: Mapping[str, int] = field(default_factory=dict)
-    calls: Counter[str] = field(default_factory=Counter)
-    repeats: Counter[str] = field(default_factory=Counter)
-    reads: Mapping[str, int] = field(default_factory=dict)
-    unread: int = 0
-    wrong: list[Violation] = field(default_factory=list)
-    process_faults: Counter[str] = field(default_factory=Counter)
-    planned: Counter[str] = field(default_factory=Counter)
-    faults: Mapping[str, int] = field(default_factory=dict)
-    merged: int = 0
-    entries: int = 0
-    counters: int = 0
-    leaders: int = 0
-    checked: list[str] = field(default_factory=list)
-    obstacle: str = ""
+    `stop` ends the run: a promise was broken, or a signal received.
+    """
 
-
-@dataclass(slots=True)
-class ChaosProgress(ChaosFigures):
-    """The figures of a run that goes on; `monotonic` is the clock that it is measured on."""
-
-    options: ChaosOptions = field(default_factory=ChaosOptions)
-    monotonic: Callable[[], float] = lambda: 0.0
+    options: ChaosOptions
+    checker: TaggedChecker
+    clock: Clock
     phase: str = "starting"
     started: float | None = None
     ended: float | None = None
+    calls: Counter[str] = field(default_factory=Counter)
+    repeats: Counter[str] = field(default_factory=Counter)
+    unread: int = 0
+    wrong: list[Violation] = field(default_factory=list)
+    process_faults: Counter[str] = field(default_factory=Counter)
+    faults: Mapping[str, int] = field(default_factory=dict)
     links_cut: int = 0
+    merged: int = 0
+    entries: int = 0
+    leaders: int = 0
+    checked: list[str] = field(default_factory=list)
+    obstacle: str = ""
     events: deque[str] = field(default_factory=lambda: deque(maxlen=FAULTS_KEPT))
     """The latest faults."""
-    is_broken: anyio.Event = field(default_factory=anyio.Event)
+    stop: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def seconds(self) -> float:
         """How long it has been going on, and once it has ended how long it went on."""
         if self.started is None:
             return 0.0
-        return (self.monotonic() if self.ended is None else self.ended) - self.started
+        return (self.clock.monotonic() if self.ended is None else self.ended) - self.started
 
     def note(self, text: str) -> None:
         """Keep something that happened, with its moment."""
@@ -111,23 +101,23 @@ class ChaosProgress(ChaosFigures):
         """Keep a broken promise, which ends the run."""
         if violation is not None:
             self.wrong.append(violation)
-            self.is_broken.set()
+            self.stop.set()
 
     def view(self) -> View:
         """Return what is shown now."""
-        elapsed = f"{self.seconds:.0f} s of {self.options.seconds:.0f} s and the end"
+        elapsed = f"{self.seconds:.0f} s, faults until {self.options.seconds:.0f} s"
         return View(
             title=f"ledger chaos, seed {self.options.seed}",
             phase=self.phase,
             figures=[
                 ("elapsed", elapsed),
-                ("changes", counts_text(self.changes)),
+                ("changes", counts_text(self.checker.tally())),
                 ("process faults", counts_text(self.process_faults)),
                 ("links cut", str(self.links_cut)),
                 ("request faults", f"{sum(self.faults.values()):,}"),
                 ("merged", f"{self.merged:,}, entries left: {self.entries:,}"),
             ],
-            status=checked(sum(self.reads.values()), len(self.wrong)),
+            status=checked(self.checker.reads.total(), len(self.wrong)),
             notes=[Text(one, style="dim") for one in list(self.events)[-FAULTS_SHOWN:]],
         )
 
@@ -154,15 +144,14 @@ class ChaosReport(Report):
 
     def sections(self) -> Sequence[Section]:
         """Return all figures."""
-        its = self.progress
+        its, checker = self.progress, self.progress.checker
         rows = [
             ("time", f"{its.seconds:.0f} s"),
-            ("changes", f"{counts_text(its.changes)}, in {its.counters:,} counters"),
+            ("changes", f"{counts_text(checker.tally())}, in {len(checker.counters):,} counters"),
             ("calls", counts_text(its.calls)),
             ("repeats", counts_text(its.repeats)),
-            ("reads checked", f"{sum(its.reads.values()):,}: {counts_text(its.reads)}"),
+            ("reads checked", f"{checker.reads.total():,}: {counts_text(checker.reads)}"),
             ("could not be read", f"{its.unread:,}"),
-            ("faults scheduled", counts_text(its.planned)),
             ("request faults", f"{sum(its.faults.values()):,}: {counts_text(its.faults)}"),
             ("process faults", counts_text(its.process_faults)),
             ("merged", f"{its.merged:,} entries, under {its.leaders:,} leaders in turn"),
@@ -173,9 +162,9 @@ class ChaosReport(Report):
 
     def remarks(self) -> Iterable[Text]:
         """Return the first violations, what is known of the very first, and the command."""
-        if not self.progress.wrong:
-            return []
         wrong, options = self.progress.wrong, self.progress.options
+        if not wrong:
+            return []
         again = f"seed {options.seed}; the same schedule again: {options.command}"
         return [
             *(Text(str(one), style="red") for one in wrong[:VIOLATIONS_SHOWN_MAX]),
@@ -186,21 +175,20 @@ class ChaosReport(Report):
 
     def as_json(self) -> dict[str, Any]:
         """Return all figures, with the command to run it again."""
-        its = self.progress
+        its, checker = self.progress, self.progress.checker
+        names = "calls repeats unread wrong process_faults faults merged entries leaders checked"
         found: dict[str, Any] = to_jsonable_python(
             {
                 "verdict": self.ending,
+                "obstacle": its.obstacle,
                 "options": its.options,
                 "command": its.options.command,
                 "seconds": round(its.seconds, 3),
-                **{one.name: getattr(its, one.name) for one in fields(ChaosFigures)},
+                "changes": checker.tally(),
+                "counters": len(checker.counters),
+                "reads": checker.reads,
+                **{name: getattr(its, name) for name in names.split()},
                 "context": self.context,
             }
         )
         return found
-
-
-def schedule_line(schedule: FaultSchedule) -> str:
-    """Return how much is going to go wrong."""
-    counts = Counter(type(fault).__name__ for fault in schedule.faults)
-    return f"schedule of seed {schedule.seed}: {schedule.seconds:g} s, {counts_text(counts)}"

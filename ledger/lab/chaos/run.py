@@ -21,7 +21,7 @@ from ledger.lab.chaos.ending import EndChecks
 from ledger.lab.chaos.nemesis import Nemesis
 from ledger.lab.chaos.processes import WriterProcess, compactor_process
 from ledger.lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport, Ending
-from ledger.lab.chaos.schedule import FaultSchedule, draw
+from ledger.lab.chaos.schedule import draw
 from ledger.lab.chaos.workload import CACHED_SECONDS, EVENTUAL_SECONDS, ReadMode, Workload
 from ledger.lab.harness.census import describe_item, take_census
 from ledger.lab.harness.checker import TaggedChecker, Violation
@@ -35,9 +35,9 @@ from ledger.runtime.tasks import background_tasks
 from ledger.store.reads import Get, Query
 
 REGIONS = ALL_REGIONS[:3]
+COMPACTORS = ("compactor-0", "compactor-1")
 COMPACTOR_EVERY = "400ms"
 WATCH_SECONDS = 1.0
-TICK_SECONDS = 0.1
 CONTEXT_SECONDS_MAX = 10.0
 # As short as the rules between them allow with room for a busy machine: a request that is slow or
 # hangs must be dead before its entry can be folded (settle - retry_horizon).
@@ -68,7 +68,7 @@ class _Participants:
     table: TestTable
     read_modes: Sequence[ReadMode]
     writers: Mapping[str, WriterProcess]
-    compactors: Mapping[str, ManagedProcess]
+    compactors: Sequence[ManagedProcess]
     nemesis: Nemesis
 
 
@@ -76,11 +76,15 @@ class ChaosRun:
     """One run."""
 
     def __init__(self, options: ChaosOptions, *, clock: Clock) -> None:
-        self.progress = ChaosProgress(options=options, monotonic=clock.monotonic)
-        self.schedule = schedule_of(options)
-        self._options = options
+        self.progress = ChaosProgress(options, TaggedChecker(), clock)
+        self.schedule = draw(
+            options.seed,
+            options.seconds,
+            regions=REGIONS,
+            compactors=COMPACTORS,
+            writers=[f"writer-{region}" for region in REGIONS],
+        )
         self._clock = clock
-        self._checker = TaggedChecker()
 
     async def run(self) -> ChaosReport:
         """Run to the end, the first violation, or a signal to stop, and report.
@@ -91,21 +95,17 @@ class ChaosRun:
         progress = self.progress
         ending: Ending = "interrupted"
         context: tuple[str, ...] = ()
-        stop = anyio.Event()
         watched = (*STOP_SIGNALS, signal.SIGHUP)
         async with (
-            stopped_by_signals(lambda _: stop.set(), watched=watched),
+            stopped_by_signals(lambda _: progress.stop.set(), watched=watched),
             self._open() as participants,
         ):
             progress.started = self._clock.monotonic()
             async with background_tasks() as tasks:
-                for event in (stop, progress.is_broken):
-                    tasks.start_soon(_cancel_at, event, tasks)
-                tasks.start_soon(self._tick)
+                tasks.start_soon(self._cancel, tasks)
                 tasks.start_soon(self._watch, participants)
                 ending = await self._live(participants, tasks)
             progress.ended = self._clock.monotonic()
-            self._count()
             if progress.wrong:
                 context = await self._context(participants)
         return ChaosReport(progress, ending, context)
@@ -115,27 +115,24 @@ class ChaosRun:
         table, merging = participants.table, anyio.CancelScope()
         for writer in participants.writers.values():
             tasks.start_soon(self._keep_running, writer)
-        tasks.start_soon(self._merge, participants, merging)
+        tasks.start_soon(self._merge, participants.compactors, merging)
         workload = Workload(
-            self._checker,
             self.progress,
             settings=table.settings,
             writers=participants.writers,
             read_modes=participants.read_modes,
-            clock=self._clock,
             tasks=tasks,
         )
         workload.start()
         self.progress.phase = "injecting faults"
-        await participants.nemesis.run(self.schedule, tasks)
-        fresh = participants.read_modes[0]
-        checks = EndChecks(table, self._checker, workload, self.progress, fresh, self._clock)
+        await participants.nemesis.run(self.schedule)
 
         async def stop_merging() -> None:
             merging.cancel()
             await self._clock.sleep(table.settings.request_timeout)
 
         try:
+            checks = EndChecks(table, workload, self.progress, participants.read_modes[0])
             await checks.run(stop_merging)
             await self._look(participants)
         except (StoreError, ReadTooSlow) as error:
@@ -143,11 +140,11 @@ class ChaosRun:
             return "unfinished"
         return "held"
 
-    async def _merge(self, participants: _Participants, scope: anyio.CancelScope) -> None:
+    async def _merge(self, compactors: Sequence[ManagedProcess], scope: anyio.CancelScope) -> None:
         """Keep the compactors running until the scope is cancelled."""
         with scope:
             async with anyio.create_task_group() as tasks:
-                for compactor in participants.compactors.values():
+                for compactor in compactors:
                     tasks.start_soon(self._keep_running, compactor)
 
     async def _keep_running(self, process: ManagedProcess) -> None:
@@ -157,17 +154,9 @@ class ChaosRun:
         except ProcessEnded as error:
             self.progress.add(Violation("processes", str(error)))
 
-    # What is shown.
-
-    async def _tick(self) -> None:
-        while True:  # until cancelled
-            self._count()
-            await self._clock.sleep(TICK_SECONDS)
-
-    def _count(self) -> None:
-        self.progress.changes = self._checker.tally()
-        self.progress.reads = self._checker.reads
-        self.progress.counters = len(self._checker.counters)
+    async def _cancel(self, tasks: TaskGroup) -> None:
+        await self.progress.stop.wait()
+        tasks.cancel_scope.cancel()
 
     async def _watch(self, participants: _Participants) -> None:
         while True:  # until cancelled
@@ -200,30 +189,26 @@ class ChaosRun:
                     lines += [f"{region} shows {describe_item(item)}" for item in page.items]
         return tuple(lines)
 
-    # What takes part.
-
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[_Participants]:
-        options = self._options
+        options = self.progress.options
         self.progress.phase = f"starting a global table of three regions on {options.engine}"
         opening = open_table(
             options, REGIONS, **TIMES, compactor=MERGING, shards=SHARDS, combine=COMBINED
         )
         async with opening as table:
-            lean = table.settings.replace(transport="lean")
             usual = await table.ledgers()
             eventual = await table.ledgers(transport="lean", consistent_reads=False)
+            transports = (table.settings, table.settings.replace(transport="lean"))
             writers = {
-                region: WriterProcess(region, one, table.folder)
-                for region, one in zip(REGIONS, cycle((table.settings, lean)), strict=False)
+                region: WriterProcess(region, settings, table.folder)
+                for region, settings in zip(REGIONS, cycle(transports), strict=False)
             }
-            compactors = {
-                name: compactor_process(name, one, table.folder, every=COMPACTOR_EVERY)
-                for name, one in zip(
-                    _compactor_names(options), cycle((table.settings, lean)), strict=False
-                )
-            }
-            processes = {one.name: one for one in (*writers.values(), *compactors.values())}
+            compactors = [
+                compactor_process(name, settings, table.folder, every=COMPACTOR_EVERY)
+                for name, settings in zip(COMPACTORS, transports, strict=True)
+            ]
+            processes = {one.name: one for one in (*writers.values(), *compactors)}
             yield _Participants(
                 table,
                 (
@@ -235,23 +220,3 @@ class ChaosRun:
                 compactors,
                 Nemesis(table.world, processes, self.progress, clock=self._clock),
             )
-
-
-def schedule_of(options: ChaosOptions) -> FaultSchedule:
-    """Return what goes wrong in a run."""
-    return draw(
-        options.seed,
-        options.seconds,
-        regions=REGIONS,
-        compactors=_compactor_names(options),
-        writers=[f"writer-{region}" for region in REGIONS],
-    )
-
-
-def _compactor_names(options: ChaosOptions) -> list[str]:
-    return [f"compactor-{number}" for number in range(options.compactors)]
-
-
-async def _cancel_at(event: anyio.Event, tasks: TaskGroup) -> None:
-    await event.wait()
-    tasks.cancel_scope.cancel()

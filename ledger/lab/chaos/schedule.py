@@ -6,11 +6,14 @@ company. After each round comes a time without new faults: merging needs every r
 without merging no total can be wrong.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import permutations
 from random import Random
-from typing import Literal
 
+from ledger.lab.harness.report import counts_text
 from ledger.local.front.faults import Fault, FaultRule
 
 FIRST_SECONDS = 0.5
@@ -37,71 +40,6 @@ Link = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class LinkCut:
-    """A link, or without `target` every link of a region, lets nothing through."""
-
-    at: float
-    ends: float
-    source: str
-    target: str | None = None
-
-    def links(self, regions: Iterable[str]) -> set[Link]:
-        """Return the links that are cut."""
-        if self.target is not None:
-            return {(self.source, self.target)}
-        others = [region for region in regions if region != self.source]
-        return {(self.source, other) for other in others} | {
-            (other, self.source) for other in others
-        }
-
-    def __str__(self) -> str:
-        where = f"{self.source} -> {self.target}" if self.target else f"all of {self.source}"
-        return f"cut {where} for {self.ends - self.at:.1f} s"
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicationDelay:
-    """What is written takes up to `jitter` seconds more to arrive elsewhere."""
-
-    at: float
-    ends: float
-    jitter: float
-
-    def __str__(self) -> str:
-        return f"lag of up to {self.jitter:.1f} s for {self.ends - self.at:.1f} s"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestFault:
-    """Some requests fail; all of them where a region is out."""
-
-    at: float
-    ends: float
-    rule: FaultRule
-
-    def __str__(self) -> str:
-        where = ", ".join(sorted(self.rule.regions)) or "all regions"
-        share = f"{self.rule.probability:.0%}"
-        return f"{self.rule.kind} for {share} in {where} for {self.ends - self.at:.1f} s"
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessFault:
-    """A process is killed, and restarted after some seconds; or suspended that long."""
-
-    at: float
-    kind: Literal["kill", "stall"]
-    process: str
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.process}, back after {self.seconds:.1f} s"
-
-
-ScheduledFault = LinkCut | ReplicationDelay | RequestFault | ProcessFault
-
-
-@dataclass(frozen=True, slots=True)
 class Conditions:
     """What holds at one moment: links cut, faults, and the jitter if it is not the usual."""
 
@@ -114,32 +52,47 @@ NO_FAULTS = Conditions()
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduledFault:
+    """Conditions of the table that hold from `at` until `ends`, or a process that is away then.
+
+    A process is killed, and restarted when the fault ends; or suspended until then.
+    """
+
+    at: float
+    ends: float
+    kind: str
+    where: str
+    conditions: Conditions = NO_FAULTS
+    process: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.where} for {self.ends - self.at:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
 class FaultSchedule:
     """All that goes wrong within `seconds`, in the order of time."""
 
     seed: int
     seconds: float
-    regions: tuple[str, ...]
     faults: tuple[ScheduledFault, ...] = field(repr=False)
 
-    @property
-    def lasting(self) -> list[LinkCut | ReplicationDelay | RequestFault]:
-        """The faults of the table, as against those of processes."""
-        return [one for one in self.faults if not isinstance(one, ProcessFault)]
+    def __str__(self) -> str:
+        counts = counts_text(Counter(fault.kind for fault in self.faults))
+        return f"schedule of seed {self.seed}: {self.seconds:g} s, {counts}"
 
     def turns(self) -> list[float]:
-        """Return the moments at which the conditions change, in order."""
-        return sorted({moment for fault in self.lasting for moment in (fault.at, fault.ends)})
+        """Return the moments of the run at which a fault begins or ends, in order."""
+        moments = {moment for fault in self.faults for moment in (fault.at, fault.ends)}
+        return sorted(moment for moment in moments if moment <= self.seconds)
 
     def conditions(self, moment: float) -> Conditions:
         """Return what holds from a moment on."""
-        now = [fault for fault in self.lasting if fault.at <= moment < fault.ends]
-        cuts = [fault.links(self.regions) for fault in now if isinstance(fault, LinkCut)]
-        jitters = [fault.jitter for fault in now if isinstance(fault, ReplicationDelay)]
+        now = [one.conditions for one in self.faults if one.at <= moment < one.ends]
         return Conditions(
-            cut=frozenset().union(*cuts),
-            rules=tuple(fault.rule for fault in now if isinstance(fault, RequestFault)),
-            jitter=max(jitters, default=None),
+            cut=frozenset().union(*(one.cut for one in now)),
+            rules=tuple(rule for one in now for rule in one.rules),
+            jitter=max((one.jitter for one in now if one.jitter is not None), default=None),
         )
 
 
@@ -159,10 +112,10 @@ def draw(
     while at < seconds:
         for draw_one in random.sample(ROUND, len(ROUND)):
             if at < seconds:
-                faults.append(draw_one(scheduler, at))
+                faults.append(draw_one(scheduler, at=at))
                 at += random.uniform(*GAP_SECONDS)
         at += random.uniform(*RECOVERY_SECONDS)
-    return FaultSchedule(seed, seconds, tuple(regions), tuple(faults))
+    return FaultSchedule(seed, seconds, tuple(faults))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,50 +128,56 @@ class FaultScheduler:
     compactors: Sequence[str]
     writers: Sequence[str]
 
-    def cut(self, at: float) -> LinkCut:
+    def cut(self, *, at: float) -> ScheduledFault:
         """Cut a link in one direction."""
         source, target = self.random.sample(self.regions, 2)
-        return LinkCut(at, self._ends(at), source, target)
+        conditions = Conditions(cut=frozenset({(source, target)}))
+        return ScheduledFault(at, self._ends(at), "cut", f"{source} -> {target}", conditions)
 
-    def isolation(self, at: float) -> LinkCut:
+    def isolation(self, *, at: float) -> ScheduledFault:
         """Cut a region off."""
-        return LinkCut(at, self._ends(at), self.random.choice(self.regions))
+        ends, region = self._ends(at), self.random.choice(self.regions)
+        links = frozenset(link for link in permutations(self.regions, 2) if region in link)
+        return ScheduledFault(at, ends, "isolation", f"of {region}", Conditions(cut=links))
 
-    def delay(self, at: float) -> ReplicationDelay:
-        """Delay replication."""
-        return ReplicationDelay(at, self._ends(at), self.random.uniform(*DELAY_SECONDS))
+    def delay(self, *, at: float) -> ScheduledFault:
+        """Delay replication: what is written takes up to `jitter` seconds more to arrive."""
+        ends, jitter = self._ends(at), self.random.uniform(*DELAY_SECONDS)
+        conditions = Conditions(jitter=jitter)
+        return ScheduledFault(at, ends, "lag", f"of up to {jitter:.1f} s", conditions)
 
-    def fault(self, kind: Fault, at: float) -> RequestFault:
+    def fault(self, *, kind: Fault, at: float) -> ScheduledFault:
         """Make some requests fail, in one region or in all."""
         region = self.random.choice((*self.regions, None))
         regions = frozenset() if region is None else frozenset({region})
         operations = _OPERATIONS.get(kind, frozenset())
         rule = FaultRule(kind, self.random.choice(PROBABILITIES), operations, regions)
-        return RequestFault(at, self._ends(at), rule)
+        return _failing(at, self._ends(at), rule)
 
-    def outage(self, at: float) -> RequestFault:
+    def outage(self, *, at: float) -> ScheduledFault:
         """Make every request to a region fail."""
         kind = self.random.choice((Fault.ERROR_500, Fault.THROTTLE, Fault.HANG))
         rule = FaultRule(kind, 1.0, regions=frozenset({self.random.choice(self.regions)}))
-        ends = min(at + self.random.uniform(*DURATION_SECONDS), self.seconds)
-        return RequestFault(at, ends, rule)
+        return _failing(at, min(at + self.random.uniform(*DURATION_SECONDS), self.seconds), rule)
 
-    def kill_compactor(self, at: float) -> ProcessFault:
+    def kill_compactor(self, *, at: float) -> ScheduledFault:
         """Kill a compactor."""
-        return self._kill(at, self.compactors)
+        return self._kill(at, "compactor", self.compactors)
 
-    def kill_writer(self, at: float) -> ProcessFault:
+    def kill_writer(self, *, at: float) -> ScheduledFault:
         """Kill a writer."""
-        return self._kill(at, self.writers)
+        return self._kill(at, "writer", self.writers)
 
-    def stall_compactor(self, at: float) -> ProcessFault:
+    def stall_compactor(self, *, at: float) -> ScheduledFault:
         """Suspend a compactor for a while."""
-        seconds = min(self.random.uniform(*STALL_SECONDS), self.seconds - at)
-        return ProcessFault(at, "stall", self.random.choice(self.compactors), seconds)
+        ends = min(at + self.random.uniform(*STALL_SECONDS), self.seconds)
+        name = self.random.choice(self.compactors)
+        return ScheduledFault(at, ends, "stall compactor", name, process=name)
 
-    def _kill(self, at: float, processes: Sequence[str]) -> ProcessFault:
-        seconds = self.random.uniform(*RESTART_SECONDS)
-        return ProcessFault(at, "kill", self.random.choice(processes), seconds)
+    def _kill(self, at: float, kind: str, processes: Sequence[str]) -> ScheduledFault:
+        ends = at + self.random.uniform(*RESTART_SECONDS)
+        name = self.random.choice(processes)
+        return ScheduledFault(at, ends, f"kill {kind}", name, process=name)
 
     def _ends(self, at: float) -> float:
         is_long = self.random.random() < LONG_SHARE
@@ -226,14 +185,13 @@ class FaultScheduler:
         return min(at + duration, self.seconds)
 
 
-Draw = Callable[[FaultScheduler, float], ScheduledFault]
+def _failing(at: float, ends: float, rule: FaultRule) -> ScheduledFault:
+    where = ", ".join(sorted(rule.regions)) or "all regions"
+    conditions = Conditions(rules=(rule,))
+    return ScheduledFault(at, ends, rule.kind, f"{rule.probability:.0%} in {where}", conditions)
 
 
-def _request_fault(kind: Fault) -> Draw:
-    return lambda scheduler, at: scheduler.fault(kind, at)
-
-
-ROUND: tuple[Draw, ...] = (
+ROUND: Sequence[Callable[..., ScheduledFault]] = (
     FaultScheduler.cut,
     FaultScheduler.cut,
     FaultScheduler.isolation,
@@ -245,6 +203,6 @@ ROUND: tuple[Draw, ...] = (
     FaultScheduler.stall_compactor,
     FaultScheduler.stall_compactor,
     FaultScheduler.kill_writer,
-    *map(_request_fault, Fault),
+    *(partial(FaultScheduler.fault, kind=kind) for kind in Fault),
 )
 """The faults of one round."""

@@ -1,9 +1,8 @@
 """The workload: writers and readers of every region, which report calls and reads to a checker."""
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
 from random import Random
 from typing import Literal
 
@@ -11,15 +10,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ledger.core.errors import ReadTooSlow, StoreError
-from ledger.core.values import Entry
 from ledger.lab.chaos.calls import Call, CallResult, Kind, changes_of
 from ledger.lab.chaos.counters import Counters
 from ledger.lab.chaos.processes import WriterProcess
 from ledger.lab.chaos.report import ChaosProgress
-from ledger.lab.harness.checker import Outcome, TaggedChecker
-from ledger.lab.harness.tagged import TaggedChange
+from ledger.lab.harness.checker import Outcome
 from ledger.ledger import Ledger
-from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 
 WRITERS_PER_REGION = 4
@@ -64,27 +60,24 @@ class Workload:
 
     def __init__(
         self,
-        checker: TaggedChecker,
         progress: ChaosProgress,
         *,
         settings: Settings,
         writers: Mapping[str, WriterProcess],
         read_modes: Sequence[ReadMode],
-        clock: Clock,
         tasks: TaskGroup,
     ) -> None:
         self.is_reading = True
-        self._checker = checker
         self._progress = progress
-        self._settings = settings
+        self._checker = progress.checker
+        self._clock = progress.clock
+        self._horizon = settings.retry_horizon
         self._writers = writers
         self._read_modes = read_modes
-        self._clock = clock
         self._tasks = tasks
         self._random = Random(f"chaos work {progress.options.seed}")  # noqa: S311 (repeatable)
         self._counters = Counters(self._random)
-        self._numbers = itertools.count()
-        self._keyed: list[tuple[TaggedChange, datetime]] = []
+        self._keyed: list[Call] = []
         self._versions: set[str] = set()
         self._followed = 0
         self._busy = 0
@@ -94,7 +87,7 @@ class Workload:
         """Start to write and to read in every region."""
         for region in self._writers:
             for _ in range(WRITERS_PER_REGION):
-                self._tasks.start_soon(self._write_on, region)
+                self._start(partial(self._write_on, region))
             for mode in self._read_modes:
                 self._tasks.start_soon(self._read_on, region, mode)
 
@@ -103,6 +96,16 @@ class Workload:
         self._is_over = True
         while self._busy:
             await self._clock.sleep(READ_PAUSE_SECONDS)
+
+    def _start(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Start to write beside the rest; `stop_writing` waits for its end."""
+        self._busy += 1
+
+        async def run() -> None:
+            await write()
+            self._busy -= 1
+
+        self._tasks.start_soon(run)
 
     # Writing.
 
@@ -118,73 +121,51 @@ class Workload:
             if kind == "burst":
                 async with anyio.create_task_group() as tasks:
                     for change in self._counters.take_of_one(several):
-                        tasks.start_soon(self._write, region, "record", (change,))
+                        tasks.start_soon(self.call, region, Call("record", (change,)))
+            elif kind == "keyed":
+                await self._write_keyed(region)
             else:
-                is_single = kind in {"record", "keyed"}
-                changes = self._counters.take(1 if is_single else several)
-                await self._write(region, kind, changes)
+                changes = self._counters.take(1 if kind == "record" else several)
+                await self.call(region, Call(kind, changes))
 
-    async def _write(self, region: str, kind: Kind, changes: tuple[TaggedChange, ...]) -> None:
-        if kind != "keyed":
-            await self._ask(region, kind, changes)
-            return
-        at = self._clock.now()
-        self._keyed.append((changes[0], at))
+    async def _write_keyed(self, region: str) -> None:
+        """Make a keyed call, which is repeated later in any region."""
+        call = Call("keyed", self._counters.take(1), at=self._clock.now())
+        self._keyed.append(call)
         for _ in range(self._random.randrange(REPEATS_MAX + 1)):
-            delay = self._random.random() * self._settings.retry_horizon * REPEATED_WITHIN_HORIZONS
+            delay = self._random.random() * self._horizon * REPEATED_WITHIN_HORIZONS
             where = self._random.choice(list(self._writers))
-            self._busy += 1
-            self._tasks.start_soon(self._repeat_later, delay, where, changes, at)
-        await self._ask(region, kind, changes, at=at)
-
-    async def _repeat_later(
-        self, delay: float, region: str, changes: tuple[TaggedChange, ...], at: datetime
-    ) -> None:
-        await self._clock.sleep(delay)
-        await self._repeat(region, changes, at)
-        self._busy -= 1
-
-    async def _repeat(self, region: str, changes: tuple[TaggedChange, ...], at: datetime) -> None:
-        """Repeat a keyed call, and check whether it may end as it did."""
-        age = self._age(at)
-        outcome = await self._ask(region, "keyed", changes, at=at)
-        self._check_repeat(region, changes[0], outcome, age)
+            self._start(partial(self._repeat, where, call, delay))
+        await self.call(region, call)
 
     async def repeat_late(self) -> None:
         """Repeat some keyed calls in every region, now that it is too late for all of them."""
-        some = self._random.sample(self._keyed, min(LATE_REPEATS_MAX, len(self._keyed)))
-        for change, at in some:
+        for call in self._random.sample(self._keyed, min(LATE_REPEATS_MAX, len(self._keyed))):
             for region in self._writers:
-                await self._repeat(region, (change,), at)
+                await self._repeat(region, call)
 
-    async def _ask(
-        self,
-        region: str,
-        kind: Kind,
-        changes: tuple[TaggedChange, ...],
-        *,
-        at: datetime | None = None,
-        entries: tuple[Entry, ...] = (),
-        together: bool = False,
-    ) -> Outcome | None:
+    async def _repeat(self, region: str, call: Call, delay: float = 0.0) -> None:
+        """Repeat a call after a while, and check whether it may end as it did."""
+        await self._clock.sleep(delay)
+        change, at = call.oldest
+        age = (self._clock.now() - at).total_seconds() if at else 0.0
+        outcome = await self.call(region, call)
+        if outcome is not None:
+            self._progress.repeats[outcome] += 1
+            self._progress.add(
+                self._checker.check_repeat(region, change, outcome, age=age, horizon=self._horizon)
+            )
+
+    async def call(self, region: str, call: Call) -> Outcome | None:
         """Make a call in a region and report its outcome; None if its process died."""
-        key = None if at is None else f"key {changes[0][0]} {changes[0][1]}"
-        number = next(self._numbers)
-        call = Call(number, kind, changes, key, at, entries, together)
-        self._busy += 1
-        self._progress.calls[kind] += 1
-        self._checker.begin_call(changes)
+        self._progress.calls[call.kind] += 1
+        self._checker.begin_call(call.changes)
         result = await self._writers[region].call(call)
-        self._take(region, call, result)
-        self._busy -= 1
-        return result.outcome if result else None
-
-    def _take(self, region: str, call: Call, result: CallResult | None) -> None:
         at = self._progress.seconds
         if result is None:
             self._progress.calls["without answer"] += 1
             self._checker.end_call(region, call.changes, "unknown", at=at)
-            return
+            return None
         if result.error:
             text = f"{call.kind} of {call.changes} in {region}: {result.error}"
             self._progress.add(self._checker.violation("errors", text, call.changes[0][0]))
@@ -195,36 +176,16 @@ class Workload:
         self._checker.end_call(region, unknown, result.outcome, at=at)
         self._checker.end_call(region, durable, "acknowledged", at=at)
         if result.entries and call.kind != "retry":
-            self._busy += 1
-            self._tasks.start_soon(self._retry, region, result)
+            self._start(partial(self._retry, region, result))
+        return result.outcome
 
     async def _retry(self, region: str, result: CallResult) -> None:
         """Write the entries of an unknown outcome again, in this region or in others."""
         changes = changes_of(result.entries)
+        call = Call("retry", changes, entries=result.entries, together=result.together)
         for _ in range(self._random.randrange(RETRIES_MAX + 1)):
-            await self._clock.sleep(self._random.random() * self._settings.retry_horizon)
-            where = self._random.choice((region, *self._writers))
-            oldest = min(result.entries, key=lambda entry: entry.id)
-            age = self._age(oldest.at)
-            outcome = await self._ask(
-                where, "retry", changes, entries=result.entries, together=result.together
-            )
-            self._check_repeat(where, changes_of([oldest])[0], outcome, age)
-        self._busy -= 1
-
-    def _check_repeat(
-        self, region: str, change: TaggedChange, outcome: Outcome | None, age: float
-    ) -> None:
-        if outcome is not None:
-            self._progress.repeats[outcome] += 1
-            horizon = self._settings.retry_horizon
-            violation = self._checker.check_repeat(
-                region, change, outcome, age=age, horizon=horizon
-            )
-            self._progress.add(violation)
-
-    def _age(self, at: datetime | None) -> float:
-        return (self._clock.now() - at).total_seconds() if at else 0.0
+            delay = self._random.random() * self._horizon
+            await self._repeat(self._random.choice((region, *self._writers)), call, delay)
 
     # Reading.
 

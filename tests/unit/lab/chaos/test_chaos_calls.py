@@ -57,12 +57,12 @@ class FakeLedger(Ledger):
 async def test_each_kind_of_call_is_made_as_a_user_makes_it(kind: Kind, name: str) -> None:
     """The public face is called once, and the answer says so."""
     ledger = FakeLedger()
-    call = Call(3, kind, (("a", 2),), key="order-17", at=AT, entries=(ENTRY,), together=True)
+    call = Call(kind, (("a", 2),), at=AT, entries=(ENTRY,), together=True, number=3)
     assert await make(ledger, call) == CallResult(3, "acknowledged")
     [(called, *arguments)] = ledger.asked
     assert called == name
     if name == "record":
-        assert arguments == ["a", 100, {"key": "order-17", "at": AT}]
+        assert arguments == ["a", 100, {"key": "key a 2" if kind == "keyed" else None, "at": AT}]
     elif name == "retry":
         assert arguments == [(ENTRY,), {"together": True}]
 
@@ -80,20 +80,20 @@ async def test_each_kind_of_call_is_made_as_a_user_makes_it(kind: Kind, name: st
 )
 async def test_every_expected_end_is_an_answer(error: LedgerError, answer: CallResult) -> None:
     """Unknown with its entries, past the horizon, and nothing written are told apart."""
-    assert await make(FakeLedger(error), Call(1, "record", (("a", 0),))) == answer
+    assert await make(FakeLedger(error), Call("record", (("a", 0),), number=1)) == answer
 
 
 @pytest.mark.parametrize("error", [DamagedItem("cut"), ZeroDivisionError("bug")])
 async def test_any_other_end_is_a_complaint(error: Exception) -> None:
     """What no call should end with is told as it is, and the change may be there."""
-    answer = await make(FakeLedger(error), Call(1, "record", (("a", 0),)))
+    answer = await make(FakeLedger(error), Call("record", (("a", 0),), number=1))
     assert answer.outcome == "unknown"
     assert type(error).__name__ in answer.error
 
 
 def test_calls_and_answers_go_over_a_line() -> None:
     """Both come back as they went, in one line each."""
-    call = Call(1, "retry", (("a", 35), ("b", 0)), "key", AT, (ENTRY,), together=True)
+    call = Call("retry", (("a", 35), ("b", 0)), AT, (ENTRY,), together=True, number=1)
     answer = CallResult(1, "unknown", (ENTRY,), together=True, error="é")
     assert CALL.validate_json(CALL.dump_json(call)) == call
     assert RESULT.validate_json(RESULT.dump_json(answer)) == answer
@@ -104,3 +104,12 @@ def test_an_entry_names_its_changes() -> None:
     """One change by its digit, a combined entry by several."""
     combined = Entry("b", ENTRY.id, Decimal(101), count=2)
     assert changes_of([ENTRY, combined]) == (("a", 35), ("b", 0), ("b", 2))
+
+
+def test_a_repeat_is_as_old_as_its_oldest_id() -> None:
+    """A retry by its oldest entry, a keyed call by its time; a new call has no id yet."""
+    older = Entry("b", "2026-11-21T06:50:00.000000Z#4f1d2c3b5a697887", Decimal(1), "us-east-1")
+    retry = Call("retry", (("a", 35), ("b", 0)), entries=(ENTRY, older))
+    assert retry.oldest == (("b", 0), AT)
+    assert Call("keyed", (("a", 1),), at=AT).oldest == (("a", 1), AT)
+    assert Call("record", (("a", 1),)).oldest == (("a", 1), None)

@@ -1,14 +1,18 @@
 """The nemesis: only what changes is changed, and in the end no fault is left."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from support.clock import FakeClock
 
 from ledger.lab.chaos.nemesis import Nemesis
 from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
-from ledger.lab.chaos.schedule import NO_FAULTS, Conditions
+from ledger.lab.chaos.schedule import NO_FAULTS, Conditions, FaultSchedule, ScheduledFault
+from ledger.lab.harness.checker import TaggedChecker
+from ledger.lab.harness.processes import ManagedProcess
 from ledger.local import Fault, LocalGlobalTable
 from ledger.local.front.faults import FaultRule
-from ledger.runtime.clock import SystemClock
 
 EAST, WEST = "us-east-1", "eu-west-1"
 OPTIONS = ChaosOptions(lag=0.05, jitter=0.3)
@@ -33,10 +37,66 @@ class FakeTable:
         return asked
 
 
+class FakeProcess(ManagedProcess):
+    """A process that keeps what was done to it, and when."""
+
+    def __init__(self, name: str, clock: FakeClock) -> None:
+        super().__init__(name, [], log=Path())
+        self.done: list[tuple[str, float]] = []
+        self._clock = clock
+        self._is_away = False
+
+    def kill(self, restart_seconds: float) -> bool:
+        """Be killed."""
+        self.done.append((f"kill {restart_seconds:g}", self._clock.monotonic()))
+        return True
+
+    def suspend(self) -> bool:
+        """Be suspended, unless it is already."""
+        if self._is_away:
+            return False
+        self._is_away = True
+        self.done.append(("suspend", self._clock.monotonic()))
+        return True
+
+    def resume(self) -> None:
+        """Go on."""
+        self._is_away = False
+        self.done.append(("resume", self._clock.monotonic()))
+
+
+def a_progress() -> ChaosProgress:
+    """Return the progress of a run that is about to begin."""
+    return ChaosProgress(OPTIONS, TaggedChecker(), FakeClock(instant=True))
+
+
+async def test_a_schedule_is_injected_at_its_moments() -> None:
+    """Cuts begin and heal, a kill has its time, a stall inside another is no fault of its own."""
+    table, clock = FakeTable(), FakeClock(instant=True)
+    progress = ChaosProgress(OPTIONS, TaggedChecker(), clock)
+    process = FakeProcess("compactor-0", clock)
+    nemesis = Nemesis(table.world, {"compactor-0": process}, progress, clock=clock)
+    cut = Conditions(cut=frozenset({(EAST, WEST)}))
+    faults = (
+        ScheduledFault(1.0, 3.0, "cut", "it", cut),
+        ScheduledFault(2.0, 6.0, "stall compactor", "compactor-0", process="compactor-0"),
+        ScheduledFault(3.0, 5.0, "stall compactor", "compactor-0", process="compactor-0"),
+        ScheduledFault(7.0, 11.0, "kill compactor", "compactor-0", process="compactor-0"),
+    )
+    started = clock.monotonic()
+    await nemesis.run(FaultSchedule(1, 8.0, faults))
+    done = [(what, at - started) for what, at in process.done]
+    assert done == [("suspend", 2.0), ("resume", 6.0), ("kill 4", 7.0)]
+    assert [name for name, _ in table.take()] == ["pause", "heal"]
+    assert clock.monotonic() - started == 8.0
+    assert progress.process_faults == {"stall compactor": 1, "kill compactor": 1}
+    assert len(progress.events) == 3
+
+
 async def test_conditions_change_by_the_difference_alone() -> None:
     """Links are paused and healed, lag and faults set, each only when it changes."""
-    table, progress = FakeTable(), ChaosProgress(options=OPTIONS)
-    nemesis = Nemesis(table.world, {}, progress, clock=SystemClock())
+    table, progress = FakeTable(), a_progress()
+    nemesis = Nemesis(table.world, {}, progress, clock=progress.clock)
     one = {"source": EAST, "target": WEST}
     other = {"source": WEST, "target": EAST}
     await nemesis.apply(Conditions(frozenset({(EAST, WEST), (WEST, EAST)}), (), 1.5))
@@ -55,6 +115,6 @@ async def test_conditions_change_by_the_difference_alone() -> None:
 
 async def test_faults_are_counted_by_the_table() -> None:
     """What was injected so far is the table's own count."""
-    table, progress = FakeTable(), ChaosProgress(options=OPTIONS)
-    await Nemesis(table.world, {}, progress, clock=SystemClock()).count_faults()
+    table, progress = FakeTable(), a_progress()
+    await Nemesis(table.world, {}, progress, clock=progress.clock).count_faults()
     assert progress.faults == {"hang": 3}

@@ -36,7 +36,7 @@ async def test_a_call_of_a_writer_that_dies_has_no_result(
             await writer.run()
 
     async def call(number: int, counter: str) -> None:
-        results[number] = await writer.call(Call(number, "record", ((counter, 0),)))
+        results[number] = await writer.call(Call("record", ((counter, 0),)))
 
     with anyio.fail_after(WAIT_SECONDS_MAX):
         async with anyio.create_task_group() as tasks:

@@ -7,15 +7,16 @@ from decimal import Decimal
 
 import typer
 from rich.console import Console, RenderableType
+from support.clock import FakeClock
 from support.ledgers import net
 
 from ledger.core.entry import entry_item
 from ledger.core.ids import parse
 from ledger.core.values import Entry
-from ledger.lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport, schedule_line
-from ledger.lab.chaos.run import schedule_of
+from ledger.lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport
+from ledger.lab.chaos.run import ChaosRun
 from ledger.lab.harness.census import describe_item
-from ledger.lab.harness.checker import Violation
+from ledger.lab.harness.checker import Outcome, TaggedChecker, Violation
 from ledger.lab.harness.display import line, panel
 from ledger.lab.harness.report import ReportFiles, finish
 
@@ -43,11 +44,15 @@ def ended(report: ChaosReport) -> str:
 
 def some_progress() -> ChaosProgress:
     """Return the figures of a run, 12 seconds after its beginning."""
-    progress = ChaosProgress(
-        options=OPTIONS, monotonic=lambda: 112.0, phase="injecting faults", started=100.0
-    )
-    progress.changes = {"acknowledged": 1200, "unknown": 3, "refused": 0}
-    progress.reads = {"fresh": 4000, "cached": 500}
+    clock, checker = FakeClock(instant=True), TaggedChecker()
+    progress = ChaosProgress(OPTIONS, checker, clock, phase="injecting faults")
+    progress.started = clock.monotonic() - 12
+    for number in range(1203):
+        change = [(f"c{number}", 0)]
+        checker.begin_call(change)
+        outcome: Outcome = "acknowledged" if number < 1200 else "unknown"
+        checker.end_call("us-east-1", change, outcome, at=1.0)
+    checker.reads.update({"fresh": 4000, "cached": 500})
     progress.process_faults["kill compactor"] = 2
     progress.faults = {"hang": 5, "throttle": 1000}
     progress.links_cut, progress.merged, progress.entries, progress.leaders = 3, 900, 300, 4
@@ -61,7 +66,7 @@ def test_the_panel_and_the_line_show_what_goes_on() -> None:
     for text in (shown(panel(progress.view())), line(progress.view())):
         for part in (
             "injecting faults",
-            "12 s of 90 s",
+            "12 s, faults until 90 s",
             "1,200 acknowledged, 3 unknown",
             "2 kill compactor",
             "1,005",
@@ -74,8 +79,10 @@ def test_the_panel_and_the_line_show_what_goes_on() -> None:
 
 def test_before_it_begins_no_time_has_passed() -> None:
     """While the table starts the clock of the run stands; at its end it stops."""
-    assert ChaosProgress(monotonic=lambda: 112.0).seconds == 0.0
-    assert ChaosProgress(monotonic=lambda: 112.0, started=100.0, ended=105.0).seconds == 5.0
+    progress = ChaosProgress(OPTIONS, TaggedChecker(), FakeClock(instant=True))
+    assert progress.seconds == 0.0
+    progress.started, progress.ended = 100.0, 105.0
+    assert progress.seconds == 5.0
 
 
 def test_a_run_that_held_says_so_with_all_its_figures() -> None:
@@ -120,7 +127,7 @@ def test_a_broken_promise_is_shown_with_all_that_is_known_and_how_to_repeat_it()
     report = ChaosReport(progress, "held", ("us-east-1 shows a x: change 0",))
     assert report.verdict().status == 1
     text = ended(report)
-    command = "ledger chaos --seed 7 --minutes 1.5 --engine memory --compactors 2 --lag 0.05"
+    command = "ledger chaos --seed 7 --minutes 1.5 --engine memory --lag 0.05"
     for part in (
         "P1 broken: a shows 2",
         "P1 broken: b shows 3",
@@ -145,9 +152,9 @@ def test_the_report_is_plain_json() -> None:
 
 def test_the_schedule_is_shown_before_it_begins() -> None:
     """How much of each kind is going to happen."""
-    text = schedule_line(schedule_of(OPTIONS))
+    text = str(ChaosRun(OPTIONS, clock=FakeClock(instant=True)).schedule)
     assert text.startswith("schedule of seed 7: 90 s, ")
-    assert "ProcessFault" in text
+    assert "kill writer" in text
 
 
 def test_an_item_is_told_by_what_it_counts() -> None:

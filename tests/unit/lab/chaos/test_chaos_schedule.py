@@ -12,11 +12,9 @@ from ledger.lab.chaos.schedule import (
     NO_FAULTS,
     RECOVERY_SECONDS,
     ROUND,
+    Conditions,
     FaultSchedule,
-    LinkCut,
-    ProcessFault,
-    ReplicationDelay,
-    RequestFault,
+    ScheduledFault,
     draw,
 )
 from ledger.local.front.faults import Fault, FaultRule
@@ -43,8 +41,8 @@ def test_a_schedule_is_known_beforehand() -> None:
     """Seed 1 means this: a change of the drawing makes old seeds mean something else."""
     assert [str(event) for event in a_schedule(1).faults[:3]] == [
         "lag of up to 5.1 s for 5.9 s",
-        "hang for 100% in ap-southeast-1 for 0.5 s",
-        "slow for 30% in ap-southeast-1 for 2.8 s",
+        "hang 100% in ap-southeast-1 for 0.5 s",
+        "slow 30% in ap-southeast-1 for 2.8 s",
     ]
 
 
@@ -52,18 +50,20 @@ def test_a_schedule_is_known_beforehand() -> None:
 def test_one_round_has_every_kind_of_fault(seed: int) -> None:
     """A run long enough for each kind once meets every fault, cut, delay, kill and stall."""
     events = a_schedule(seed, A_ROUND_SECONDS).faults
-    faults = {event.rule.kind for event in events if isinstance(event, RequestFault)}
+    faults = {rule.kind for event in events for rule in event.conditions.rules}
     assert faults == set(Fault)
-    kinds = Counter(type(event) for event in events)
-    assert kinds[ReplicationDelay] >= 1
-    assert kinds[LinkCut] >= 3
-    assert any(event.target is None for event in events if isinstance(event, LinkCut))
+    kinds = Counter(event.kind for event in events)
+    assert (kinds["cut"], kinds["isolation"], kinds["lag"]) == (2, 1, 2)
     process_faults = {
-        (event.kind, event.process.partition("-")[0])
-        for event in events
-        if isinstance(event, ProcessFault)
+        (event.kind, event.process.partition("-")[0]) for event in events if event.process
     }
-    assert process_faults == {("kill", "compactor"), ("stall", "compactor"), ("kill", "writer")}
+    assert process_faults == {
+        ("kill compactor", "compactor"),
+        ("stall compactor", "compactor"),
+        ("kill writer", "writer"),
+    }
+    [isolation] = [event for event in events if event.kind == "isolation"]
+    assert len(isolation.conditions.cut) == 4
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -73,17 +73,13 @@ def test_all_is_over_at_the_end(seed: int) -> None:
     moments = [event.at for event in schedule.faults]
     assert moments == sorted(moments)
     for event in schedule.faults:
-        if isinstance(event, ProcessFault):
-            assert event.process in {*COMPACTORS, *WRITERS}
-            assert event.seconds > 0
-            assert event.kind == "kill" or event.at + event.seconds <= schedule.seconds
-        else:
-            assert event.at < event.ends <= schedule.seconds
+        assert event.process in {"", *COMPACTORS, *WRITERS}
+        assert bool(event.process) == (event.conditions == NO_FAULTS)
+        assert event.at < event.ends
+        assert event.kind.startswith("kill") or event.ends <= schedule.seconds
     assert schedule.conditions(schedule.seconds) == NO_FAULTS
     assert schedule.turns() == sorted(set(schedule.turns()))
-    assert schedule.lasting == [
-        event for event in schedule.faults if not isinstance(event, ProcessFault)
-    ]
+    assert schedule.turns()[-1] <= schedule.seconds
 
 
 def test_after_each_round_comes_a_time_without_new_faults() -> None:
@@ -99,17 +95,17 @@ def test_after_each_round_comes_a_time_without_new_faults() -> None:
 def test_conditions_are_what_lasts_at_a_moment() -> None:
     """Cuts add up, a region cut off has no link left, the largest jitter holds, each rule holds."""
     rule = FaultRule(Fault.HANG, 0.5)
+    island = frozenset({(ASIA, EAST), (ASIA, WEST), (EAST, ASIA), (WEST, ASIA)})
     schedule = replace(
         a_schedule(1),
         faults=(
-            LinkCut(1.0, 4.0, EAST, WEST),
-            LinkCut(2.0, 3.0, ASIA),
-            ReplicationDelay(2.0, 5.0, 1.0),
-            ReplicationDelay(2.5, 3.0, 2.0),
-            RequestFault(3.0, 4.0, rule),
+            ScheduledFault(1.0, 4.0, "", "", Conditions(cut=frozenset({(EAST, WEST)}))),
+            ScheduledFault(2.0, 3.0, "", "", Conditions(cut=island)),
+            ScheduledFault(2.0, 5.0, "", "", Conditions(jitter=1.0)),
+            ScheduledFault(2.5, 3.0, "", "", Conditions(jitter=2.0)),
+            ScheduledFault(3.0, 4.0, "", "", Conditions(rules=(rule,))),
         ),
     )
-    island = {(ASIA, EAST), (ASIA, WEST), (EAST, ASIA), (WEST, ASIA)}
     assert schedule.conditions(0.9) == NO_FAULTS
     assert schedule.conditions(1.0).cut == {(EAST, WEST)}
     assert schedule.conditions(2.0).cut == {(EAST, WEST), *island}

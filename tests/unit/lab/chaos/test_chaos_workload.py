@@ -17,12 +17,12 @@ from support.ledgers import AWAY, HOME, make_settings, net, seeded
 from ledger.core.errors import ReadTooSlow, Throttled
 from ledger.core.ids import parse
 from ledger.core.values import Entry
-from ledger.lab.chaos import ending
 from ledger.lab.chaos.calls import Call, CallResult, Kind
 from ledger.lab.chaos.ending import EndChecks
 from ledger.lab.chaos.processes import WriterProcess
-from ledger.lab.chaos.report import ChaosProgress
+from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
 from ledger.lab.chaos.workload import ReadMode, Workload
+from ledger.lab.harness import census
 from ledger.lab.harness.checker import Outcome, TaggedChecker
 from ledger.lab.harness.table import TestTable
 from ledger.ledger import Ledger
@@ -64,7 +64,7 @@ class Place:
     async def ask(self, kind: Kind, *numbers: int, at: datetime | None = None) -> Outcome | None:
         """Make a call for changes of counter `a` at home."""
         changes = tuple(("a", number) for number in numbers)
-        return await self.workload._ask(HOME, kind, changes, at=at)
+        return await self.workload.call(HOME, Call(kind, changes, at=at))
 
     @property
     def rules(self) -> list[str]:
@@ -79,7 +79,7 @@ async def a_place(
     """Open a workload; nothing is written or read but what a test asks for."""
     clock, chosen = FakeClock(instant=True), make_settings(**settings)
     checker = TaggedChecker()
-    progress = ChaosProgress(monotonic=clock.monotonic, started=0.0)
+    progress = ChaosProgress(ChaosOptions(), checker, clock, started=0.0)
     stores = {HOME: MemoryStore(HOME), AWAY: MemoryStore(AWAY)}
     async with anyio.create_task_group() as tasks:
         ledgers = {}
@@ -90,12 +90,10 @@ async def a_place(
             await ledgers[region].__aenter__()
         mode = ReadMode("fresh", ledgers, 0.0, 0.0)
         workload = Workload(
-            checker,
             progress,
             settings=chosen,
             writers={region: FakeWriter(region, answers) for region in stores},
             read_modes=[mode],
-            clock=clock,
             tasks=tasks,
         )
         yield Place(workload, checker, progress, stores, mode, chosen, clock)
@@ -133,7 +131,7 @@ async def test_an_error_that_no_call_should_end_with_is_told() -> None:
         await place.ask("record", 0)
         assert place.rules == ["errors"]
         assert "KeyError()" in place.progress.wrong[0].text
-        assert place.progress.is_broken.is_set()
+        assert place.progress.stop.is_set()
 
 
 @pytest.mark.parametrize(("outcome", "rules"), [("late", []), ("acknowledged", ["P5", "P5"])])
@@ -142,7 +140,7 @@ async def test_repeats_past_the_horizon_are_checked(outcome: Outcome, rules: lis
     async with a_place(lambda call: CallResult(call.number, outcome)) as place:
         at = place.clock.now() - timedelta(seconds=301)
         place.checker.begin_call([("a", 0)])
-        place.workload._keyed.append((("a", 0), at))
+        place.workload._keyed.append(Call("keyed", (("a", 0),), at=at))
         await place.workload.repeat_late()
         assert place.progress.repeats == {outcome: 2}
         assert place.rules == rules
@@ -188,7 +186,7 @@ def end_checks(place: Place) -> EndChecks:
         Path(),
         AsyncExitStack(),
     )
-    return EndChecks(table, place.checker, place.workload, place.progress, place.mode, place.clock)
+    return EndChecks(table, place.workload, place.progress, place.mode)
 
 
 async def merged_everywhere(place: Place) -> None:
@@ -241,7 +239,7 @@ async def test_an_entry_that_is_never_merged_is_told(
     monkeypatch: pytest.MonkeyPatch, region: str
 ) -> None:
     """Merging that stands still is given up, and what is left is named (P4)."""
-    monkeypatch.setattr(ending, "STILL_SECONDS_MAX", 3.0)
+    monkeypatch.setattr(census, "STILL_SECONDS_MAX", 3.0)
     async with a_place() as place:
         await merged_everywhere(place)
         left = {"pk": {"S": "a"}, "sk": {"S": ID}, "change": {"N": "1"}}
