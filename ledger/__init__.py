@@ -41,16 +41,20 @@ if TYPE_CHECKING:
     from ledger.ledger import Ledger
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
+    from ledger.store.writes import Action, Check, Delete, Put, Update
     from ledger.table import Table
     from ledger.totals.reader import Total
     from ledger.writing.plan import Change
 
 __all__ = [
     "AccessDenied",
+    "Action",
     "AmountOverflow",
     "BrokenRow",
     "Change",
+    "Check",
     "DamagedItem",
+    "Delete",
     "Entry",
     "ImportRefused",
     "InvalidAmount",
@@ -65,6 +69,7 @@ __all__ = [
     "LeftOut",
     "LocalTableError",
     "OutcomeUnknown",
+    "Put",
     "ReadTooSlow",
     "RegionUnreadable",
     "RequestRefused",
@@ -78,17 +83,24 @@ __all__ = [
     "TokenReused",
     "Total",
     "Unreachable",
+    "Update",
     "tune_gc",
 ]
 
 _ERRORS = "ledger.core.errors"
+_WRITES = "ledger.store.writes"
 _PLACES = {
+    "Action": _WRITES,
     "Change": "ledger.writing.plan",
+    "Check": _WRITES,
+    "Delete": _WRITES,
     "Entry": "ledger.core.values",
     "Ledger": "ledger.ledger",
+    "Put": _WRITES,
     "Settings": "ledger.settings",
     "Table": "ledger.table",
     "Total": "ledger.totals.reader",
+    "Update": _WRITES,
     "tune_gc": "ledger.runtime.gc",
 }
 """The module of each public name; all others are errors."""

@@ -32,6 +32,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ledger.core.entry import Key
 from ledger.core.errors import LedgerError
+from ledger.importing.importer import Importer as AsyncImporter
+from ledger.importing.survey import StopSign
+from ledger.importing.writing import BatchDone
 from ledger.ledger import Ledger as AsyncLedger
 from ledger.primitives import counters, leases, sequences, versions
 from ledger.primitives.versions.committing import Committed
@@ -277,6 +280,13 @@ class LockGuard(_Sync[versions.LockGuard]):
         )
 
 
+class Importer(_Sync[AsyncImporter]):
+    """`ledger.importing.Importer` with plain calls."""
+
+    run_file = _plain(AsyncImporter.run_file)
+    run = _plain(AsyncImporter.run)
+
+
 class Pipeline:
     """`ledger.pipeline.stages.worker.Pipeline` with plain calls."""
 
@@ -391,6 +401,18 @@ class Table(_Opened[AsyncTable]):
         if isinstance(behind, versions.ConditionGuard):
             return ConditionGuard(behind, self._loop)
         return LockGuard(behind, self._loop)
+
+    def importer(
+        self,
+        *,
+        stop: StopSign | None = None,
+        on_batch: Callable[[BatchDone], None] | None = None,
+    ) -> Importer:
+        """Return an importer; see `ledger.Table.importer`.
+
+        `on_batch` is called in the loop's thread and must not call back into the table.
+        """
+        return Importer(self._behind.importer(stop=stop, on_batch=on_batch), self._loop)
 
     @contextmanager
     def pipeline(

@@ -6,7 +6,7 @@ The ledger is one of the parts (`table.ledger`): the table adds nothing to its c
 
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -28,6 +28,9 @@ from ledger.store.port import Store
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from ledger.importing.importer import Importer
+    from ledger.importing.survey import StopSign
+    from ledger.importing.writing import BatchDone
     from ledger.pipeline.sources.dead_letters import DeadLetters
     from ledger.pipeline.sources.source import Source
     from ledger.pipeline.stages.worker import OnCounted, Pipeline
@@ -37,7 +40,7 @@ _DEFAULT_TERMS = LeaseTerms()
 
 
 class Table:
-    """The table of one region: its ledger, counters, sequences, leases, versions and pipelines.
+    """The table of one region: ledger, counters, sequences, leases, versions, imports, pipelines.
 
     All of them share the table's connections and are used by any number of tasks of one event
     loop, while the table is open::
@@ -256,6 +259,31 @@ class Table:
             randomness=self._random,
             terms=_DEFAULT_TERMS if terms is None else terms,
             check_first=check_first is not False,
+        )
+
+    def importer(
+        self,
+        *,
+        stop: "StopSign | None" = None,
+        on_batch: "Callable[[BatchDone], None] | None" = None,
+    ) -> "Importer":
+        """Return an importer: `await table.importer().run_file("changes.csv")`.
+
+        See `ledger.importing` for the form of files. It writes through the home region only.
+
+        Raises:
+            ImportRefused: this is not the table of the home region.
+        """
+        # Imported only here: most users of a table import nothing.
+        from ledger.importing.importer import Importer  # noqa: PLC0415
+
+        return Importer(
+            self._store,
+            self.settings,
+            clock=self._clock,
+            randomness=self._random,
+            stop=stop,
+            on_batch=on_batch,
         )
 
     @asynccontextmanager

@@ -5,3 +5,9 @@ into rows, good or bad; batches.py turns rows into transactions, each with its m
 survey.py is the first pass, which only reads; importer.py is the second, which writes;
 rejects.py keeps bad rows to be fixed.
 """
+
+from ledger.importing.form import ColumnChoice, Form, Format
+from ledger.importing.importer import Importer, ImportReport
+from ledger.importing.survey import StopSign
+
+__all__ = ["ColumnChoice", "Form", "Format", "ImportReport", "Importer", "StopSign"]

@@ -1,4 +1,4 @@
-"""The second pass: writes the batches of a surveyed file, each exactly once.
+"""Imports a file: after the survey the second pass writes its batches, each exactly once.
 
 All writes go through the home region, because a marker's condition holds only in the region where
 it is evaluated. An import that was started must be finished through the same home region, or after
@@ -7,6 +7,7 @@ its markers have replicated to the new one.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 import anyio
@@ -15,8 +16,9 @@ import anyio.lowlevel
 from ledger.core.errors import ImportRefused, LedgerError
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.batches import Batch, Marking, batch_number, columns_of
-from ledger.importing.source import Source
-from ledger.importing.survey import StopSign, Survey, second_pass
+from ledger.importing.form import Form, format_of
+from ledger.importing.source import Source, open_source
+from ledger.importing.survey import StopSign, Survey, second_pass, survey
 from ledger.importing.writing import BatchDone, BatchWriter, check_columns
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
@@ -56,7 +58,9 @@ class ImportReport:
 
 
 class Importer:
-    """Writes surveyed files through the home region's store.
+    """Writes files through the home region's store, each row exactly once.
+
+    `stop` may be asked at any time, and is seen between batches; `on_batch` is called after each.
 
     Raises:
         ImportRefused: the store is not the home region's.
@@ -70,7 +74,7 @@ class Importer:
         clock: Clock,
         randomness: Random,
         stop: StopSign | None = None,
-        on_batch: Callable[[BatchDone], None] = lambda _done: None,
+        on_batch: Callable[[BatchDone], None] | None = None,
     ) -> None:
         if store.region != settings.home:
             raise ImportRefused(
@@ -84,7 +88,29 @@ class Importer:
             store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
         )
         self._stop = stop or StopSign()
-        self._on_batch = on_batch
+        self._on_batch = on_batch or (lambda _done: None)
+
+    async def run_file(
+        self, file: Path | str, form: Form | None = None, *, skip_bad: bool = False
+    ) -> ImportReport | None:
+        """Check a whole file, then write its rows; see `run`. Returns None if stopped before that.
+
+        Without a form the suffix gives the format, and columns have their usual names. Rows that
+        break a rule refuse the file, or are skipped.
+
+        Raises:
+            InvalidInput: the suffix stands for no format.
+            ImportRefused: the file cannot be read, has bad rows, or is refused by `run`.
+            OutcomeUnknown, StoreError: as `run`; calling it again finishes the import.
+        """
+        chosen = form or Form(format=format_of(str(file)))
+        with open_source(str(file)) as source:
+            surveyed = await survey(source, chosen, stop=self._stop)
+            if surveyed is None:
+                return None
+            if surveyed.bad and not skip_bad:
+                raise bad_rows_refused(source, surveyed)
+            return await self.run(source, surveyed)
 
     async def run(self, source: Source, surveyed: Survey) -> ImportReport:
         """Write every batch that is not there yet.
@@ -129,6 +155,14 @@ class Importer:
                 return frozenset(numbers)
             query = query.next(page)
         raise ImportRefused(f"over {MARKER_PAGES_MAX:,} pages of markers: split the file")
+
+
+def bad_rows_refused(source: Source, surveyed: Survey) -> ImportRefused:
+    """Return the error for a file with bad rows."""
+    return ImportRefused(
+        f"{source.name}: {surveyed.bad:,} of {surveyed.rows + surveyed.bad:,} rows break a rule,"
+        f" the first on line {surveyed.shown[0].line}; nothing was written; fix them, or skip them"
+    )
 
 
 class _Run:

@@ -14,8 +14,10 @@ from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, make_settings, seeded
 from support.pipelines import FIELDS
 
-from ledger import InvalidInput, LeaseLost, Ledger, LedgerError, SettingsError, sync
+from ledger import ImportRefused, InvalidInput, LeaseLost, Ledger, LedgerError, SettingsError, sync
 from ledger.core.entry import Item
+from ledger.importing import Form, Importer, StopSign
+from ledger.importing.writing import BatchDone
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.primitives.counters import METHODS, Applied, Counter, Rejected
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
@@ -195,6 +197,53 @@ async def test_a_pipeline_counts_each_record_once(tmp_path: Path) -> None:
     assert summed(registry, "ledger_pipeline_in_total", stage="state") == 3
 
 
+def changes_file(folder: Path, rows: str = "a,1\na,2.5\nb,-1\n") -> Path:
+    """Return a file of changes."""
+    file = folder / "changes.csv"
+    file.write_text(f"counter,change\n{rows}", encoding="utf-8")
+    return file
+
+
+async def test_an_import_counts_each_row_once(tmp_path: Path) -> None:
+    """A file imported twice is in the totals once, batch by batch, whoever repeats it."""
+    file, batches = changes_file(tmp_path), list[BatchDone]()
+    async with make_table() as table:
+        first = await table.importer(on_batch=batches.append).run_file(file)
+        again = await table.importer().run_file(str(file), Form())
+        assert (await table.ledger.total("a", max_age=0)).value == Decimal("3.5")
+    assert first is not None
+    assert again is not None
+    assert (first.rows, first.rows_there, first.finished) == (3, 0, True)
+    assert (again.rows, again.rows_there) == (0, 3)
+    assert [batch.rows for batch in batches] == [3]
+
+
+async def test_an_import_refuses_bad_rows_unless_they_are_skipped(tmp_path: Path) -> None:
+    """Nothing is written of a file with a bad row, and all but that row if it may be skipped."""
+    file = changes_file(tmp_path, "a,1\na,x\n")
+    async with make_table() as table:
+        with pytest.raises(ImportRefused, match="1 of 2 rows break a rule, the first on line 3"):
+            await table.importer().run_file(file)
+        assert (await table.ledger.total("a", max_age=0)).entries == 0
+        report = await table.importer().run_file(file, skip_bad=True)
+        assert report is not None
+        assert (report.rows, report.rows_bad) == (1, 1)
+        with pytest.raises(InvalidInput, match="unknown suffix"):
+            await table.importer().run_file(tmp_path / "changes.xls")
+
+
+async def test_an_import_is_stopped_and_is_only_for_home(tmp_path: Path) -> None:
+    """Stopped before the end of the check it writes nothing; only the home region has one."""
+    stop = StopSign()
+    stop.ask()
+    async with make_table() as table:
+        assert await table.importer(stop=stop).run_file(changes_file(tmp_path)) is None
+        assert (await table.ledger.total("a", max_age=0)).entries == 0
+    async with make_table(MemoryStore(AWAY), region=AWAY) as table:
+        with pytest.raises(ImportRefused, match=f"home region {HOME}, not {AWAY}"):
+            table.importer()
+
+
 async def test_a_closed_table_says_so() -> None:
     """Before and after, its parts cannot be made; a region that is not there is refused."""
     table = make_table()
@@ -232,6 +281,10 @@ def test_all_of_it_without_async(plain: sync.Table, tmp_path: Path) -> None:
     guard = plain.versions()
     assert guard.put(RECORD, version=4) == Handled(4)
     assert guard.handle(Event("customer", 2), [Put({**RECORD, "sk": {"S": "x"}})]) == Handled(2)
+
+    report = plain.importer().run_file(changes_file(tmp_path))
+    assert report is not None
+    assert report.rows == 3
 
     letters = tmp_path / "dead"
     with plain.pipeline("trades", str(trades(tmp_path)), dead_letters=str(letters)) as pipeline:
@@ -319,6 +372,7 @@ PAIRS = [
     (sync.Lease, Lease),
     (sync.ConditionGuard, ConditionGuard),
     (sync.LockGuard, LockGuard),
+    (sync.Importer, Importer),
     (sync.Pipeline, Pipeline),
     (sync.Table, Table),
 ]

@@ -26,7 +26,7 @@ from ledger.importing.form import (
     Format,
     format_of,
 )
-from ledger.importing.importer import Importer, ImportReport
+from ledger.importing.importer import Importer, ImportReport, bad_rows_refused
 from ledger.importing.rejects import rejects_file
 from ledger.importing.source import STANDARD_INPUT, Source, open_source
 from ledger.importing.survey import StopSign, Survey, survey
@@ -182,18 +182,8 @@ async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSig
     if surveyed is not None and surveyed.bad:
         typer.echo(bad_rows_text(surveyed), err=True)
         if not bad_rows.skip:
-            raise refused(source, surveyed)
+            raise ImportRefused(f"{bad_rows_refused(source, surveyed)} with --skip-bad")
     return surveyed
-
-
-def refused(source: Source, surveyed: Survey) -> ImportRefused:
-    """Return the error for a file with bad rows."""
-    rows = counted(surveyed.rows + surveyed.bad, "row")
-    return ImportRefused(
-        f"{source.name}: {surveyed.bad:,} of {rows} break a rule, the first on line"
-        f" {surveyed.shown[0].line}; nothing was written; fix them, or skip them with"
-        " --skip-bad"
-    )
 
 
 async def _written(
