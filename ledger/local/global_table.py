@@ -267,7 +267,9 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
     def default(name: str) -> float:
         return float(Settings.model_fields[name].default)
 
-    settle = seconds("settle", default("settle"))
+    if "settle" not in given:
+        return {}  # it follows from the others
+    settle = seconds("settle", 0.0)
     horizon = seconds("retry_horizon", settle / 2)
     room = settle - horizon
     if room <= 0:

@@ -48,6 +48,20 @@ BATCH_RECORDS_MAX = 10_000
 LINGER_SECONDS_MAX = 1.0
 """A change that waits longer for company than for DynamoDB itself gains nothing by it."""
 
+AWS_DOMAINS = (
+    "amazonaws.com",
+    "amazonaws.com.cn",
+    "amazonaws.eu",
+    "amazonwebservices.com.cn",
+    "amazonwebservices.eu",
+    "api.aws",
+    "on.aws",
+)
+"""The ends of the names of AWS's endpoints, those of interface endpoints (VPC) among them.
+
+Source: the partitions of botocore (`data/partitions.json`: `dnsSuffix`, `dualStackDnsSuffix`).
+"""
+
 _UNIT_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d|)")
 _DURATION_RULE = 'a duration is 0 or more seconds, or text such as "250ms", "20s", "15m", "1d"'
@@ -114,6 +128,14 @@ class Region(_Group):
         if endpoint is not None and not _is_url(endpoint):
             raise rule("an endpoint is a URL such as http://127.0.0.1:8000")
         return endpoint
+
+    @property
+    def is_aws(self) -> bool:
+        """Whether requests go to AWS: by default, and to an endpoint of its own in a network."""
+        if self.endpoint is None:
+            return True
+        host = (urlsplit(self.endpoint).hostname or "").rstrip(".")
+        return any(host.endswith(f".{domain}") for domain in AWS_DOMAINS)
 
 
 def _is_url(text: str) -> bool:

@@ -63,7 +63,14 @@ def _region_or_default(value: object) -> object:
 
 
 # Durations that are not set follow from `settle` and `observation_delay`: what would break a
-# relation is made shorter, everything else has the usual value.
+# relation is made shorter, everything else has the usual value. `settle` itself, if it is not set,
+# follows from what it must exceed.
+AWS_SIGNATURE_SECONDS = 900.0
+"""How long DynamoDB takes a signature for valid: it refuses one of another time with "(... - 15
+min.)" or "(... + 15 min.)", as users report it in praetorian-inc/chariot-ui#453 (2024) and in
+aws/aws-sdk-js#2565 and #254. Some reports say 5 minutes; only the longest is safe."""
+SETTLE_MARGIN_SECONDS = 60.0
+"""Between the last moment at which a request can arrive and the `settle` that follows."""
 RETRY_HORIZON_SECONDS_MAX = 300.0
 READ_DEADLINE_SECONDS_MAX = 15.0
 REQUEST_TIMEOUT_SECONDS_MAX = 5.0
@@ -75,9 +82,13 @@ _DELAY_SHARE = 0.75
 _SHORTEST_SECONDS = 1e-6
 _FOLLOWS = ", which follows from settle, signature_lifetime and clock_skew"
 _UNREAD = "a read still running could miss an entry that is merged and deleted meanwhile"
+_FOLLOWING = 0.0
+"""In place of a `settle` that is not set, until what it must exceed is known."""
 
 
 def _retry_horizon(values: Mapping[str, Any]) -> float:
+    if values["settle"] == _FOLLOWING:
+        return RETRY_HORIZON_SECONDS_MAX
     room = values["settle"] - values["signature_lifetime"] - values["clock_skew"]
     return float(min(RETRY_HORIZON_SECONDS_MAX, max(_ROOM_SHARE * room, 0.0)))
 
@@ -114,8 +125,8 @@ class Settings(BaseModel):
     time_to_live: bool = False
     home: str
     regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
-    settle: Seconds = 900.0
-    signature_lifetime: Seconds = 300.0
+    settle: Seconds = _FOLLOWING
+    signature_lifetime: Seconds = AWS_SIGNATURE_SECONDS
     clock_skew: Seconds = 60.0
     retry_horizon: Seconds = Field(default_factory=_retry_horizon)
     observation_delay: Seconds = 20.0
@@ -234,6 +245,14 @@ class Settings(BaseModel):
         return patterns
 
     @model_validator(mode="after")
+    def _settle_follows(self) -> Self:
+        if "settle" not in self.model_fields_set:
+            must_exceed = self.retry_horizon + self.signature_lifetime + self.clock_skew
+            # A frozen model takes no assignment, and one would count as set.
+            self.__dict__["settle"] = must_exceed + SETTLE_MARGIN_SECONDS
+        return self
+
+    @model_validator(mode="after")
     def _relations_hold(self) -> Self:
         raise_broken(tuple(_relations(self)))
         return self
@@ -254,6 +273,7 @@ def _relations(settings: Settings) -> Iterator[Broken]:
     if home not in regions:
         yield Broken(("home",), f"home {home!r} is not one of the regions {', '.join(regions)}")
     yield from _broken_durations(settings)
+    yield from _broken_by_signatures(settings)
     if settings.cache.incremental and len(regions) > 1:
         yield Broken(
             ("cache.incremental", "regions"),
@@ -320,4 +340,18 @@ def _broken_durations(settings: Settings) -> Iterator[Broken]:
             ("write_deadline", "retry_horizon"),
             f"write_deadline ({write_deadline:g} s) must not exceed retry_horizon"
             f" ({horizon:g} s){follows}: a change is not repeated past the horizon",
+        )
+
+
+def _broken_by_signatures(settings: Settings) -> Iterator[Broken]:
+    """Yield the broken rule of how long a signature is taken to live."""
+    life = settings.signature_lifetime
+    on_aws = [name for name, region in settings.regions.items() if region.is_aws]
+    if on_aws and 0 < life < AWS_SIGNATURE_SECONDS:
+        yield Broken(
+            ("signature_lifetime",),
+            f"signature_lifetime ({life:g} s) must be {AWS_SIGNATURE_SECONDS:g} s or more for"
+            f" {', '.join(on_aws)}, where requests go to AWS: it carries one out that arrives 15"
+            " minutes after its signature, which would be counted twice; only a region with an"
+            " endpoint of its own may have less",
         )

@@ -47,7 +47,7 @@ class Store(Protocol):
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions on different items, all or none, in this region.
 
-        `token` makes repeats within ten minutes harmless, in this region.
+        `token` makes repeats harmless that arrive within ten minutes, in this region.
         """
 
     async def get(self, get: Get) -> Item | None:

@@ -18,10 +18,9 @@ from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 
-FAULTY = FaultProfile(
-    lost=0.1, never_arrived=0.1, late=0.1, late_transactions=0.1, signature_lifetime_seconds=60.0
-)
-"""About a third of the writes get no answer; a third of these land up to 45 s later."""
+FAULTY = FaultProfile(lost=0.1, never_arrived=0.1, late=0.1, late_transactions=0.1)
+"""About a third of the writes get no answer; a third of these land up to a minute later."""
+SIGNATURE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,7 @@ class Clients:
             loop=asyncio.get_running_loop(),
             randomness=stream(self.seed, "world"),
             staleness=self.staleness_seconds,
+            signature_seconds=SIGNATURE_SECONDS,
         )
 
     def client(self, name: str, region: str = HOME) -> Client:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import anyio
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
-from support.ledgers import HOME, SOUTH, WEST
+from support.ledgers import HOME, LOCAL, SOUTH, WEST
 
 from compactor.job import Compactor
 from compactor.report import CompactorReport
@@ -43,7 +43,7 @@ def compactor_settings(*, home: str = HOME, **overrides: Any) -> Settings:
     }
     return Settings(
         home=home,
-        regions={HOME: {}, WEST: {}, SOUTH: {}},
+        regions=dict.fromkeys((HOME, WEST, SOUTH), LOCAL),
         retry_horizon=1,
         signature_lifetime=1,
         clock_skew=1,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from support.ledgers import LOCAL
+
 from ledger.administration.templates import Role, policy
 from ledger.core.entry import Item
 from ledger.settings import Settings
@@ -30,7 +32,7 @@ HOME, OTHER = "us-east-1", "eu-west-1"
 SETTINGS = Settings(
     table="money",
     home=HOME,
-    regions={HOME: {}, OTHER: {}},
+    regions={HOME: LOCAL, OTHER: LOCAL},
     retry_horizon=0.01,
     signature_lifetime=0.01,
     clock_skew=0.0,

@@ -42,7 +42,6 @@ ROUGH = FaultProfile(
     throttled=0.1,
     unreachable=0.05,
     late_transactions=0.1,
-    signature_lifetime_seconds=60.0,
 )
 ZOMBIE = Reliability(steps_per_fault=150, crash_share=0.0, stall_seconds_max=(3.0, 30.0, 120.0))
 SETTLED_SECONDS = 130.0

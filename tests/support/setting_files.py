@@ -7,6 +7,7 @@ from ledger.settings import Settings
 from ledger.settings.groups import Region
 
 REGIONS = {"us-east-1": Region(), "eu-west-1": Region()}
+LOCAL = dict.fromkeys(REGIONS, Region(endpoint="http://127.0.0.1:8001"))
 SMALL = "home: us-east-1\nregions:\n  us-east-1:\n  eu-west-1:\n"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from compactor import observe, passes, plan
 from ledger.core import keys
-from ledger.lab.simulator import mutations
+from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.totals import collection
 from ledger.writing import large_write, planner, sender
@@ -156,6 +156,13 @@ _MUTANTS = (
         "a retry, or a request in flight, puts an entry back that was merged and forgotten",
         120,
         ((passes, "rules_of", mutations.unsettled_rules),),
+    ),
+    Mutant(
+        "short-life",
+        "`settle` counts on signatures that live as long as AWS lets them (15 minutes, not 5)",
+        "a request that is held up puts an entry back that was merged and forgotten",
+        120,
+        ((run, "draw", mutations.believing_short_life),),
     ),
     Mutant(
         "no-horizon",

@@ -18,9 +18,12 @@ from ledger.core.entry import entry_item, net_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
+from ledger.lab.simulator import scenario
+from ledger.lab.simulator.scenario import Scenario
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
+from ledger.settings.groups import Region
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.writes import Action, Applied, Check, Delete, Put, Unknown, Update
@@ -32,7 +35,10 @@ from ledger.writing.sender import Sender
 
 _decide, _apply, _observe, _rules_of = plan.decide, applying.apply, observe.observe, passes.rules_of
 _candidates, _read_once = plan._candidates, collection._read_once  # noqa: SLF001
+_draw = scenario.draw
 _SINGLE_TRIES_MAX = 8
+SHORT_LIFE_SECONDS = 300.0
+"""What some reports say of AWS, and what the settings said at first."""
 
 
 def one_transaction_decide(
@@ -175,6 +181,19 @@ def no_hold(init: Callable[..., None]) -> Callable[..., None]:
         init(self, *args, **{**options, "settings": settings})
 
     return without
+
+
+def believing_short_life(seed: int) -> Scenario:
+    """Draw a world whose settings believe that a signature lives for five minutes."""
+    drawn = _draw(seed)
+    settings = drawn.settings
+    lost = settings.signature_lifetime - SHORT_LIFE_SECONDS
+    believed = settings.replace(
+        signature_lifetime=SHORT_LIFE_SECONDS,
+        settle=settings.settle - lost,
+        regions=dict.fromkeys(drawn.regions, Region(endpoint="http://127.0.0.1:1")),
+    )
+    return replace(drawn, settings=believed)
 
 
 def unsettled_rules(*args: Any, **options: Any) -> Rules:

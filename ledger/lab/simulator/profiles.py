@@ -21,7 +21,9 @@ class Profile:
 
     `rough` is the largest share of faults. `fault_steps` are mean steps between two faults of a
     compactor, of which each draws its own; a fault is a crash or a stall of up to one of `stalls`.
-    `kinds` weighs the kinds of operations, `repeats` are the longest delays of repeated calls.
+    `kinds` weighs the kinds of operations, `repeats` are the longest delays of repeated calls. Of a
+    compactor's transactions a share of `late_folds` lands late, of an application's writes one of
+    `late_writes`.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Profile:
     fold_min: tuple[int, ...] = (1, 2, 4)
     prune_min: tuple[int, ...] = (1, 2, 4)
     late_folds: tuple[float, ...] = (0.0, 0.0, 0.25)
+    late_writes: tuple[float, ...] = (0.0,)
     moves: float = 0.2
     outages: tuple[int, ...] = (0, 1, 3)
     reads_per_net: int = 3
@@ -139,7 +142,7 @@ PROFILES = (
         reads_per_net=1,
     ),
     Profile(
-        "writers that freeze for long, repeating others' calls",
+        "writers that freeze for long, repeating others' calls; requests held up for long",
         rough=0.1,
         usual_seconds=(0.2, 2.0),
         late_share=(0.0,),
@@ -154,6 +157,7 @@ PROFILES = (
         fold_min=(1, 2),
         prune_min=(1,),
         late_folds=(0.0,),
+        late_writes=(0.1, 0.5),
         outages=(0, 1),
         reads_per_net=1,
         kinds={"one": 2, "keyed": 10, "many": 1, "together": 1},

@@ -25,6 +25,8 @@ ANY_TIME_SHARE = 0.2
 CROWD_SHARE = 0.5
 GROWING_SHARE = 0.3
 """The share of worlds in which a counter gains shards."""
+SETTLES_SECONDS = (1300.0, 1500.0)
+"""The shorter is little more than what it must exceed: 300 + 900 + 60."""
 KEYS_MAX = (1, 4, 50_000, 50_000)
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
 
@@ -113,7 +115,10 @@ def draw(seed: int) -> Scenario:
         ),
         staleness=chance.choice(profile.staleness),
         page_items_max=chance.choice(profile.page_items),
-        faults=_faults(chance, rough, trip_seconds=chance.choice(profile.trips)),
+        faults=_held_up(
+            _faults(chance, rough, trip_seconds=chance.choice(profile.trips)),
+            stream(seed, "held up").choice(profile.late_writes),
+        ),
         compactor_faults=_faults(
             chance, rough, trip_seconds=0.05, late_folds=chance.choice(profile.late_folds)
         ),
@@ -138,7 +143,7 @@ def _settings(
     return Settings(
         home=regions[0],
         regions={name: {} for name in regions},
-        settle=chance.choice((700.0, 900.0)),
+        settle=chance.choice(SETTLES_SECONDS),
         consistent_reads=chance.random() < profile.consistent,
         compactor={
             "lease": profile.lease,
@@ -188,6 +193,11 @@ def _faults(
         scattered=share(0.3),
         late_transactions=late_folds,
     )
+
+
+def _held_up(faults: FaultProfile, share: float) -> FaultProfile:
+    """Let at least this share of writes land late."""
+    return replace(faults, late=max(faults.late, share))
 
 
 def _busy(chance: Random) -> tuple[BusyPeriod, ...]:

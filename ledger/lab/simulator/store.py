@@ -3,9 +3,9 @@
 A request is signed when its call begins, after any stall before it, then served at a later moment
 and answered at a third; one that would be signed later than its writes allow is not sent. It is
 served whether or not its process is still alive or waiting. Writes and their answers can be lost,
-and a write can land late, within the lifetime of its signature. What DynamoDB's store retries by
-itself (throttling, conflicts, connections never made) appears here as its effect: a delay before
-the request, or the error after the last try.
+and a write can land late, at any moment at which the world still takes its signature for valid.
+What DynamoDB's store retries by itself (throttling, conflicts, connections never made) appears here
+as its effect: a delay before the request, or the error after the last try.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from ledger.core.entry import Item
 from ledger.core.errors import LedgerError, Throttled, Unreachable
+from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Process
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get, Page, Query, Scan
@@ -53,7 +54,6 @@ class FaultProfile:
     scattered: float = 0.0
     late_transactions: float = 0.0
     timeout_seconds: float = 5.0
-    signature_lifetime_seconds: float = 300.0
 
 
 NO_FAULTS = FaultProfile()
@@ -136,6 +136,15 @@ class SimStore:
         limit = signed_by(actions)
         return limit is not None and self._process.clock.wall(self._loop.time()) > limit
 
+    def _expires(self) -> float:
+        """Return when the signature of a request that is signed now expires.
+
+        The world judges it by the right time, and it bears that of the process's clock.
+        """
+        now = self._loop.time()
+        signed = (self._process.clock.wall(now) - START).total_seconds()
+        return max(now, signed + self._world.signature_seconds)
+
     async def _request(self, serve: Callable[[], Answer], unknown: Answer | None) -> Answer:
         """Send one request and wait for its answer; without an `unknown` answer it is a read."""
         now = self._loop.time()
@@ -165,7 +174,9 @@ class SimStore:
     def _fly(self, fate: str, served: float, serve: Callable[[], object]) -> None:
         """Decide whether a write without an answer lands."""
         if fate == "late":
-            served += self._random.random() * (self._faults.signature_lifetime_seconds - 15.0)
+            # The later of two draws: what is nearly too late matters most.
+            share = max(self._random.random(), self._random.random())
+            served += share * (self._expires() - served)
         if fate != "never arrived":
             self._loop.call_at(served, self._land, serve, fate)
         if fate != "ok":

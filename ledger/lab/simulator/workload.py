@@ -308,7 +308,7 @@ class Workload:
         # A process that stalled in a call may wake hours later and write only then.
         while any(not process.is_dead for process in self._callers):  # noqa: ASYNC110 (as above)
             await anyio.sleep(_PAUSE_SECONDS)
-        await anyio.sleep(settings.signature_lifetime + settings.retry_horizon)
+        await anyio.sleep(self.world.signature_seconds + settings.retry_horizon)
         while self.world.in_flight:  # noqa: ASYNC110 (as above)
             await anyio.sleep(_PAUSE_SECONDS)
         await anyio.sleep(settings.settle + settings.compactor.fold_age)

@@ -36,6 +36,9 @@ class Lag:
         return randomness.random() * (self.late_seconds if late else self.usual_seconds)
 
 
+SIGNATURE_SECONDS = 900.0
+"""How long the world takes a signature for valid, as AWS does (`ledger.settings.model` has the
+source); a fact of the world, which the settings may believe to be otherwise."""
 SHORT_LAG = Lag(usual_seconds=0.5, late_share=0.0)
 
 
@@ -43,7 +46,8 @@ class World(Replicas):
     """All regions; no fault happens once `is_healed`, and every task unwinds once `is_over`.
 
     An eventually consistent read may be up to `staleness` seconds old. Transaction tokens are
-    remembered for ten minutes of `clock`; without a clock, for good.
+    remembered for ten minutes of `clock`; without a clock, for good. A request may arrive up to
+    `signature_seconds` after the time in its signature.
     """
 
     def __init__(
@@ -58,8 +62,10 @@ class World(Replicas):
         page_items_max: int = 1000,
         is_traced: bool = False,
         clock: Clock | None = None,
+        signature_seconds: float = SIGNATURE_SECONDS,
     ) -> None:
         super().__init__(regions, page_items_max=page_items_max, clock=clock)
+        self.signature_seconds = signature_seconds
         self.loop = loop
         self.random = randomness
         self.lag = lag

@@ -2,6 +2,15 @@
 
 Source: Amazon DynamoDB API Reference, TransactWriteItems: "a client token is valid for 10 minutes
 after the first request that uses it is completed"; the same token with another content is refused.
+
+A signature outlives a token: a request may arrive 15 minutes after it was signed
+(`AWS_SIGNATURE_SECONDS`), when DynamoDB has forgotten for up to five minutes what it was::
+
+    try 1   signed ── lost ──────────────────────────────────────── arrives: counts again
+    try 2      signed ── applied ── 10 minutes: token known ── forgotten
+
+No bound on repeats rules that out; the method `marker` does. What a bound can do is done: tries are
+signed soon after the first, so only one that is held up for most of ten minutes can count again.
 """
 
 from collections.abc import Sequence
@@ -22,22 +31,25 @@ from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.tokens import nonce
 from ledger.store.writes import TOKEN_SECONDS, Outcome
 
-REQUEST_LIFE_SECONDS = 300.0
-"""How long after it was signed a request may still arrive."""
-REPEAT_SECONDS_MAX = TOKEN_SECONDS - REQUEST_LIFE_SECONDS
+REPEAT_SECONDS_MAX = 60.0
+"""How long after the first try of an `add` another may be signed."""
+HELD_UP_SECONDS_MIN = TOKEN_SECONDS - REPEAT_SECONDS_MAX
+"""A try that arrives sooner than this after its signature is recognized."""
 
 
 class ClientTokenCounter(ItemCounter):
     """A value changed by `ADD` in a transaction that carries the change's token.
 
-    No repeat is signed so late that DynamoDB could have forgotten the token when it arrives.
+    No try is signed later than a minute after the first one of its `add`. So each that arrives
+    within nine minutes of its signature counts once; an `add` without an answer by then is Unknown.
     """
 
     kind = "sum"
     known_in = "item"
     splits = True
     guarantees = Guarantees(
-        unknown="Exact: a try without an answer is repeated under its token, and counts once.",
+        unknown="A try without an answer is repeated under its token for a minute, and counts once;"
+        " again only if it arrives more than nine minutes after it was sent, which AWS allows.",
         tokens="Recognized for ten minutes, in one region; then it counts again. Another change"
         " under it is refused.",
         thresholds=EXACT_LIMITS,

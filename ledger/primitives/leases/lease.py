@@ -258,7 +258,7 @@ class Lease:
         """Do up to 99 actions, all or none, only while our epoch is the current one.
 
         The outcome is as the store's, and `Rejected` names the places of these actions. `token`
-        makes repeats within ten minutes harmless, of the same holding.
+        makes repeats harmless that arrive within ten minutes, of the same holding.
 
         Raises:
             LeaseLost: as `check`; or another has taken the lease, and nothing was written by this

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.setting_files import SMALL, settings, written
+from support.setting_files import LOCAL, SMALL, settings, written
 
 from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.core.errors import SettingsError
@@ -56,14 +56,14 @@ def test_what_is_no_duration_is_refused(value: object) -> None:
     ("values", "named"),
     [
         (
-            {"settle": 660, "retry_horizon": 300},
-            r"settle \(660 s\) .* \(300 \+ 300 \+ 60 = 660 s\).* counted twice",
+            {"settle": 1260, "retry_horizon": 300},
+            r"settle \(1260 s\) .* \(300 \+ 900 \+ 60 = 1260 s\).* counted twice",
         ),
         (
             {"observation_delay": 15, "read_deadline": 15},
             r"observation_delay \(15 s\) must exceed read_deadline \(15 s\): .* miss an entry",
         ),
-        ({"request_timeout": 301}, r"request_timeout \(301 s\) .* signature_lifetime \(300 s\)"),
+        ({"request_timeout": 901}, r"request_timeout \(901 s\) .* signature_lifetime \(900 s\)"),
         ({"write_deadline": 301}, r"write_deadline \(301 s\) .* retry_horizon \(300 s\)"),
         (
             {"compactor": {"lease": 19, "heartbeat": 10}},
@@ -107,17 +107,17 @@ def test_a_net_change_with_the_most_ids_fits_an_item() -> None:
     [
         (
             {"settle": 10},
-            "settle (10 s) must exceed signature_lifetime + clock_skew (300 + 60 = 360 s): ",
+            "settle (10 s) must exceed signature_lifetime + clock_skew (900 + 60 = 960 s): ",
         ),
         (
             {"settle": 10, "retry_horizon": 5},
-            "settle (10 s) must exceed retry_horizon + signature_lifetime + clock_skew (5 + 300",
+            "settle (10 s) must exceed retry_horizon + signature_lifetime + clock_skew (5 + 900",
         ),
         ({"settle": 10, "write_deadline": 5}, "settle (10 s) must exceed signature_lifetime + "),
         ({"observation_delay": 0}, "observation_delay must be over 0 s: "),
         ({"signature_lifetime": 0}, "signature_lifetime must be over 0 s: "),
         (
-            {"settle": 460, "write_deadline": 100},
+            {"settle": 1060, "write_deadline": 100},
             "write_deadline (100 s) must not exceed retry_horizon (90 s), which follows from",
         ),
     ],
@@ -145,11 +145,11 @@ def test_several_broken_relations_are_all_found() -> None:
 def test_with_changes_and_checks_again() -> None:
     """A group given as a mapping keeps its other fields; a broken rule is still refused."""
     first = settings(cache={"max_age": 5, "counters_max": 9})
-    second = first.replace(cache={"max_age": 0}, settle="20m")
+    second = first.replace(cache={"max_age": 0}, settle="30m")
     assert second.cache == CacheSettings(max_age=0, counters_max=9)
-    assert (second.settle, first.settle) == (1200, 900)
+    assert (second.settle, first.settle) == (1800, 1320)
     with pytest.raises(SettingsError, match="settle"):
-        first.replace(retry_horizon="1h")
+        second.replace(retry_horizon="1h")
 
 
 def test_settings_are_frozen() -> None:
@@ -235,12 +235,14 @@ def test_a_wrong_place_for_dead_letters_is_refused(pipeline: dict[str, str], nam
 @pytest.mark.parametrize(
     ("given", "followed"),
     [
-        ({}, {"retry_horizon": 300, "read_deadline": 15, "request_timeout": 5}),
+        ({}, {"settle": 1320, "retry_horizon": 300, "read_deadline": 15, "request_timeout": 5}),
         ({"settle": "1d"}, {"retry_horizon": 300, "write_deadline": 30}),
-        ({"settle": 400}, {"retry_horizon": 36, "write_deadline": 30}),
-        ({"settle": 370}, {"retry_horizon": 9, "write_deadline": 9}),
+        ({"settle": 1000}, {"retry_horizon": 36, "write_deadline": 30}),
+        ({"settle": 970}, {"retry_horizon": 9, "write_deadline": 9}),
+        ({"retry_horizon": "1h"}, {"settle": 4620, "write_deadline": 30}),
+        ({"retry_horizon": 60, "clock_skew": 0}, {"settle": 1020, "write_deadline": 30}),
         ({"observation_delay": 4}, {"read_deadline": 3}),
-        ({"signature_lifetime": 2}, {"request_timeout": 2}),
+        ({"signature_lifetime": 2, "regions": LOCAL}, {"request_timeout": 2, "settle": 422}),
     ],
 )
 def test_durations_follow_from_settle_and_observation_delay(
@@ -253,8 +255,39 @@ def test_durations_follow_from_settle_and_observation_delay(
 
 def test_the_lifetime_of_a_signature_is_a_fact_that_nothing_shortens() -> None:
     """AWS decides it: a short settle is refused, not made to fit by assuming a shorter one."""
-    with pytest.raises(SettingsError, match=r"settle \(300 s\) must exceed"):
-        settings(settle="5m")
+    with pytest.raises(SettingsError, match=r"settle \(900 s\) must exceed"):
+        settings(settle="15m")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "is_aws"),
+    [
+        (None, True),
+        ("https://dynamodb.us-east-1.amazonaws.com", True),
+        ("https://vpce-1a-2b.dynamodb.us-east-1.vpce.AMAZONAWS.com.", True),
+        ("https://111122223333.ddb.us-east-1.amazonaws.com:443", True),
+        ("https://dynamodb.us-east-1.api.aws", True),
+        ("https://dynamodb.cn-north-1.amazonaws.com.cn", True),
+        ("http://127.0.0.1:8001", False),
+        ("http://amazonaws.com.example.net", False),
+    ],
+)
+def test_a_signature_is_taken_to_live_as_long_as_aws_takes_it_for_valid(
+    *, endpoint: str | None, is_aws: bool
+) -> None:
+    """Less than 15 minutes is refused where a request goes to AWS, in any one of the regions."""
+    values = {"regions": {**LOCAL, "us-east-1": {"endpoint": endpoint}}, "signature_lifetime": 899}
+    if not is_aws:
+        assert settings(**values).signature_lifetime == 899
+        return
+    with pytest.raises(SettingsError, match=r"signature_lifetime \(899 s\).* for us-east-1,"):
+        settings(**values)
+    assert settings(**{**values, "signature_lifetime": 900}).settle == 1320
+
+
+def test_a_settle_that_follows_follows_again() -> None:
+    """What was not set is not kept when what it follows from is changed."""
+    assert settings().replace(retry_horizon="10m").settle == 1620
 
 
 def test_the_heartbeat_follows_from_the_lease() -> None:

@@ -65,7 +65,7 @@ def test_without_any_file_variables_may_be_enough(monkeypatch: pytest.MonkeyPatc
     [
         (SMALL + "retry_horizon: -5\n", 5, "retry_horizon is -5: a duration"),
         (SMALL + "\nsettle: 5m\n", 6, "settle"),
-        (SMALL + "retry_horizon: 1h\n", 5, "settle"),
+        (SMALL + "settle: 22m\nretry_horizon: 1h\n", 5, "settle"),
         (SMALL + "cache:\n  max_age: 1s\n  size: 5\n", 7, "cache.size is not a setting"),
         ("home: eu-west-2\nregions:\n  us-east-1:\n", 1, "home 'eu-west-2'"),
         (SMALL + "compactor:\n  lease: 5s\n  heartbeat: 4s\n", 6, "compactor.lease"),
@@ -141,7 +141,7 @@ def test_a_wrong_variable_is_named(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, named: str
 ) -> None:
     """The message begins with the variable, not with the file that it overrides."""
-    written(SMALL + "settle: 20m\nretry_horizon: 5m\nshards: {a: 3}\n")
+    written(SMALL + "settle: 22m\nretry_horizon: 5m\nshards: {a: 3}\n")
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as raised:
         Settings.load()

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from support.clock import FakeClock
-from support.ledgers import HOME, WEST, net, seeded
+from support.ledgers import HOME, LOCAL, WEST, net, seeded
 
 from ledger.core import fold, ids
 from ledger.core.entry import entry_id, entry_item, net_of
@@ -25,7 +25,7 @@ from ledger.totals.reader import Bases, Reader
 NET = ("c", "~net#0001")
 SETTINGS = Settings(
     home=HOME,
-    regions={HOME: {}},
+    regions={HOME: LOCAL},
     settle=100,
     retry_horizon=30,
     signature_lifetime=30,

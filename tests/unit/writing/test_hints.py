@@ -58,7 +58,9 @@ async def desk(*, fault: Fault | None = None, hint_every: int = 1) -> AsyncItera
         return fault
 
     table, metrics, clock = MemoryStore(HOME), Metrics(), FakeClock(START)
-    settings = make_settings(compactor={"hint_every": hint_every})
+    settings = make_settings(
+        settle=SETTLE, signature_lifetime=300, compactor={"hint_every": hint_every}
+    )
     async with anyio.create_task_group() as tasks:
         made = Hints(
             FaultyStore(table, decide), settings=settings, clock=clock, metrics=metrics, tasks=tasks
