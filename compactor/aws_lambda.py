@@ -66,6 +66,7 @@ def metric_line(report: CompactorReport, *, function_name: str, now: datetime) -
         "EntriesMerged": report.merged,
         "EntriesDeleted": report.deleted,
         "Backlog": report.backlog,
+        "DamagedCollections": report.damaged,
     }
     return cloudwatch.metric_line(
         values, namespace=METRIC_NAMESPACE, function_name=function_name, now=now

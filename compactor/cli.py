@@ -56,7 +56,8 @@ def run_compactor(
 ) -> None:
     """Run the compactor: elected by a lease, it merges entries older than `settle`.
 
-    SIGTERM and SIGINT stop it between two steps. Exits with 1 if merging was prevented.
+    SIGTERM and SIGINT stop it between two steps. Exits with 1 if merging was prevented, or damaged
+    collections were left as they are.
     """
     if once == (every is not None):
         raise InvalidInput("give either --once or --every, such as --every 60s")
@@ -97,7 +98,8 @@ def move_home(
 ) -> None:
     """Hand every collection over to another home region while the current one still works.
 
-    Then change `home` in the settings of every compactor. If interrupted, run it again.
+    Then change `home` in the settings of every compactor. If interrupted, run it again. Damaged
+    collections are left as they are and named; then it exits with 1, though the home has moved.
     """
     compactor = Compactor(Settings.load(config))
     report = anyio.run(_stoppable, lambda stop: compactor.move_home(target, stop=stop))
@@ -105,6 +107,9 @@ def move_home(
         typer.echo(f"not moved yet: {report.sentence()}", err=True)
         raise typer.Exit(FAILED)
     typer.echo(f"the home is {target} now: change `home` in the settings of every compactor")
+    if report.damaged:
+        typer.echo(f"{report.damage()}; they are merged once they are mended", err=True)
+        raise typer.Exit(FAILED)
 
 
 async def _service(compactor: Compactor, seconds: float, stop: anyio.Event) -> None:
@@ -152,7 +157,7 @@ def _status_table(shown: CompactorStatus) -> Table:
 
 def _conclude(report: CompactorReport) -> None:
     typer.echo(report.sentence())
-    if not report.is_success:
+    if report.damaged or not report.is_success:
         raise typer.Exit(FAILED)
 
 

@@ -123,7 +123,9 @@ class Compactor:
         Once its net is committed, each collection gets one last fold that names the new home. When
         every region shows all collections handed over, the lease is handed over too, and no
         compactor of this home leads again. Readers and writers notice nothing. Afterwards change
-        `home` in the settings of every compactor. If interrupted, run it again.
+        `home` in the settings of every compactor. If interrupted, run it again. Damaged collections
+        (`CompactorReport.quarantined`) are left as they are, and merged from the new home once they
+        are mended.
 
         Raises:
             SettingsError: `target` is not another region of the settings.

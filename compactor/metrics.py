@@ -46,6 +46,10 @@ class CompactorMetrics(RegistryMetrics):
             "compactor_due_collections",
             "Item collections with enough settled entries to merge, as the last search saw them.",
         )
+        self.damaged = make.gauge(
+            "compactor_damaged_collections",
+            "Collections that the last pass left as they are: an item in them cannot be counted.",
+        )
         self.hints = make.counter(
             "compactor_hints_total",
             "Hints that counters may need merging: read, left by the search, deleted as served.",
@@ -112,6 +116,10 @@ class CompactorMetrics(RegistryMetrics):
         """Record what a search for collections to merge found."""
         self.backlog.set(backlog_entries)
         self.due.set(due_collections)
+
+    def quarantined(self, collections: int) -> None:
+        """Record how many damaged collections a pass has left."""
+        self.damaged.set(collections)
 
     def scanned(self, pages: int = 1) -> None:
         """Count pages that the search has read."""

@@ -24,11 +24,17 @@ async def move_all(
 
     A round of the search may take several passes, and the first pass may finish a round that
     another instance began: a whole round of our own must find nothing left to move. When stopped,
-    or when a pass has problems, nothing more is handed over.
+    or when a pass has problems, nothing more is handed over. Damaged collections are left as they
+    are, and named in the report: the new home merges them once they are mended.
     """
     is_left = True
+    left = CompactorReport()
     while True:  # each pass moves every committed collection
         report = await leader.run_pass(grant, rules, stop=stop)
+        for partition, reason in report.quarantined.items():
+            left.quarantine(partition, reason)
+        report.damaged = max(report.damaged, left.damaged)
+        report.quarantined = left.quarantined
         if stop.is_set() or not report.is_success:
             return report
         is_left = is_left or report.is_moving

@@ -29,7 +29,6 @@ from compactor.waiting import sleep_or_stop
 from ledger.core.errors import (
     AmountOverflow,
     DamagedItem,
-    LeaseLost,
     LedgerError,
     RegionUnreadable,
     StoreError,
@@ -164,7 +163,7 @@ class Pass:
             )
             plan = self._decided(observed)
         except DamagedItem as error:
-            self._problem(error)
+            self._quarantine(visit, error)
             agenda.looked(visit)
             return
         if visit.number == 1:
@@ -189,10 +188,6 @@ class Pass:
         observation = observed.observation
         target = self._rules.move_to
         self._report.unmoved += target is not None and not is_moved(observation, target)
-        home = observation.net.home if observation.net else self._settings.home
-        if home not in {self._settings.home, target}:
-            self._problem(_foreign_home(observation.partition, home))
-            return Plan(waits="another home")
         version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
         try:
             return decide(observation, self._rules, now=self._clock.now(), version=version)
@@ -247,6 +242,12 @@ class Pass:
         self._metrics.error(error)
         self._report.problems.append(str(error))
 
+    def _quarantine(self, visit: Visit, error: DamagedItem) -> None:
+        """Report a collection that cannot be read whole, which is left unchanged."""
+        log.warning("collection %r is left as it is: %s", visit.partition, error)
+        self._metrics.error(error)
+        self._report.quarantine(visit.partition, str(error))
+
     def _unreadable(self, error: RegionUnreadable) -> None:
         log.warning("%s", error)
         self._metrics.unreadable(error.region)
@@ -256,6 +257,7 @@ class Pass:
 
     def _count(self) -> None:
         report = self._report
+        self._metrics.quarantined(report.damaged)
         outcome = "done" if report.is_whole else "partial"
         if not report.is_success:
             outcome = "waiting" if report.unreadable else "problems"
@@ -264,14 +266,6 @@ class Pass:
             seconds=report.seconds,
             succeeded_at=self._clock.now().timestamp() if report.is_success else None,
         )
-
-
-def _foreign_home(partition: str, home: str) -> LedgerError:
-    """Return the error for a net that an interrupted move of home has handed over."""
-    return LeaseLost(
-        f"the net of counter {partition!r} belongs to {home} already: finish"
-        f" `compactor move-home {home}`"
-    )
 
 
 def not_led(leader: str, epoch: int) -> CompactorReport:

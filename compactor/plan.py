@@ -10,6 +10,10 @@ The rules, and what breaks without each (design: "Merging"):
   is counted twice there.
 - *settled*: older than `settle`, when no retry of it can arrive any more.
 
+Any committed net may be folded on, whichever home wrote it: which home writes is the lease's to
+say, and only one version is ever under way. So a collection that a move of home had to leave behind
+is merged once it is mended.
+
 No plan changes what a reader sees: the net grows by exactly the entries that it names.
 
 Pure: no clock, no randomness, no I/O.
@@ -87,10 +91,10 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         AmountOverflow: the sum of the entries does not fit in 38 digits; nothing can be merged.
     """
     net = observation.net
-    if net is not None and net.home != rules.home:
-        return Plan(waits="another home")
     if not is_committed(observation):
         return Plan(waits="not committed")
+    if net is not None and net.home == rules.move_to:
+        return Plan(waits="moved")
     home = observation.views[rules.home]
     merged = net.merged if net else ()
     deletes = tuple(key for key in map(str, merged) if key in home.entries)

@@ -5,6 +5,11 @@ Pure: no clock, no randomness, no I/O.
 
 from dataclasses import dataclass, field
 
+QUARANTINED_MAX = 1_000
+"""Damaged collections that a report names."""
+SENTENCE_MAX = 3
+"""Damaged collections that its sentence names."""
+
 
 @dataclass(slots=True)
 class CompactorReport:
@@ -16,9 +21,11 @@ class CompactorReport:
     observed, `folds` nets written, which count `merged` more entries; `deleted` entries that a
     committed net counts were deleted; `lost_races` folds were rejected, or their outcome is
     unknown. `backlog` entries were settled and not merged when the pass began, as the search saw
-    it, or without one the visits. `problems` are errors of single collections, which were left as
-    they are; `unreadable` is a region that could not be read, so that merging waits; `unmoved`
-    collections are not handed over yet in a move of home. `is_whole` is false if the pass was
+    it, or without one the visits. `damaged` collections hold an item that cannot be counted, and
+    were left as they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them.
+    `problems` are other errors of single collections; `unreadable` is a region that could not be
+    read, so that merging waits; `unmoved` collections are not handed over yet in a move of home.
+    `is_whole` is false if the pass was
     stopped, or its search was cut at `scan_pages_max`: the next one goes on.
     """
 
@@ -38,14 +45,23 @@ class CompactorReport:
     searched: bool = False
     unmoved: int = 0
     unreadable: str = ""
+    damaged: int = 0
+    quarantined: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     is_whole: bool = True
     seconds: float = 0.0
 
     @property
     def is_success(self) -> bool:
-        """Whether nothing prevented merging, or another instance leads."""
+        """Whether nothing prevented merging but damage, or another instance leads."""
         return not self.unreadable and not self.problems
+
+    def quarantine(self, partition: str, reason: str) -> None:
+        """Record that a collection is damaged, once."""
+        if partition not in self.quarantined:
+            self.damaged += 1
+            if len(self.quarantined) < QUARANTINED_MAX:
+                self.quarantined[partition] = reason
 
     @property
     def is_idle(self) -> bool:
@@ -73,8 +89,16 @@ class CompactorReport:
         parts = [done]
         if self.unreadable:
             parts.append(f"region {self.unreadable} cannot be read, so merging waits")
+        if self.damaged:
+            parts.append(self.damage())
         if self.problems:
             parts.append(f"{len(self.problems)} collections skipped: {self.problems[0]}")
         if not self.is_whole:
             parts.append("stopped early; the next pass continues from here")
         return "; ".join(parts)
+
+    def damage(self) -> str:
+        """Return what was left as damaged, in one line; it names the first collections."""
+        shown = [f"{name!r}: {why}" for name, why in self.quarantined.items()][:SENTENCE_MAX]
+        more = f"; and {self.damaged - len(shown):,} more" if self.damaged > len(shown) else ""
+        return f"{self.damaged:,} damaged collections left as they are: {'; '.join(shown)}{more}"

@@ -24,6 +24,14 @@ ENTRY_ID = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#[0-9a-f]{16}"
 AWS_SECONDS_MAX = 60.0
 
 
+def client_of(region: str, endpoint: str | None) -> Any:
+    """Return a plain client of one region."""
+    return boto3.client(
+        "dynamodb", region_name=region, endpoint_url=endpoint,
+        aws_access_key_id="local", aws_secret_access_key="local",
+    )  # fmt: skip
+
+
 def objects(ran: Ran) -> list[dict[str, Any]]:
     """Return the JSON objects that a command printed, one a line."""
     assert ran.status == 0, ran.errors
@@ -88,6 +96,29 @@ def test_a_merged_counter_says_so(desk: Desk) -> None:
     assert shown.status == 0, shown.errors
     assert all(region in shown.out for region in desk.world.regions)
     assert "none (released)" in shown.out
+
+
+def test_a_bad_item_stops_neither_a_move_of_home_nor_a_pass(desk: Desk) -> None:
+    """The rest is moved and merged; what was left is named, and the exit status is 1."""
+    names = {"fold_min": 1, "lease": 2, "heartbeat": 0.5, "name": "moving"}
+    times = {"settle": 2.0, "observation_delay": 0.05, "retry_horizon": 0.2}
+    before = desk.settings(**times, compactor=names)
+    config = str(desk.write_settings(before, "moving.yaml"))
+    client = client_of("us-east-1", before.regions["us-east-1"].endpoint)
+    bad = {"pk": {"S": "bad"}, "sk": {"S": "zzz"}, "change": {"S": "oops"}}
+    named = "1 damaged collections left as they are: 'bad': item 'zzz'"
+    client.put_item(TableName="ledger", Item=bad)
+    try:
+        assert desk.run("ledger", "record", "bad", "4").status == 0
+        desk.wait_replicated()
+        time.sleep(before.settle)
+        ran = desk.run("compactor", "run", "--once", "--config", config)
+        assert (ran.status, named in ran.out) == (1, True)
+        moved = desk.run("compactor", "move-home", "eu-west-1", "--config", config)
+        assert (moved.status, moved.out.count("the home is eu-west-1 now")) == (1, 1)
+        assert named in moved.errors
+    finally:
+        client.delete_item(TableName="ledger", Key={name: bad[name] for name in ("pk", "sk")})
 
 
 def test_an_import_from_standard_input_counts_each_row_once(desk: Desk) -> None:
@@ -182,10 +213,7 @@ async def test_local_up_is_paused_and_healed_by_commands(tmp_path: Path) -> None
 def check_plain_boto3(up: Up) -> None:
     """Put and read an item with nothing but boto3 and the endpoint that was printed."""
     (away,) = re.findall(r"^eu-west-1 +(\S+)$", up.said, flags=re.MULTILINE)
-    client = boto3.client(
-        "dynamodb", region_name="eu-west-1", endpoint_url=away,
-        aws_access_key_id="local", aws_secret_access_key="local",
-    )  # fmt: skip
+    client = client_of("eu-west-1", away)
     item = {"pk": {"S": "foreign"}, "sk": {"S": "a458fc3d"}, "change": {"N": "7"}}
     client.put_item(TableName="ledger", Item=item)
     key = {name: item[name] for name in ("pk", "sk")}

@@ -27,7 +27,7 @@ SMALL = {
     "three regions, two leaders": (Case(regions=3, entries=1, leaders=2), 7_569),
     "plans in flight": (Case(entries=2, in_flight=1), 1_210),
     "a reader of two pages": (Case(entries=2, reader=True), 3_177),
-    "home moves": (Case(entries=2, leaders=2, move=True, in_flight=1), 7_505),
+    "home moves": (Case(entries=2, leaders=2, move=True, in_flight=1), 10_732),
     "one id in a net at most": (Case(entries=2, leaders=1, fold_max=1), 472),
 }
 LARGE = {

@@ -267,13 +267,14 @@ async def test_damaged_collection_is_left_alone(region: str, sort_key: str) -> N
     one = world.instance()
     report = await world.run_once(one)
     assert report.folds == 2
-    assert len(report.problems) == 1
-    assert "c1" in report.problems[0]
-    assert sort_key in report.problems[0]
-    assert not report.is_success
+    assert (report.damaged, report.problems) == (1, [])
+    assert sort_key in report.quarantined["c1"]
+    assert "1 damaged collections left as they are: 'c1': " in report.sentence()
+    assert report.is_success
     assert [store.table.partitions["c1"] for store in world.regions.replicas.values()] == before
     assert one.metric("compactor_errors_total", kind="DamagedItem") == 1
-    assert one.metric("compactor_passes_total", outcome="problems") == 1
+    assert one.metric("compactor_damaged_collections") == 1
+    assert one.metric("compactor_passes_total", outcome="done") == 1
 
 
 async def test_overflow_is_left_alone() -> None:
@@ -288,7 +289,7 @@ async def test_overflow_is_left_alone() -> None:
     await world.settled(counter="small")
     report = await world.run_once(world.instance())
     assert report.folds == 1
-    assert "'huge'" in report.problems[0]
+    assert "38" in report.quarantined["huge"]
     assert world.shown(HOME, "huge").net is None
 
 

@@ -256,12 +256,18 @@ def test_committed_is_of_one_generation() -> None:
     assert not is_committed(seen(*views, first=first))
 
 
-def test_another_home_is_never_written() -> None:
-    """A net of another home is left alone, its merged entries too."""
+def test_a_committed_net_of_another_home_is_folded_on() -> None:
+    """What a move of home left behind is merged by the home that the lease names."""
     shown = replace(net(A, B, C, D), home=WEST)
-    assert plan_of(everywhere(*OLD, shown=shown)) == Plan(waits="another home")
-    moving = replace(RULES, move_to=SOUTH)
-    assert plan_of(everywhere(*OLD, shown=shown), moving) == Plan(waits="another home")
+    assert fold_of(everywhere(*OLD, shown=shown)).home == HOME
+    uncommitted = seen(view(*OLD, shown=shown), view(*OLD, shown=shown), view(*OLD), first=shown)
+    assert plan_of(uncommitted) == Plan(waits="not committed")
+
+
+def test_a_collection_is_moved_once() -> None:
+    """In a move a net that names the new home already is left to it, its merged entries too."""
+    shown = replace(net(A, B, C, D), home=WEST)
+    assert plan_of(everywhere(*OLD, shown=shown), MOVING) == Plan(waits="moved")
 
 
 MOVING = replace(RULES, move_to=WEST, fold_min=5)

@@ -57,14 +57,19 @@ class Model(World):
         if not doing:
             if self._may_lead(state, leader):
                 yield from self._observe(state, leader, UNREAD, (UNREAD,) * self.case.regions)
+            if state.phase == ASKED and not self.home_of(leader):
+                yield self._hand_over(state, leader)  # the collection is left behind as damaged
         elif doing[0] == READING:
             yield from self._observe(state, leader, doing[1], doing[2])
         elif doing[0] == MOVED:
-            after = self._idle(state, leader)._replace(phase=HANDED_OVER)
-            yield Step(("hand over", leader), self.without_folds(after, 0), "")
+            yield self._hand_over(state, leader)
         elif not doing[2]:
             yield from self._acting(state, leader, doing[1])
             yield from self._leave(state, leader, doing[1])
+
+    def _hand_over(self, state: State, leader: int) -> Step:
+        after = self._idle(state, leader)._replace(phase=HANDED_OVER)
+        return Step(("hand over", leader), self.without_folds(after, 0), "")
 
     def _acting(self, state: State, leader: int, fold_home: int) -> Iterator[Step]:
         place, home = self.plan[leader], self.home_of(leader)
