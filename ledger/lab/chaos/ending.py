@@ -102,7 +102,7 @@ class EndChecks:
     async def _check_collections(self) -> None:
         """Check P4: each collection is one net change in every region, and nothing else."""
         seen = dict(zip(self.table.regions, await self._census(), strict=True))
-        partitions = sorted(set().union(*(census.partitions for census in seen.values())))
+        partitions = sorted({name for one in seen.values() for name in (*one.entries, *one.nets)})
         for region, census in seen.items():
             for partition in partitions:
                 entries, nets = census.entries[partition], census.nets[partition]

@@ -7,7 +7,7 @@ without merging no total can be wrong.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import permutations
@@ -106,7 +106,8 @@ def draw(
 ) -> FaultSchedule:
     """Draw the schedule of a seed; the same arguments give the same one."""
     random = Random(f"chaos {seed}")  # noqa: S311 (repeatable, nothing secret)
-    scheduler = FaultScheduler(random, seconds, regions, compactors, writers)
+    processes = {"compactor": compactors, "writer": writers}
+    scheduler = FaultScheduler(random, seconds, regions, processes)
     faults: list[ScheduledFault] = []
     at = FIRST_SECONDS
     while at < seconds:
@@ -125,8 +126,7 @@ class FaultScheduler:
     random: Random
     seconds: float
     regions: Sequence[str]
-    compactors: Sequence[str]
-    writers: Sequence[str]
+    processes: Mapping[str, Sequence[str]]
 
     def cut(self, *, at: float) -> ScheduledFault:
         """Cut a link in one direction."""
@@ -160,24 +160,17 @@ class FaultScheduler:
         rule = FaultRule(kind, 1.0, regions=frozenset({self.random.choice(self.regions)}))
         return _failing(at, min(at + self.random.uniform(*DURATION_SECONDS), self.seconds), rule)
 
-    def kill_compactor(self, *, at: float) -> ScheduledFault:
-        """Kill a compactor."""
-        return self._kill(at, "compactor", self.compactors)
-
-    def kill_writer(self, *, at: float) -> ScheduledFault:
-        """Kill a writer."""
-        return self._kill(at, "writer", self.writers)
-
-    def stall_compactor(self, *, at: float) -> ScheduledFault:
-        """Suspend a compactor for a while."""
-        ends = min(at + self.random.uniform(*STALL_SECONDS), self.seconds)
-        name = self.random.choice(self.compactors)
-        return ScheduledFault(at, ends, "stall compactor", name, process=name)
-
-    def _kill(self, at: float, kind: str, processes: Sequence[str]) -> ScheduledFault:
+    def kill(self, *, kind: str, at: float) -> ScheduledFault:
+        """Kill a process of a kind."""
         ends = at + self.random.uniform(*RESTART_SECONDS)
-        name = self.random.choice(processes)
+        name = self.random.choice(self.processes[kind])
         return ScheduledFault(at, ends, f"kill {kind}", name, process=name)
+
+    def stall(self, *, kind: str, at: float) -> ScheduledFault:
+        """Suspend a process of a kind for a while."""
+        ends = min(at + self.random.uniform(*STALL_SECONDS), self.seconds)
+        name = self.random.choice(self.processes[kind])
+        return ScheduledFault(at, ends, f"stall {kind}", name, process=name)
 
     def _ends(self, at: float) -> float:
         is_long = self.random.random() < LONG_SHARE
@@ -192,17 +185,13 @@ def _failing(at: float, ends: float, rule: FaultRule) -> ScheduledFault:
 
 
 ROUND: Sequence[Callable[..., ScheduledFault]] = (
-    FaultScheduler.cut,
-    FaultScheduler.cut,
+    *[FaultScheduler.cut] * 2,
     FaultScheduler.isolation,
-    FaultScheduler.delay,
-    FaultScheduler.delay,
+    *[FaultScheduler.delay] * 2,
     FaultScheduler.outage,
-    FaultScheduler.kill_compactor,
-    FaultScheduler.kill_compactor,
-    FaultScheduler.stall_compactor,
-    FaultScheduler.stall_compactor,
-    FaultScheduler.kill_writer,
+    *[partial(FaultScheduler.kill, kind="compactor")] * 2,
+    *[partial(FaultScheduler.stall, kind="compactor")] * 2,
+    partial(FaultScheduler.kill, kind="writer"),
     *(partial(FaultScheduler.fault, kind=kind) for kind in Fault),
 )
 """The faults of one round."""

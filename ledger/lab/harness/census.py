@@ -24,11 +24,6 @@ class Census:
     nets: Counter[str] = field(default_factory=Counter)
     merged: int = 0
 
-    @property
-    def partitions(self) -> set[str]:
-        """Every collection that has an item."""
-        return {*self.entries, *self.nets}
-
 
 async def take_census(store: Store) -> Census:
     """Count a region's entries and net changes.

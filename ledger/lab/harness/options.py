@@ -17,7 +17,6 @@ Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
 Engine = Annotated[str, typer.Option(help=ENGINE_HELP)]
 Lag = Annotated[float, typer.Option(min=0, help="Minimum replication lag in seconds.")]
 Jitter = Annotated[float, typer.Option(min=0, help="Maximum additional lag in seconds.")]
-Seconds = Annotated[float, typer.Option(min=0, help="Duration in seconds.")]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the report as JSON.", dir_okay=False)
 ]

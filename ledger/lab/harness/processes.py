@@ -41,7 +41,6 @@ class ManagedProcess:
         core: int | None = None,
     ) -> None:
         self.name = name
-        self.kind = name.partition("-")[0]
         self.starts = 0
         self._words = words
         self._log = log

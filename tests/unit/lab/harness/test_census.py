@@ -42,7 +42,6 @@ async def test_entries_and_nets_are_counted_by_collection() -> None:
     assert census.entries == {"a": 2, "~1~a": 1}
     assert census.nets == {"a": 1}
     assert census.merged == 1
-    assert census.partitions == {"a", "~1~a"}
 
 
 async def test_merging_ends_with_the_last_entry_or_with_no_progress() -> None:
