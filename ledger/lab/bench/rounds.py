@@ -82,7 +82,7 @@ class Round:
         units = self.units(kind) - units
         return replace(
             found,
-            requests=arrived.requests_total - before.requests_total,
+            requests=arrived.requests - before.requests,
             items=arrived.items - before.items,
             units=units if units_per_change is None else found.work * units_per_change,
             stub_cpu_seconds=arrived.cpu_seconds - before.cpu_seconds,

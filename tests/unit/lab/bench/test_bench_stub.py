@@ -121,10 +121,14 @@ def test_what_begins_after_all_entries_is_empty() -> None:
 
 
 def test_reset_forgets() -> None:
-    """After a reset nothing is counted, and the service time is the new one."""
+    """After a reset nothing is counted, and the service time is the new one.
+
+    Requests of the bench itself never count.
+    """
     endpoint = Endpoint()
     endpoint.respond(b"batchwriteitem", json.dumps(batch()).encode())
+    assert body_of(endpoint.respond(b"state", b"{}"))["requests"] == 1
     endpoint.respond(b"reset", b'{"service_seconds": 0.005}')
     state = body_of(endpoint.respond(b"state", b"{}"))
-    assert (state["items"], state["sum"]) == (0, 0)
+    assert (state["requests"], state["items"], state["sum"]) == (0, 0, 0)
     assert endpoint.service_seconds == 0.005
