@@ -147,7 +147,7 @@ class Candidate:
             StoreError: the home region failed.
         """
         started = self._clock.monotonic()
-        one = Pass(
+        new_pass = Pass(
             self._stores,
             self._lease,
             settings=self._settings,
@@ -158,7 +158,7 @@ class Candidate:
             stop=stop,
         )
         try:
-            report = await one.run()
+            report = await new_pass.run()
         except LedgerError:
             self._metrics.passed("failed", seconds=self._clock.monotonic() - started)
             raise

@@ -116,7 +116,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
             and len(merged) < rules.prune_min
             and not _is_waited_for(observation, rules, now=now),
         )
-    kept = tuple(one for one in merged if _visible_somewhere(str(one), observation.views))
+    kept = tuple(entry for entry in merged if _visible_somewhere(str(entry), observation.views))
     fold = _folded(net, kept, candidates, home, rules=rules, version=version)
     return Plan(
         deletes=deletes,
@@ -161,15 +161,17 @@ def _visible_somewhere(key: str, views: Mapping[str, Collection]) -> bool:
 
 
 def _gone(merged: tuple[EntryId, ...], views: Mapping[str, Collection]) -> int:
-    return sum(not _visible_somewhere(str(one), views) for one in merged)
+    return sum(not _visible_somewhere(str(entry), views) for entry in merged)
 
 
 def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> bool:
     """Return whether the settled entries that any region shows would be worth a fold."""
     merged = set(observation.net.merged) if observation.net else set()
     shown = {key for view in observation.views.values() for key in view.entries}
-    found = [one for key in shown if (one := ids.parse(key)) is not None and one not in merged]
-    settled = [one for one in found if is_older(one, rules.settle, now=now)]
+    found = [
+        entry for key in shown if (entry := ids.parse(key)) is not None and entry not in merged
+    ]
+    settled = [entry for entry in found if is_older(entry, rules.settle, now=now)]
     return is_worthwhile(
         settled=len(settled), oldest=min(settled, default=None), rules=rules, now=now
     )

@@ -192,7 +192,7 @@ async def load_cursor(store: Store, name: str) -> Cursor | None:
         return None
     # With a position outside the segments the round would never be finished.
     known = range(cursor.segments)
-    is_sound = all(one in known and _is_place(key) for one, key in cursor.places.items())
+    is_sound = all(segment in known and _is_place(key) for segment, key in cursor.places.items())
     return cursor if is_sound and known else None
 
 

@@ -71,8 +71,8 @@ def history(
 
 def _history_table(entries: Sequence[Entry], width: int) -> Table:
     table = Table(box=box.SIMPLE)
-    dated, noted = any(one.effective for one in entries), any(one.note for one in entries)
-    combined = any(one.count > 1 for one in entries)
+    dated, noted = any(entry.effective for entry in entries), any(entry.note for entry in entries)
+    combined = any(entry.count > 1 for entry in entries)
     # In a narrow terminal an id breaks after its time, not anywhere.
     is_narrow = width < _WIDE_CHARACTERS and (dated or noted)
     table.add_column("id", width=_TIME_CHARACTERS if is_narrow else None, overflow="fold")

@@ -50,5 +50,5 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
 
 def print_json(objects: Iterable[dict[str, Any]]) -> None:
     """Print one object a line."""
-    for one in objects:
-        sys.stdout.write(json.dumps(one, ensure_ascii=False) + "\n")
+    for fields in objects:
+        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")

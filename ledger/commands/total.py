@@ -58,21 +58,21 @@ def _totals_table(totals: Iterable[Total]) -> Table:
         table.add_column(
             name, justify="right" if name in {"total", "entries", "merged"} else "left"
         )
-    for one in totals:
-        when = one.as_of.strftime("%H:%M:%S")
+    for total in totals:
+        when = total.as_of.strftime("%H:%M:%S")
         table.add_row(
-            escape(one.counter), one.region, amounts.to_text(one.value), f"{one.entries:,}",
-            f"{one.merged:,}", when,
+            escape(total.counter), total.region, amounts.to_text(total.value), f"{total.entries:,}",
+            f"{total.merged:,}", when,
         )  # fmt: skip
     return table
 
 
-def _total_fields(one: Total) -> dict[str, Any]:
+def _total_fields(total: Total) -> dict[str, Any]:
     return {
-        "counter": one.counter,
-        "value": amounts.to_text(one.value),
-        "region": one.region,
-        "as_of": one.as_of.isoformat(),
-        "entries": one.entries,
-        "merged": one.merged,
+        "counter": total.counter,
+        "value": amounts.to_text(total.value),
+        "region": total.region,
+        "as_of": total.as_of.isoformat(),
+        "entries": total.entries,
+        "merged": total.merged,
     }

@@ -107,7 +107,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         old,
         format=max(old.format, new.format),
         home=old.home if old.home == new.home else NO_HOME,
-        regions=(*old.regions, *(one for one in new.regions if one not in old.regions)),
+        regions=(*old.regions, *(region for region in new.regions if region not in old.regions)),
         settle=max(old.settle, new.settle),
         retry_horizon=min(old.retry_horizon, new.retry_horizon),
         signature_lifetime=max(old.signature_lifetime, new.signature_lifetime),
@@ -140,8 +140,10 @@ def may_sign(*, read_at: float, now: float, contract_life: float = CONTRACT_LIFE
 
 def _only_in_one(old: Terms, new: Terms) -> tuple[str, ...]:
     """Return the regions that not both terms allow to be written."""
-    either = (*old.regions, *(one for one in new.regions if one not in old.regions))
-    return tuple(one for one in either if one not in old.written or one not in new.written)
+    either = (*old.regions, *(region for region in new.regions if region not in old.regions))
+    return tuple(
+        region for region in either if region not in old.written or region not in new.written
+    )
 
 
 def _steps(shards: Shards, counter: str) -> tuple[ShardStep, ...]:

@@ -164,7 +164,7 @@ def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
         net.until,
         net.home,
     ]
-    head = b"".join(len(text := one.encode()).to_bytes(2, "big") + text for one in texts)
+    head = b"".join(len(text := part.encode()).to_bytes(2, "big") + text for part in texts)
     return hashlib.sha256(head + packed).digest()[:DIGEST_BYTES]
 
 

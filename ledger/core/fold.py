@@ -163,7 +163,7 @@ class Collection:
             texts, parsed = _below(self._texts, upto), {}
         merged = named_by(net) if texts or parsed else ()
         shown = (texts.get(key, parsed.get(key)) for key in merged)
-        named = [Decimal(one).copy_negate() for one in shown if one is not None]
+        named = [Decimal(change).copy_negate() for change in shown if change is not None]
         whole = amounts.total_plain(texts.values()), amounts.total_wide(parsed.values())
         return Subtotal(
             stamp,

@@ -122,7 +122,7 @@ def unpack_all(packed: bytes) -> tuple[EntryId, ...]:
         )
         for start in range(0, len(packed), PACKED_BYTES)
     )
-    if any(one >= other for one, other in itertools.pairwise(found)):
+    if any(earlier >= later for earlier, later in itertools.pairwise(found)):
         raise ValueError("ids must be in strictly ascending order")
     if found and found[-1].microseconds > MICROSECONDS_MAX:
         raise ValueError("ids must not be later than the year 9999")

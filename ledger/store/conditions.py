@@ -103,9 +103,9 @@ def holds(condition: Condition | None, item: Item | None) -> bool:  # noqa: C901
         case Not(inner):
             return not holds(inner, item)
         case AllOf(conditions):
-            return all(holds(one, item) for one in conditions)
+            return all(holds(part, item) for part in conditions)
         case AnyOf(conditions):
-            return any(holds(one, item) for one in conditions)
+            return any(holds(part, item) for part in conditions)
 
 
 def _compares(found: AttributeValue | None, relation: str, value: AttributeValue) -> bool:
@@ -121,7 +121,7 @@ def _compares(found: AttributeValue | None, relation: str, value: AttributeValue
 
 def _contains(found: AttributeValue, value: AttributeValue) -> bool:
     if "L" in found:
-        return any(_same(one, value) for one in found["L"])
+        return any(_same(element, value) for element in found["L"])
     ((kind, content),) = value.items()
     elements = found.get(f"{kind}S", ())
     return any(_same({kind: element}, {kind: content}) for element in elements)

@@ -234,7 +234,7 @@ def _discard(image: dict[str, AttributeValue], name: str, taken: AttributeValue)
     before = image.pop(name, {kind: []})
     if kind not in before:
         raise RequestRefused(f"attribute {name!r} must be of type {kind}")
-    left = [one for one in before[kind] if one not in content]
+    left = [member for member in before[kind] if member not in content]
     if left:
         image[name] = {kind: left}
 
@@ -246,7 +246,9 @@ def _sum(image: Item, name: str, addend: AttributeValue) -> AttributeValue:
         before = image.get(name, {kind: []})
         if kind not in before:
             raise RequestRefused(f"attribute {name!r} must be of type {kind}")
-        return {kind: [*before[kind], *(one for one in content if one not in before[kind])]}
+        return {
+            kind: [*before[kind], *(member for member in content if member not in before[kind])]
+        }
     try:
         number = number_of(image, name) if name in image else Decimal(0)
         return {"N": amounts.to_text(amounts.total([number, Decimal(content)]))}

@@ -68,13 +68,13 @@ class Reader:
         )
         nets = [read.collection.net for read in reads if read.collection.net is not None]
         left = [read.collection.unmerged() for read in reads]
-        changes = [*(net.change for net in nets), *(one.change for one in left)]
+        changes = [*(net.change for net in nets), *(collection.change for collection in left)]
         return Total(
             counter=counter,
             value=_value(counter, changes),
             as_of=as_of,
             region=self._store.region,
-            entries=sum(one.entries for one in left),
+            entries=sum(collection.entries for collection in left),
             merged=sum(net.count for net in nets),
             versions=tuple(net.version for net in nets),
         )

@@ -58,7 +58,7 @@ class ClosableSender(Sender):
 
         def report(durable: Sequence[Planned]) -> None:
             done = set(map(id, durable))
-            left[:] = [one for one in left if id(one) not in done]
+            left[:] = [change for change in left if id(change) not in done]
             report_durable(durable)
 
         await self._until_closed(super().batch(planned, report), left)
@@ -86,6 +86,6 @@ class ClosableSender(Sender):
         raise OutcomeUnknown(
             f"the ledger was closed before {len(planned)} changes were confirmed: they may or may"
             " not be there; Ledger.retry is safe until the retry horizon",
-            entries=[one.entry for one in planned],
+            entries=[change.entry for change in planned],
             together=together,
         )

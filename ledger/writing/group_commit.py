@@ -359,8 +359,8 @@ class GroupCommit:
             else:
                 reported = group
             room = 0
-            for pending, one in zip(reported, durable, strict=True):
-                room += pending.resolve(one.entry)
+            for pending, change in zip(reported, durable, strict=True):
+                room += pending.resolve(change.entry)
             self._free(room)
 
         self._on_group(len(group), len(self._queue))
@@ -372,9 +372,9 @@ class GroupCommit:
                 await self._sender.batch(planned, report_durable)
         except OutcomeUnknown as error:
             unknown = set(error.entries)
-            for pending, one in zip(group, planned, strict=True):
-                if one.entry in unknown:
-                    own = OutcomeUnknown(str(error), entries=[one.entry])
+            for pending, change in zip(group, planned, strict=True):
+                if change.entry in unknown:
+                    own = OutcomeUnknown(str(error), entries=[change.entry])
                     self._free(pending.fail(own))
         except Exception as error:  # noqa: BLE001 (raised in every caller that waits)
             for pending in group:

@@ -23,13 +23,13 @@ async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
         StoreError: nothing was written.
     """
     once = distinct(planned)
-    keyed = [one for one in once if one.keyed]
-    free = [one for one in once if not one.keyed]
+    keyed = [change for change in once if change.keyed]
+    free = [change for change in once if not change.keyed]
     chunks = [
         free[start : start + BATCH_WRITES_MAX] for start in range(0, len(free), BATCH_WRITES_MAX)
     ]
     write = _LargeWrite(total=len(once))
-    jobs = [partial(write.send, [one], lambda part: sender.put(part[0])) for one in keyed]
+    jobs = [partial(write.send, [change], lambda part: sender.put(part[0])) for change in keyed]
     jobs += [partial(write.send, chunk, sender.batch) for chunk in chunks]
     await run_all(jobs, at_once=WRITES_AT_ONCE)
     write.finish()
@@ -55,7 +55,7 @@ class _LargeWrite:
             await send(part)
         except OutcomeUnknown as error:
             self._unknown = error
-            self._unwritten.extend(one for one in part if one.entry in error.entries)
+            self._unwritten.extend(change for change in part if change.entry in error.entries)
         except (KeyConflict, DamagedItem) as error:
             self._conflict = self._conflict or error
             self._conflicting.extend(part)
@@ -71,7 +71,7 @@ class _LargeWrite:
         if self._unwritten:
             cause = self._refused or self._unknown
             # A conflict is no less unwritten: a retry shows it again, where silence would not.
-            entries = [one.entry for one in (*self._unwritten, *self._conflicting)]
+            entries = [change.entry for change in (*self._unwritten, *self._conflicting)]
             raise OutcomeUnknown(
                 f"{len(entries)} of {self._total} changes are not confirmed: {cause}",
                 entries=entries,

@@ -183,10 +183,10 @@ def distinct(planned: Iterable[Planned]) -> list[Planned]:
         KeyConflict: the same id twice with different content.
     """
     kept: dict[tuple[str, str], Planned] = {}
-    for one in planned:
-        other = kept.setdefault((one.entry.counter, one.entry.id), one)
-        if not same_change(one.entry, other.entry):
-            raise conflict(one.entry, other.entry)
+    for change in planned:
+        other = kept.setdefault((change.entry.counter, change.entry.id), change)
+        if not same_change(change.entry, other.entry):
+            raise conflict(change.entry, other.entry)
     return list(kept.values())
 
 
@@ -224,7 +224,7 @@ def conflict(ours: Entry, theirs: Entry) -> KeyConflict:
 
 def latest_repeat(planned: Sequence[Planned]) -> datetime:
     """Return when the first of these ids reaches the retry horizon."""
-    return min(one.latest for one in planned)
+    return min(change.latest for change in planned)
 
 
 def _described(entry: Entry) -> str:

@@ -48,7 +48,10 @@ class Planner:
         if not all(change.is_plain for change in changes):
             return [self.plan(change) for change in changes]
         return self.plan_group(
-            [(keys.checked_counter(one.counter), amounts.exact(one.change), 1) for one in changes]
+            [
+                (keys.checked_counter(change.counter), amounts.exact(change.change), 1)
+                for change in changes
+            ]
         )
 
     def plan_group(self, changes: Sequence[tuple[str, Decimal, int]]) -> list[Planned]:

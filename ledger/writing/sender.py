@@ -84,19 +84,19 @@ class Sender:
 
         async def send() -> Outcome:
             nonlocal left
-            outcome = await self._store.write_batch([one.batch_put for one in left])
+            outcome = await self._store.write_batch([change.batch_put for change in left])
             if not outcome.unknown and not outcome.unprocessed:
                 report_durable(left)
                 return Applied()
             open_ones = {*outcome.unknown, *outcome.unprocessed}
-            report_durable([one for place, one in enumerate(left) if place not in open_ones])
+            report_durable([change for place, change in enumerate(left) if place not in open_ones])
             left = [left[place] for place in sorted(open_ones)]
             return Unknown(outcome.cause, outcome.requests)
 
         try:
             await self._until_known(send, planned)
         except OutcomeUnknown as error:
-            raise OutcomeUnknown(str(error), entries=[one.entry for one in left]) from None
+            raise OutcomeUnknown(str(error), entries=[change.entry for change in left]) from None
 
     async def transaction(self, planned: Sequence[Planned]) -> None:
         """Send up to 100 entries, all or none.
@@ -111,7 +111,7 @@ class Sender:
         left = distinct(planned)
         _check_transaction(left)
         while left:
-            puts = [one.put for one in left]
+            puts = [change.put for change in left]
             outcome = await self._until_known(
                 lambda puts=puts: self._store.transact(puts),  # type: ignore[misc]
                 left,
@@ -124,11 +124,11 @@ class Sender:
                 for place, found in outcome.found.items()
             ]
             await run_all(checks, at_once=READS_AT_ONCE)
-            left = [one for place, one in enumerate(left) if place not in outcome.found]
+            left = [change for place, change in enumerate(left) if place not in outcome.found]
 
     async def _confirmed(
         self,
-        one: Planned,
+        change: Planned,
         found: Item | None,
         planned: Sequence[Planned],
         *,
@@ -143,14 +143,14 @@ class Sender:
             OutcomeUnknown: it cannot be read, or is gone by now.
         """
         try:
-            found = found or await self._store.get(Get(one.put.key))
+            found = found or await self._store.get(Get(change.put.key))
         except StoreError as error:
             cause = f"an item is in the way and could not be read: {error}"
             raise _unknown(planned, cause, 1, together=together) from error
         if found is None:
             cause = "an item was in the way and is gone"
             raise _unknown(planned, cause, 1, together=together)
-        return confirmed(one.entry, found)
+        return confirmed(change.entry, found)
 
     async def _until_known(
         self,
@@ -164,7 +164,7 @@ class Sender:
         horizon = latest_repeat(planned)
         # A change with a key may repeat another process's try, and of a large write the last parts
         # have waited since their ids were checked; an id that only this process has is not late.
-        fresh = not any(one.keyed for one in planned)
+        fresh = not any(change.keyed for change in planned)
         tries = self._retrier.begin("write", deadline=deadline)
         cause = "the retry horizon passed before its turn came"
         while fresh or self._clock.now() <= horizon:
@@ -206,12 +206,16 @@ def _unknown(
     first = planned[0].entry
     more = f" and {len(planned) - 1} more" if len(planned) > 1 else ""
     # Without a key the same call would make a new id, and count a second time.
-    safe = "the same call or Ledger.retry" if all(one.keyed for one in planned) else "Ledger.retry"
+    safe = (
+        "the same call or Ledger.retry"
+        if all(change.keyed for change in planned)
+        else "Ledger.retry"
+    )
     return OutcomeUnknown(
         f"no answer after {requests} request{'s' if requests != 1 else ''} for counter"
         f" {first.counter!r} id {first.id}{more}: the change may or may not be there ({cause});"
         f" until the retry horizon {safe} is safe",
-        entries=[one.entry for one in planned],
+        entries=[change.entry for change in planned],
         together=together,
     )
 
@@ -221,7 +225,7 @@ def _check_transaction(planned: Sequence[Planned]) -> None:
         raise InvalidEntry(
             f"{len(planned)} changes together: a transaction holds up to {TRANSACTION_ACTIONS_MAX}"
         )
-    size = sum(item_size(one.item) for one in planned)
+    size = sum(item_size(change.item) for change in planned)
     if size > TRANSACTION_BYTES_MAX:
         raise InvalidEntry(
             f"{size:,} bytes together: a transaction holds up to {TRANSACTION_BYTES_MAX:,};"

@@ -92,13 +92,13 @@ class Writer:
         """Write many changes, each on its own; see `Ledger.record_many`."""
         planned = self._planner.plan_many(changes)
         await large_write.send_all(self._direct, planned)
-        return [one.entry for one in planned]
+        return [change.entry for change in planned]
 
     async def record_together(self, changes: Sequence[Change]) -> list[Entry]:
         """Write up to 100 changes, all or none; see `Ledger.record_together`."""
         planned = [self._planner.plan(change) for change in changes]
         await self._direct.transaction(planned)
-        return [one.entry for one in planned]
+        return [change.entry for change in planned]
 
     async def retry(self, entries: Sequence[Entry], *, together: bool) -> list[Entry]:
         """Write the same entries again; see `Ledger.retry`."""
@@ -107,4 +107,4 @@ class Writer:
             await self._direct.transaction(planned)
         else:
             await large_write.send_all(self._direct, planned)
-        return [one.entry for one in planned]
+        return [change.entry for change in planned]

@@ -68,7 +68,7 @@ def totals_shown(
     return [
         {
             "category": counter,
-            "regions": {name: amounts.to_text(one[counter]) for name, one in shown.items()},
+            "regions": {name: amounts.to_text(totals[counter]) for name, totals in shown.items()},
             **({"truth": amounts.to_text(expected[counter])} if expected else {}),
         }
         for counter in counters

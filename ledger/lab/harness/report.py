@@ -150,7 +150,7 @@ class ReportFiles:
     @classmethod
     def of(cls, options: Any) -> "ReportFiles":
         """Return the files that the options of a command name."""
-        return cls(**{one.name: getattr(options, one.name, None) for one in fields(cls)})
+        return cls(**{known.name: getattr(options, known.name, None) for known in fields(cls)})
 
     def check(self) -> None:
         """Check that each file can be written, before anything is measured.

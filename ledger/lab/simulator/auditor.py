@@ -162,11 +162,11 @@ class Auditor:
     def _reach(self, region: str, counter: str, partition: str, change: int) -> None:
         reached = self._reached[region].setdefault(counter, {})
         number = _NUMBERS.get(change)
-        for one in digits(change) if number is None else (number,):
-            if one not in reached:
-                reached[one] = self._world.time()
+        for digit in digits(change) if number is None else (number,):
+            if digit not in reached:
+                reached[digit] = self._world.time()
                 place = (region, partition)
-                self._expected[place] = self._expected.get(place, 0) + 10**one
+                self._expected[place] = self._expected.get(place, 0) + 10**digit
 
     def _check(self, region: str, partition: str) -> None:
         """Check that a region shows exactly what has reached it."""

@@ -83,7 +83,7 @@ class ManualWorld(Replicas):
     def deliver_only(self, is_wanted: Callable[[Link, Key], bool]) -> None:
         """Deliver the items chosen by link and key, paused or not, in the order of writing."""
         for link, queue in self.links.items():
-            for transit in [one for one in queue if is_wanted(link, one.key)]:
+            for transit in [waiting for waiting in queue if is_wanted(link, waiting.key)]:
                 queue.remove(transit)
                 self._arrive(transit)
 

@@ -48,9 +48,9 @@ def one_transaction_decide(
     home, net = observation.views[rules.home], observation.net
     if net is not None and net.home != rules.home:
         return Plan(waits="another home")
-    found = [one for key in home.entries if (one := ids.parse(key)) is not None]
-    old = sorted(one for one in found if plan.is_older(one, rules.settle, now=now))
-    settled = tuple(str(one) for one in old[: rules.fold_max])
+    found = [entry for key in home.entries if (entry := ids.parse(key)) is not None]
+    old = sorted(entry for entry in found if plan.is_older(entry, rules.settle, now=now))
+    settled = tuple(str(entry) for entry in old[: rules.fold_max])
     if len(settled) < rules.fold_min:
         return Plan(waits="too few entries")
     before = net.change if net else Decimal(0)
@@ -213,8 +213,8 @@ async def add_to_one_item(self: Sender, planned: Planned) -> Entry:
 
 async def add_each(self: Sender, planned: list[Planned]) -> None:
     """Count each in the single item of its counter."""
-    for one in planned:
-        await add_to_one_item(self, one)
+    for change in planned:
+        await add_to_one_item(self, change)
 
 
 def any_region_candidates(

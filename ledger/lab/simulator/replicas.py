@@ -166,7 +166,9 @@ class Replica(MemoryStore):
                 if not isinstance(action, Check)
             ]
             # Deleting an absent item changes nothing, and nothing is replicated.
-            self._world.written(self.region, [one for one in written if one[1] or one[2]])
+            self._world.written(
+                self.region, [change for change in written if change[1] or change[2]]
+            )
         return outcome
 
 

@@ -133,8 +133,10 @@ class Workload:
             case "keyed":
                 await self._keyed(operation, app)
             case "crowd":
-                for one in operation.changes:
-                    self._supervisor.start(self._in_crowd, replace(operation, changes=(one,)), app)
+                for single in operation.changes:
+                    self._supervisor.start(
+                        self._in_crowd, replace(operation, changes=(single,)), app
+                    )
             case "many":
                 await self._ask(operation, app, lambda: app.ledger.record_many(changes))
             case "together":

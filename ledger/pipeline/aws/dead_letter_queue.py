@@ -56,11 +56,13 @@ class DeadLetterQueue:
                 answer = await self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
             except (BotoCoreError, ClientError, OSError) as error:
                 raise LedgerError(f"{self._url}: takes no dead letters: {error}") from error
-            failed = {int(one["Id"]): one for one in answer.get("Failed", ())}
+            failed = {int(failure["Id"]): failure for failure in answer.get("Failed", ())}
             left = {place: body for place, body in left.items() if place in failed}
             if not left:
                 return
-            reason = next(str(one.get("Message") or one.get("Code")) for one in failed.values())
+            reason = next(
+                str(failure.get("Message") or failure.get("Code")) for failure in failed.values()
+            )
         raise LedgerError(f"{self._url}: takes no dead letters: {reason}")
 
 

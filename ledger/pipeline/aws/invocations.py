@@ -178,13 +178,13 @@ async def _within(seconds: float, lane: _Lane, deliveries: Sequence[Delivery]) -
 def values_of(metrics: PipelineMetrics) -> Mapping[str, float]:
     """Return what was counted so far, by the names of CloudWatch's metrics."""
     values = dict.fromkeys((*SHOWN.values(), "Retried"), 0.0)
-    for one in _samples(metrics.left_out):
-        if one.labels["stage"] == "state":
-            values[SHOWN[one.labels["reason"]]] += one.value
+    for sample in _samples(metrics.left_out):
+        if sample.labels["stage"] == "state":
+            values[SHOWN[sample.labels["reason"]]] += sample.value
     values["Retried"] = sum(sample.value for sample in _samples(metrics.retried))
     return values
 
 
 def _samples(counter: Counter) -> list[Sample]:
     found = (sample for family in counter.collect() for sample in family.samples)
-    return [one for one in found if one.name.endswith("_total")]
+    return [sample for sample in found if sample.name.endswith("_total")]

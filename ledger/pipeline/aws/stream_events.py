@@ -55,7 +55,9 @@ class Batch:
 
     def first_after(self, position: str) -> int | None:
         """Return the place of the first record after a position, if there is one."""
-        places = (place for place, one in enumerate(self.deliveries) if one.position > position)
+        places = (
+            place for place, delivery in enumerate(self.deliveries) if delivery.position > position
+        )
         return next(places, None)
 
 
@@ -88,7 +90,7 @@ def read_event(event: Event, *, deletes: Deletes, table: str) -> Batch | None:
 
 def response(event: Event, failed: Sequence[str] = ()) -> dict[str, Any]:
     """Return the answer to an event: from the first of these sequence numbers on it comes again."""
-    failures = [{"itemIdentifier": one} for one in failed]
+    failures = [{"itemIdentifier": position} for position in failed]
     window = {"state": event.get("state") or {}} if any(name in event for name in _WINDOW) else {}
     return {**window, "batchItemFailures": failures}
 
@@ -131,7 +133,7 @@ def _dynamodb(event: Event, records: Sequence[Event], deletes: Deletes, table: s
             "the event does not name its shard: set TumblingWindowInSeconds of the event source"
             " mapping (900, say): only then does Lambda name it for DynamoDB Streams"
         )
-    kept = [one for one in records if one["eventName"] != "REMOVE" or deletes == "refuse"]
+    kept = [record for record in records if record["eventName"] != "REMOVE" or deletes == "refuse"]
     return Batch(
         region,
         f"{source}/{label}/{shard}",

@@ -149,7 +149,9 @@ def _open_of(item: Item) -> Open:
     if not isinstance(lanes, dict):
         raise damaged(item, "open must be a map (M)")
     return {
-        lane: {at: _changes_of(item, one) for at, one in _content(item, by_position).items()}
+        lane: {
+            at: _changes_of(item, content) for at, content in _content(item, by_position).items()
+        }
         for lane, by_position in lanes.items()
     }
 

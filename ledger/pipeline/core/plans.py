@@ -116,9 +116,9 @@ def plan_reduce(
     ]
     deletes = (Delete(item.key, Has("sums"), item.size_bytes) for item in items)
     return ReducePlan(
-        tuple(one.entry for one in planned),
+        tuple(change.entry for change in planned),
         tuple(items),
-        (*(one.put for one in planned), *deletes),
+        (*(change.put for change in planned), *deletes),
         request_token(name, now.isoformat()),
     )
 

@@ -53,8 +53,8 @@ def total(changes: Iterable[Changes]) -> dict[str, Decimal]:
         AmountOverflow: a sum does not fit in 38 digits.
     """
     found: dict[str, list[Decimal]] = {}
-    for one in changes:
-        for category, change in one.items():
+    for added in changes:
+        for category, change in added.items():
             found.setdefault(category, []).append(change)
     sums = ((category, amounts.total(found[category])) for category in sorted(found))
     return {category: change for category, change in sums if change}

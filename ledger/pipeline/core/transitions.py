@@ -78,6 +78,10 @@ def _uncovered(
 ) -> Iterator[tuple[str, Mapping[str, Changes]]]:
     for lane, by_position in transitions.items():
         covered = committed.get(lane, "")
-        left = {position: one for position, one in by_position.items() if position > covered}
+        left = {
+            position: transition
+            for position, transition in by_position.items()
+            if position > covered
+        }
         if left:
             yield lane, left

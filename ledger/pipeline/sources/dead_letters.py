@@ -85,7 +85,7 @@ class LetterSource:
         """Yield the records after a position."""
         async with aclosing(self._lines.batches(after, most=most)) as batches:
             async for batch in batches:
-                yield [one._replace(raw=_record_in(one.raw)) for one in batch]
+                yield [delivery._replace(raw=_record_in(delivery.raw)) for delivery in batch]
 
 
 def _record_in(line: bytes) -> bytes:

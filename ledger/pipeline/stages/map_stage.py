@@ -61,7 +61,9 @@ class MapStage:
         count = len(left)
         while count:
             upto = left[count - 1].position
-            taken = (one for position, one in batch.transitions if after < position <= upto)
+            taken = (
+                transition for position, transition in batch.transitions if after < position <= upto
+            )
             plan = plan_map(self._lanes.lane, after, upto, total(taken))
             if plan is not None:
                 return count, plan

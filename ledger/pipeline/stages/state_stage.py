@@ -86,7 +86,9 @@ class StateStage:
             await self._dead_letters.add(batch.letters)
         upto = deliveries[-1].position
         transitions = [
-            one for state in batch.states for one in between(state, self._lanes.lane, after, upto)
+            transition
+            for state in batch.states
+            for transition in between(state, self._lanes.lane, after, upto)
         ]
         self._count(batch, taken=len(deliveries), given=len(transitions))
         return Prepared(after, deliveries, transitions)

@@ -105,7 +105,9 @@ def cancellation_reasons(error: Exception) -> frozenset[str]:
     if not isinstance(error, exceptions.ClientError):
         return frozenset()
     reasons = error.response.get("CancellationReasons", [])
-    return frozenset(code for one in reasons if (code := one.get("Code")) not in {None, "None"})
+    return frozenset(
+        code for reason in reasons if (code := reason.get("Code")) not in {None, "None"}
+    )
 
 
 def status_code(error: Exception) -> int:

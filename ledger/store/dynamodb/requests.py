@@ -72,9 +72,9 @@ def _condition(condition: Condition, names: _Names) -> str:  # noqa: PLR0911 (on
         case Not(inner):
             return f"NOT ({_condition(inner, names)})"
         case AllOf(conditions):
-            return " AND ".join(f"({_condition(one, names)})" for one in conditions)
+            return " AND ".join(f"({_condition(part, names)})" for part in conditions)
         case AnyOf(conditions):
-            return " OR ".join(f"({_condition(one, names)})" for one in conditions)
+            return " OR ".join(f"({_condition(part, names)})" for part in conditions)
 
 
 def _body(action: Action, table: str) -> Request:
@@ -143,7 +143,7 @@ def _batch_part(write: BatchWrite) -> Request:
 def written_units(response: Mapping[str, Any]) -> float | None:
     """Return DynamoDB's own count of a batch's units, None if the answer has none."""
     try:
-        return sum(float(one["CapacityUnits"]) for one in response["ConsumedCapacity"])
+        return sum(float(consumed["CapacityUnits"]) for consumed in response["ConsumedCapacity"])
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -21,10 +21,10 @@ def _shown(model: Model, state: State) -> str:
 def _region_shown(model: Model, state: State, region: int) -> str:
     slot = state.shown[region]
     entries = list(enumerate(state.entries))
-    visible = names([place for place, one in entries if model.is_visible(one, region)])
-    known = [(place, model.known_to_net(one, slot)) for place, one in entries]
-    counted = [name for place, one in known for name in [entry_name(place)] * (one & 0b11)]
-    merged = names([place for place, one in known if one & 0b100])
+    visible = names([place for place, entry in entries if model.is_visible(entry, region)])
+    known = [(place, model.known_to_net(entry, slot)) for place, entry in entries]
+    counted = [name for place, count in known for name in [entry_name(place)] * (count & 0b11)]
+    merged = names([place for place, count in known if count & 0b100])
     net = f" net {'+'.join(counted) or 0} ids {merged or '-'}" if slot else ""
     return f"{visible or '-'}{net}"
 

@@ -124,7 +124,7 @@ class Model(World):
             return self.tidy(doing_now(after, leader, (MOVED,)))
         shift = self.plan[leader]
         planned = tuple(
-            one | bits << shift for one, bits in zip(after.entries, decision.bits, strict=True)
+            entry | bits << shift for entry, bits in zip(after.entries, decision.bits, strict=True)
         )
         is_blocked = int(self.mutant.holds and bool(state.reader))
         doing = (ACTING, decision.fold_home, is_blocked)

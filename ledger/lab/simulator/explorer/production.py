@@ -69,7 +69,7 @@ class ProductionCode:
     ) -> None:
         self.regions = REGIONS[:regions]
         self._ids = [EntryId(number + 1, number + 1) for number in range(entries)]
-        self._keys = [str(one) for one in self._ids]
+        self._keys = [str(entry) for entry in self._ids]
         self._amounts = [1 << (_DIGIT_BITS * number) for number in range(entries)]
         self._fold_max = fold_max
         self._deciding = deciding
@@ -85,8 +85,8 @@ class ProductionCode:
         question = (shown, has_net)
         answer = self._counts.get(question)
         if answer is None:
-            net = self._net([one & _NET_MASK for one in shown], "", 0) if has_net else None
-            visible = [number for number, one in enumerate(shown) if one >> NET_BITS]
+            net = self._net([state & _NET_MASK for state in shown], "", 0) if has_net else None
+            visible = [number for number, state in enumerate(shown) if state >> NET_BITS]
             total = int(self._collection(visible, net).total())
             answer = self._counts[question] = self._digits(total)
         return answer
@@ -173,10 +173,10 @@ class ProductionCode:
         return Collection(shown, net)
 
     def _net(self, triples: Sequence[int], version: str, home: int) -> NetChange:
-        counts = [one & _COUNT_MASK for one in triples]
+        counts = [triple & _COUNT_MASK for triple in triples]
         change = sum(map(int.__mul__, counts, self._amounts))
         merged = tuple(
-            one for one, triple in zip(self._ids, triples, strict=True) if triple & _IDS_BIT
+            entry for entry, triple in zip(self._ids, triples, strict=True) if triple & _IDS_BIT
         )
         name = self.regions[home]
         return NetChange(Decimal(change), sum(counts), merged, version, "", name)

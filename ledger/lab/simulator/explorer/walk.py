@@ -55,7 +55,7 @@ class _Walk:
         places = [place]
         while places[-1]:
             places.append(self.parents[places[-1]])
-        return [self.found[one] for one in reversed(places)]
+        return [self.found[place] for place in reversed(places)]
 
 
 def explore(

@@ -148,7 +148,7 @@ class World(Layout):
             began = tuple(
                 entry | (entry >> reached & 1) << (self.reader + 1) for entry in state.entries
             )
-            seen = tuple(one | self.is_visible(one, region) << self.reader for one in began)
+            seen = tuple(entry | self.is_visible(entry, region) << self.reader for entry in began)
             for is_stale, entries in ((0, seen), (1, began)):
                 reader = (region, is_stale, net if is_stale else 0)
                 after = state._replace(reader=reader, entries=entries)
@@ -166,8 +166,8 @@ class World(Layout):
         counts = self.production.counts(shown, has_net=bool(slot))
         wrong = [
             place
-            for place, (one, count) in enumerate(zip(state.entries, counts, strict=True))
-            if not one >> (self.reader + 1) & 1 <= count <= one >> self.known[region] & 1
+            for place, (entry, count) in enumerate(zip(state.entries, counts, strict=True))
+            if not entry >> (self.reader + 1) & 1 <= count <= entry >> self.known[region] & 1
         ]
         label = ("page 2", region, is_stale)
         after = self.tidy(self._unblocked(state))
@@ -220,4 +220,4 @@ class World(Layout):
         """Return the places of entries that differ: what happens to one could to its equals."""
         if not self.is_symmetric:
             return list(range(len(entries)))
-        return [place for place, one in enumerate(entries) if one not in entries[:place]]
+        return [place for place, entry in enumerate(entries) if entry not in entries[:place]]
