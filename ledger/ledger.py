@@ -260,12 +260,13 @@ class Ledger:
         the rest, and the message names its counter.
 
         Raises:
-            InvalidInput: `counters` is a str, not a list of them; nothing was read.
+            InvalidInput: `counters` is not a list of them; nothing was read.
             And as `total`.
         """
         if isinstance(counters, str):
             raise InvalidInput(f"counters must be a list of counter ids, got the str {counters!r}")
-        checked = [keys.checked_counter(counter) for counter in counters]
+        listed = _iterable("counters", counters)
+        checked = [keys.checked_counter(counter) for counter in listed]
         _check_age(max_age)
         parts = self._open_parts
         found = await self._counted(parts.cache.totals(checked, max_age))
@@ -340,7 +341,15 @@ def _check_age(max_age: object) -> None:
 
 
 def _changes(asked: Iterable[ChangeLike]) -> list[Change]:
-    return [item if isinstance(item, Change) else _pair(item) for item in asked]
+    listed = _iterable("changes", asked)
+    return [item if isinstance(item, Change) else _pair(item) for item in listed]
+
+
+def _iterable(what: str, asked: Iterable[Result]) -> Iterable[Result]:
+    try:
+        return iter(asked)
+    except TypeError:
+        raise InvalidInput(f"{what} must be a list, got {asked!r}") from None
 
 
 def _pair(asked: Iterable[Any]) -> Change:

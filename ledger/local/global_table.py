@@ -186,11 +186,14 @@ class LocalGlobalTable:
         """Inject a fault into this share of requests from now on; None ends all faults.
 
         Raises:
-            LocalTableError: the probability is out of range.
+            LocalTableError: the probability is out of range, or an operation or region unknown.
         """
         if kind is None:
             self.set_faults(())
         else:
+            for name, given in (("operations", operations), ("regions", regions)):
+                if isinstance(given, str):
+                    raise LocalTableError(f"{name} must be a list of names, got {given!r}")
             covered = frozenset(operations), frozenset(regions)
             self.set_faults([FaultRule(kind, probability, *covered)])
 
@@ -198,7 +201,7 @@ class LocalGlobalTable:
         """Inject these faults from now on, and no others; the first rule to hit counts.
 
         Raises:
-            LocalTableError: a probability is out of range.
+            LocalTableError: a probability is out of range, or an operation or region is unknown.
         """
         described = [
             {

@@ -85,6 +85,17 @@ async def test_bad_counter_is_refused_by_reads_as_well(counter: Any) -> None:
             await anext(book.history(counter))
 
 
+@pytest.mark.parametrize("asked", [5, None])
+async def test_what_is_no_list_is_named(asked: Any) -> None:
+    """Many changes and many counters come in a list."""
+    async with make_ledger() as book:
+        for method in (book.record_many, book.record_together):
+            with pytest.raises(InvalidInput, match=f"changes must be a list, got {asked!r}"):
+                await method(asked)
+        with pytest.raises(InvalidInput, match=f"counters must be a list, got {asked!r}"):
+            await book.totals(asked)
+
+
 @pytest.mark.parametrize("asked", [5, ("a",), ("a", 1, "note"), None])
 async def test_what_is_no_change_is_named(asked: Any) -> None:
     """A list of changes takes changes and pairs; anything else is named, and none is written."""

@@ -86,6 +86,7 @@ async def test_counters_take_thresholds_and_shards() -> None:
     ("options", "message"),
     [
         ({"method": "markers"}, "method must be one of .*marker.*, got 'markers'"),
+        ({"method": ["marker"]}, r"method must be one of .*, got \['marker'\]"),
         ({"minimum": 0}, "takes no minimum"),
         ({"shards": 2}, "takes no shards"),
         ({"method": "atomic", "shards": 0}, "shards must be a whole number from 1 to 1,000, got 0"),
@@ -124,6 +125,7 @@ async def test_sequences_of_both_methods() -> None:
     [
         ({"after_race": "query"}, "method 'counter' takes no after_race, got 'query'"),
         ({"consistent": False}, "method 'counter' takes no consistent, got False"),
+        ({"block": "3"}, "block must be a whole number from 1 to 1,000,000, got '3'"),
         ({"method": "sort-key", "block": 10}, "method 'sort-key' takes no block, got 10"),
         (
             {"method": "sort-key", "after_race": "retry"},

@@ -114,7 +114,7 @@ def method_named(name: str, *, shards: int | None = None) -> Method:
     Raises:
         InvalidInput: there is no such method, it has no shards of its own, or so many cannot be.
     """
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {name!r}")
     if shards is None:
         return METHODS[name]

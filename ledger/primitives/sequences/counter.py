@@ -55,8 +55,10 @@ class CounterSequence:
         block: int = 1,
         backoff: Backoff = BACKOFF,
     ) -> None:
-        if not 1 <= block <= BLOCK_MAX:
-            raise InvalidInput(f"block must be from 1 to {BLOCK_MAX:,}, got {block}")
+        if not (isinstance(block, int) and 1 <= block <= BLOCK_MAX):
+            raise InvalidInput(
+                f"block must be a whole number from 1 to {BLOCK_MAX:,}, got {block!r}"
+            )
         self._store = store
         self._block = block
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)

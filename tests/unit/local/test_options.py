@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ledger.core.errors import LocalTableError, SettingsError
-from ledger.local import LocalGlobalTable
+from ledger.local import Fault, LocalGlobalTable
 from ledger.local.options import Options
 
 STATUS = {
@@ -77,6 +77,14 @@ def test_wrong_options_name_value_and_rule(options: dict[str, Any], rule: str) -
     """Each wrong option is one clear error."""
     with pytest.raises(LocalTableError, match=rule):
         Options(**options).check()
+
+
+@pytest.mark.parametrize("name", ["operations", "regions"])
+def test_one_text_is_no_list_of_names(name: str) -> None:
+    """One operation or region is given in a list: a str is not taken letter by letter."""
+    covered: dict[str, Any] = {name: "PutItem"}
+    with pytest.raises(LocalTableError, match=f"{name} must be a list of names, got 'PutItem'"):
+        world().faults(Fault.THROTTLE, **covered)
 
 
 @pytest.mark.parametrize(
