@@ -41,7 +41,7 @@ COMMANDS = (
     LazyCommand(
         "compare",
         "ledger.lab.compare.compare_command",
-        "Compare all ways of counting on one workload, and recommend a method.",
+        "Compare all ways of counting on one workload, and show which met which need.",
         LABORATORY,
     ),
     LazyCommand(
