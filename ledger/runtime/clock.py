@@ -8,6 +8,7 @@ own both. Entry points (`Ledger.open`, the compactor's job, the commands) pass `
 import os
 import random
 import struct
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,7 +17,18 @@ from typing import Protocol
 import anyio
 
 STOCK_BYTES = 4096
+MISSED_SECONDS_MIN = 0.001
+"""Wall time that runs ahead by less is the noise of two clocks, not a suspension."""
 _WORD = struct.Struct("<Q")
+_COUNTING: int | None = (
+    time.CLOCK_MONOTONIC if sys.platform == "darwin" else getattr(time, "CLOCK_BOOTTIME", None)
+)
+"""The system's monotonic clock that counts suspension, if it has one.
+
+Source: `time.monotonic` is `CLOCK_MONOTONIC` on Linux, which stands still in a suspension, by
+clock_gettime(2); on macOS it is `mach_absolute_time`, which does so too, but the `CLOCK_MONOTONIC`
+of its clock_gettime(3) does not.
+"""
 
 
 class Clock(Protocol):
@@ -26,14 +38,43 @@ class Clock(Protocol):
         """Return the time of day, aware, in UTC, to the microsecond; it may jump either way."""
 
     def monotonic(self) -> float:
-        """Return seconds since an arbitrary moment; never falls. For elapsed time only."""
+        """Return seconds since an arbitrary moment; never falls. For elapsed time only.
+
+        Never faster than time itself. A suspension of the machine counts where the system has a
+        clock that counts it; where that must be certain, ask `ElapsedTime`.
+        """
 
     async def sleep(self, seconds: float) -> None:
         """Wait this long by the monotonic clock; at once for zero; a point of cancellation."""
 
 
+class ElapsedTime:
+    """Elapsed time that counts a suspension: of monotonic and wall time the larger, look by look.
+
+    A suspended machine stops its monotonic clock, but for `CLOCK_BOOTTIME`, and a virtual machine
+    that its host suspends may stop that as well; the wall clock is then set right. Never less than
+    monotonic time. A wall clock that is set forward makes it too long, for good, so this is for
+    limits that may be found passed too early, never for waits. Two clocks that both stand still
+    cannot be told from no time at all: what that may cost is in ARCHITECTURE.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._missed = 0.0
+        self._monotonic, self._wall = clock.monotonic(), clock.now()
+
+    def seconds(self) -> float:
+        """Return seconds since an arbitrary moment; never falls."""
+        monotonic, wall = self._clock.monotonic(), self._clock.now()
+        missed = (wall - self._wall).total_seconds() - (monotonic - self._monotonic)
+        if missed > MISSED_SECONDS_MIN:
+            self._missed += missed
+        self._monotonic, self._wall = monotonic, wall
+        return monotonic + self._missed
+
+
 class SystemClock:
-    """The machine's clocks and the event loop's timer."""
+    """The machine's clocks and the event loop's timer; the monotonic one counts suspension."""
 
     def now(self) -> datetime:
         """Return the time of day, aware, in UTC, to the microsecond; it may jump either way."""
@@ -41,7 +82,7 @@ class SystemClock:
 
     def monotonic(self) -> float:
         """Return seconds since an arbitrary moment; never falls. For elapsed time only."""
-        return time.monotonic()
+        return time.monotonic() if _COUNTING is None else time.clock_gettime(_COUNTING)
 
     async def sleep(self, seconds: float) -> None:
         """Wait this long by the monotonic clock; at once for zero; a point of cancellation."""

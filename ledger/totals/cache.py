@@ -7,7 +7,8 @@ most one read running and one waiting to start after it, which every later call 
     calls    a          b   c  d
     reads    |--- a ---||--- b, c, d ---|
 
-The reads run in the cache's own tasks: cancelling a caller cancels none of them.
+The reads run in the cache's own tasks: cancelling a caller cancels none of them. Ages count the
+time for which the machine was suspended (`ElapsedTime`).
 """
 
 from collections import OrderedDict
@@ -19,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ledger.core.errors import LedgerError
-from ledger.runtime.clock import Clock
+from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
 from ledger.settings.groups import CacheSettings
@@ -69,7 +70,7 @@ class TotalCache:
         self._read = read
         self._region = region
         self._settings = settings
-        self._clock = clock
+        self._elapsed = ElapsedTime(clock)
         self._metrics = metrics
         self._tasks = tasks
         self._totals: OrderedDict[str, tuple[float, Total]] = OrderedDict()
@@ -125,7 +126,7 @@ class TotalCache:
         if found is None:
             return None
         self._totals.move_to_end(counter)
-        return self._clock.monotonic() - found[0], found[1]
+        return self._elapsed.seconds() - found[0], found[1]
 
     def _join(self, counter: str, max_age: float) -> tuple[_Flight, bool]:
         """Return a read that is recent enough, starting one if needed, and whether it is shared."""
@@ -137,7 +138,7 @@ class TotalCache:
             return flights.waiting, False
         running = flights.running
         if running is not None and running.started is not None:
-            age = self._clock.monotonic() - running.started
+            age = self._elapsed.seconds() - running.started
             if age <= max_age and max_age > 0:
                 return running, True
         if flights.waiting is not None:
@@ -160,7 +161,7 @@ class TotalCache:
                     left.done.set()
 
     async def _fly_once(self, counter: str, flight: _Flight) -> None:
-        flight.started = self._clock.monotonic()
+        flight.started = self._elapsed.seconds()
         try:
             flight.total = await self._read(counter)
         except Exception as error:  # noqa: BLE001 (passed to every call that waits for it)

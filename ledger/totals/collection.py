@@ -7,7 +7,8 @@ net's `merged` before the net, which sorts last, is read::
     compactor        net with e | delay | delete e | delay | net without e
 
 Two delays separate the two nets, so a read that takes less than one (`read_deadline` <
-`observation_delay`) cannot span both; a read that took longer starts again.
+`observation_delay`) cannot span both; a read that took longer starts again. A machine can be
+suspended between two pages, so its time is the larger of monotonic and wall time (`ElapsedTime`).
 
 Which entries count is known only when the net has been read, so their sort keys are kept until
 then. If a collection has more than `read_keys_max` of them, the net is also read before the last
@@ -28,7 +29,7 @@ from ledger.core import keys
 from ledger.core.errors import ReadTooSlow
 from ledger.core.fold import ATTRIBUTES, Collection, Subtotal, collect, stamp_of
 from ledger.core.values import NetChange
-from ledger.runtime.clock import Clock
+from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.settings.groups import READ_KEYS_MAX
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
@@ -108,13 +109,14 @@ async def _read_once(
     store: Store, progress: "Progress", clock: Clock, read_deadline: float, *, consistent: bool
 ) -> CollectionRead | None:
     """Return the collection from every page; None if that took too long or the net changed."""
-    started = clock.monotonic()
+    elapsed = ElapsedTime(clock)
+    started = elapsed.seconds()
     query = Query(
         progress.partition, consistent=consistent, first=progress.first, attributes=ATTRIBUTES
     )
     while True:
         page = await store.query(query)
-        if clock.monotonic() - started > read_deadline:
+        if elapsed.seconds() - started > read_deadline:
             return None
         progress.take(page)
         if page.after is None:

@@ -72,6 +72,10 @@ class FakeClock:
         """Move time on without waking anybody."""
         self._move(self.elapsed + seconds)
 
+    def suspend(self, seconds: float) -> None:
+        """Let time go by that only the wall clock shows, as while a machine is suspended."""
+        self.wall += timedelta(seconds=seconds)
+
     async def _wait(self, seconds: float) -> None:
         due = self.elapsed + seconds
         if self._instant or due <= self.elapsed:

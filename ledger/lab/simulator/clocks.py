@@ -1,13 +1,15 @@
 """The clocks of one process: a monotonic clock with its own zero and rate, a skewed wall clock.
 
 Any two wall clocks differ by at most `clock_skew` of the settings at every moment, as the rules of
-merging assume; within that bound they may jump in either direction at any time.
+merging assume; within that bound they may jump in either direction at any time. A
+process that stalls may be suspended, which stops its monotonic clock, its wall clock, or both.
 """
 
+import math
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Protocol
+from typing import Literal, Protocol
 
 from anyio.lowlevel import checkpoint
 
@@ -16,6 +18,15 @@ RATE_OFF_MAX = 0.005
 """The largest relative error of a monotonic clock's rate; quartz is far better."""
 STEPS_MAX = 4
 ZERO_SECONDS_MAX = 100_000.0
+Stop = Literal["none", "monotonic", "wall", "both"]
+"""Which clocks stand still while a process is stalled."""
+STOPS: tuple[Stop, ...] = ("none", "none", "monotonic", "monotonic", "wall", "both")
+BOTH_SECONDS_MAX = 3.0
+"""Two clocks that stand still cannot be told from no time: assumed to be less than a read has to
+spare, `observation_delay` - `read_deadline` (ARCHITECTURE names the assumption)."""
+STOPPED_APART_SECONDS_MIN = 60.0
+"""So far from a stop neither clock stops again, and the wall clock does not step: within one read
+they would hide more together than each alone."""
 
 
 class Running(Protocol):
@@ -47,8 +58,12 @@ class ProcessClock:
         self._zero = randomness.uniform(0, ZERO_SECONDS_MAX)
         steps = randomness.randrange(STEPS_MAX)
         self._steps_at = sorted(randomness.uniform(0, span) for _ in range(steps))
-        half = skew_seconds / 2
-        self._off = [randomness.uniform(-half, half) for _ in range(steps + 1)]
+        self._half = skew_seconds / 2
+        self._off = [randomness.uniform(-self._half, self._half) for _ in range(steps + 1)]
+        self._stopped_at = -math.inf
+        self._lost_seconds = 0.0
+        self._behind_seconds = 0.0
+        self._behind_upto = -math.inf
 
     def now(self) -> datetime:
         """Return the time of day, wrong by up to half of the skew."""
@@ -58,12 +73,35 @@ class ProcessClock:
     def wall(self, moment: float) -> datetime:
         """Return what the wall clock shows at a moment of the world."""
         off = self._off[bisect_right(self._steps_at, moment)]
+        if moment < self._behind_upto:
+            off = max(off - self._behind_seconds, -self._half)
         return START + timedelta(seconds=moment + off)
 
     def monotonic(self) -> float:
         """Return seconds since this clock's zero, at this clock's rate."""
         self._process.step()
-        return self._zero + self._process.local * self._rate
+        return self._zero + (self._process.local - self._lost_seconds) * self._rate
+
+    def may_stop(self, begins: float, seconds: float) -> bool:
+        """Return whether clocks may stop for so long: no step or other stop is near."""
+        first = begins - STOPPED_APART_SECONDS_MIN
+        last = begins + seconds + STOPPED_APART_SECONDS_MIN
+        is_calm = bisect_right(self._steps_at, first) == bisect_right(self._steps_at, last)
+        return is_calm and self._stopped_at < first
+
+    def stop(self, stop: Stop, begins: float, seconds: float) -> None:
+        """Stop clocks for some seconds; the wall clock falls behind within the skew at most.
+
+        It stays behind until its next step.
+        """
+        self._stopped_at = begins + seconds
+        if stop in {"monotonic", "both"}:
+            self._lost_seconds += seconds
+        if stop in {"wall", "both"}:
+            place = bisect_right(self._steps_at, begins)
+            was_behind = self._behind_seconds if begins < self._behind_upto else 0.0
+            self._behind_seconds = was_behind + seconds
+            self._behind_upto = [*self._steps_at, math.inf][place]
 
     async def sleep(self, seconds: float) -> None:
         """Wait this many seconds of this clock."""

@@ -15,6 +15,7 @@ from compactor import observe, passes, plan
 from ledger.core import keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.run import Result, run_seed
+from ledger.runtime.clock import ElapsedTime
 from ledger.totals import collection
 from ledger.writing import large_write, planner, sender
 from ledger.writing import plan as planning
@@ -121,6 +122,14 @@ _MUTANTS = (
         "the same, however long the hold",
         120,
         ((collection, "_read_once", mutations.read_on),),
+    ),
+    Mutant(
+        "suspended-clock",
+        "the time of a read is the larger of monotonic and wall time",
+        "a reader that is suspended between two pages takes no time by a monotonic clock that"
+        " stops, and sees an entry and then a net that no longer names it",
+        120,
+        ((ElapsedTime, "seconds", mutations.trusting_monotonic),),
     ),
     Mutant(
         "early-deletes",

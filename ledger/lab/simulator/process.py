@@ -1,9 +1,9 @@
 """A process in the world: it can crash, and it can stall between any two of its steps.
 
 Every call of a store or a clock is a step. A stalled process is ahead of the world: its clocks show
-the moment at which it will wake, and none of its tasks runs, and none of its requests is sent,
-before the world has reached that moment. A crashed process never continues; requests that it had
-sent may still land.
+the moment at which it will wake, but for those that stood still, and none of its tasks runs, and
+none of its requests is sent, before the world has reached that moment. A crashed process never
+continues; requests that it had sent may still land.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from ledger.core.errors import Unreachable
-from ledger.lab.simulator.clocks import ProcessClock
+from ledger.lab.simulator.clocks import BOTH_SECONDS_MAX, STOPS, ProcessClock
 from ledger.lab.simulator.world import World
 
 
@@ -133,8 +133,15 @@ class Process:
             self.crash()
             return
         seconds = self.random.choice(self._reliability.stall_seconds_max) * self.random.random()
+        stop = self.random.choice(STOPS)
+        if not self.clock.may_stop(self.local, seconds):
+            stop = "none"
+        if stop == "both":
+            seconds = min(seconds, BOTH_SECONDS_MAX)
+        if stop != "none":
+            self.clock.stop(stop, self.local, seconds)
         self._awake_at = self.local + seconds
-        self.world.note(lambda: f"{self.name} stalls for {seconds:.1f} s")
+        self.world.note(lambda: f"{self.name} stalls for {seconds:.1f} s; stopped clocks: {stop}")
 
     def _draw_steps(self) -> float:
         mean = self._reliability.steps_per_fault

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
-from ledger.runtime.clock import Clock
+from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -35,10 +35,11 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class Sent:
     """A write of ours: when it was sent, and for an acquisition the data that it found."""
 
     at: float
+    elapsed: float
     found: Item | None = None
 
 
@@ -51,12 +52,16 @@ class LeaseItem:
         self._store = store
         self._clock = clock
         self._randomness = randomness
-        self._sent: dict[str, _Sent] = {}
+        self._elapsed = ElapsedTime(clock)
+        self._sent: dict[str, Sent] = {}
 
-    def sent(self, rvn: str) -> float | None:
-        """Return the monotonic time before we sent this rvn; None if we did not, or long ago."""
-        sent = self._sent.get(rvn)
-        return None if sent is None else sent.at
+    def sent(self, rvn: str) -> Sent | None:
+        """Return when we sent this rvn; None if we did not, or long ago."""
+        return self._sent.get(rvn)
+
+    def elapsed_seconds(self) -> float:
+        """Return seconds of the clock that `Sent.elapsed` is taken from."""
+        return self._elapsed.seconds()
 
     def left_in(self, seen: LeaseRecord | None) -> Item:
         """Return the data that the holder before us left in a record.
@@ -115,7 +120,7 @@ class LeaseItem:
     def _new_rvn(self, *, found: Item | None = None) -> str:
         """Return a new rvn and remember that it is sent now; the oldest of many is forgotten."""
         rvn = f"{self._randomness.getrandbits(_RVN_BITS):0{_RVN_BITS // 4}x}"
-        self._sent[rvn] = _Sent(self._clock.monotonic(), found)
+        self._sent[rvn] = Sent(self._clock.monotonic(), self._elapsed.seconds(), found)
         if len(self._sent) > SENT_MAX:
             del self._sent[next(iter(self._sent))]
         return rvn

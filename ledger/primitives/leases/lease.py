@@ -67,11 +67,15 @@ class Beat:
 
 @dataclass(slots=True)
 class _Holding:
-    """The lease while it is ours: the record last known in the table, and until when it holds."""
+    """The lease while it is ours: the record last known in the table, and until when it holds.
+
+    `held_until` is on the monotonic clock, `safe_until` on the one that counts a suspension.
+    """
 
     held: LeaseGrant
     record: LeaseRecord
     held_until: float
+    safe_until: float
 
 
 class Lease:
@@ -365,7 +369,7 @@ class Lease:
         if written.shown is None or not written.applied:
             return None
         held = LeaseGrant(self._item.key, self.owner, wanted.epoch, left)
-        self._holding, self.lost = _Holding(held, wanted, -math.inf), anyio.Event()
+        self._holding, self.lost = _Holding(held, wanted, -math.inf, -math.inf), anyio.Event()
         self._extend(self._holding, written.shown)
         return held if self._safe_seconds() > 0 else None
 
@@ -375,8 +379,9 @@ class Lease:
             return
         sent = self._item.sent(shown.rvn)
         if sent is not None:
-            holding.record, holding.held_until = shown, sent + self.terms.lease_seconds
-            self.beats.append(Beat(shown.rvn, sent, self._clock.monotonic()))
+            holding.record, holding.held_until = shown, sent.at + self.terms.lease_seconds
+            holding.safe_until = sent.elapsed + self.terms.lease_seconds
+            self.beats.append(Beat(shown.rvn, sent.at, self._clock.monotonic()))
 
     def _is_ours(self, shown: LeaseRecord | None, holding: _Holding) -> bool:
         """Return whether the table shows our holding, under this rvn or another that we sent."""
@@ -386,7 +391,10 @@ class Lease:
 
     def _safe_seconds(self) -> float:
         """Return how long the holding may still be relied on; 0 or less if it may not."""
-        return self.held_until - self.terms.margin_seconds - self._clock.monotonic()
+        if self._holding is None or self.lost.is_set():
+            return -math.inf
+        left = self._holding.safe_until - self._item.elapsed_seconds()
+        return left - self.terms.margin_seconds
 
     def _checked(self) -> _Holding:
         if self._holding is None or self.lost.is_set():

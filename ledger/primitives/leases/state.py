@@ -12,8 +12,14 @@ That read was served after the write of the rvn landed, which was after the hold
 holder counts from before it sent. Both count the same `lease_seconds`, each on its own monotonic
 clock, so the contender's count ends last. That the rvn stayed the same in between is not guessed
 from reads: taking the lease is conditional on it. The margin pays for clocks that run at slightly
-different rates; wall clocks are not used at all. A holder that stalls between its check and its
-write, or whose machine sleeps and stops its clock, is stopped by none of this, only by the fence:
+different rates.
+
+A suspended machine may stop its monotonic clock. For a contender that is harmless: it counts too
+little, and waits longer. A clock that goes on in the meantime is right as well, since the holder
+had that time for its heartbeats; wall time is not, since a step forward would make it too long. A
+holder that counted too little would act when its lease is over: it counts the larger of monotonic
+and wall time (`ElapsedTime`), and a wall clock that is set forward costs it the lease, no more. A
+holder that stalls between its check and its write is stopped by none of this, only by the fence:
 the epoch, checked in the write's transaction.
 
 Source: the judgement by an unchanged record version number and the local monotonic clock is that

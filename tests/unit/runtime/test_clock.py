@@ -1,9 +1,13 @@
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, timedelta
 from itertools import pairwise
 
-from ledger.runtime.clock import Clock, SystemClock, blocking_sleep, system_random
+import pytest
+from support.clock import FakeClock
+
+from ledger.runtime.clock import Clock, ElapsedTime, SystemClock, blocking_sleep, system_random
 
 
 def test_the_time_of_day_is_aware_and_in_utc() -> None:
@@ -19,6 +23,38 @@ async def test_elapsed_time_never_falls_and_covers_a_sleep() -> None:
         await clock.sleep(0.001)
         readings.append(clock.monotonic())
     assert all(after - before >= 0.001 for before, after in pairwise(readings))
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="Linux has this clock")
+def test_the_monotonic_clock_counts_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the system's monotonic clocks it is the one that goes on meanwhile."""
+    shown = {time.CLOCK_BOOTTIME: 36_001.0, time.CLOCK_MONOTONIC: 1.0}
+    monkeypatch.setattr(time, "clock_gettime", shown.__getitem__)
+    assert SystemClock().monotonic() == 36_001.0
+
+
+@pytest.mark.parametrize(
+    ("moves", "expected"),
+    [
+        ([("pass", 5.0)], 5.0),
+        ([("suspend", 5.0)], 5.0),
+        ([("pass", 5.0), ("suspend", 7.0)], 12.0),
+        ([("suspend", -90.0), ("pass", 5.0)], 5.0),
+        ([("suspend", 30.0), ("suspend", -90.0), ("pass", 5.0)], 35.0),
+        ([("suspend", 0.001)] * 3, 0.0),
+    ],
+)
+def test_elapsed_time_is_the_larger_of_both_clocks_from_look_to_look(
+    moves: list[tuple[str, float]], expected: float
+) -> None:
+    """A suspension counts, and a wall clock that is set back takes nothing away."""
+    clock = FakeClock()
+    elapsed = ElapsedTime(clock)
+    before = elapsed.seconds()
+    for move, seconds in moves:
+        (clock.pass_by if move == "pass" else clock.suspend)(seconds)
+        elapsed.seconds()
+    assert elapsed.seconds() - before == pytest.approx(expected)
 
 
 def test_a_blocking_sleep_takes_its_time() -> None:

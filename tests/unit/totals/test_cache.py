@@ -68,6 +68,17 @@ async def test_old_total_is_read_again() -> None:
         assert w.counted("misses_total") == 2
 
 
+@pytest.mark.parametrize("ages", [{"max_age": 1}, {"max_age": 1, "stale_max": 60}])
+async def test_a_total_from_before_a_suspension_is_old(ages: dict[str, float]) -> None:
+    """Ten hours by the wall clock make a total ten hours old, whatever the monotonic clock says."""
+    async with world(free=True, **ages) as w:
+        await w.cache.total("c")
+        w.source.value = 5
+        w.clock.suspend(36_000)
+
+        assert (await w.cache.total("c")).value == Decimal(5)
+
+
 async def test_age_counts_from_the_beginning_of_the_read() -> None:
     """A slow read's total is as old as its beginning: what came while it ran is not in it."""
     async with world(max_age=1) as w:

@@ -248,21 +248,23 @@ async def test_consistency_is_that_of_the_settings(*, consistent: bool) -> None:
 # Merges that race the pages
 
 
-def merge_between_pages(clock: FakeClock, *, drop: bool) -> RacingStore:
+def merge_between_pages(
+    clock: FakeClock, *, drop: bool, go_by: Callable[[float], None] | None = None
+) -> RacingStore:
     """Return a store on which four entries are merged after their first page was read.
 
     The net that counts them is written, then, a hold later, they are deleted; with `drop` a
-    further hold later the net is written again without their ids.
+    further hold later the net is written again without their ids. `go_by` lets the time pass.
     """
-    entries = ids_of(4)
+    entries, go_by = ids_of(4), go_by or clock.pass_by
 
     def merge() -> None:
         store.table.set(("c", "~net#0001"), net("c", 1111, entries, version="v1"))
-        clock.pass_by(HOLD if drop else 0)
+        go_by(HOLD if drop else 0)
         for entry in entries:
             store.table.set(("c", str(entry)), None)
         if drop:
-            clock.pass_by(HOLD)
+            go_by(HOLD)
             item = {**net("c", 1111, [], version="v2"), "count": {"N": "4"}}
             store.table.set(("c", "~net#0001"), item)
 
@@ -293,6 +295,18 @@ async def test_read_slower_than_read_max_starts_again() -> None:
     assert sample(metrics, "ledger_read_restarts_total", region=HOME) == 1
     assert sample(metrics, "ledger_read_pages_sum", region=HOME) == 1
     assert sample(metrics, "ledger_read_duration_seconds_sum", region=HOME) == 2 * HOLD
+
+
+async def test_a_read_that_was_suspended_between_two_pages_starts_again() -> None:
+    """Its monotonic clock stood still while the collection was merged: it would count all twice."""
+    clock, metrics = FakeClock(instant=True), Metrics()
+    store = merge_between_pages(clock, drop=True, go_by=clock.suspend)
+
+    total = await make_reader(store, clock=clock, metrics=metrics).total("c")
+
+    assert clock.monotonic() == 0
+    assert (total.value, total.entries, total.merged) == (Decimal(1111), 0, 4)
+    assert sample(metrics, "ledger_read_restarts_total", region=HOME) == 1
 
 
 async def test_without_the_restart_the_sum_would_be_wrong() -> None:

@@ -8,7 +8,6 @@ input means that the parent is gone.
 import json
 import resource
 import sys
-import time
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -119,7 +118,7 @@ class _Worker:
 
 def _send_counted(position: str) -> None:
     """Report how far the totals show the lane, and when: this machine has one such clock."""
-    send_value({"counted": int(position), "at": time.monotonic()})
+    send_value({"counted": int(position), "at": SystemClock().monotonic()})
 
 
 def _used() -> tuple[float, int]:

@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import anyio
 import pytest
@@ -11,7 +11,7 @@ from support.leases import KEY, World
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseGrant
+from ledger.primitives.leases.state import LeaseGrant, NotHeld
 from ledger.runtime.clock import Clock
 from ledger.store.writes import Applied, Outcome, Put, Rejected
 
@@ -130,20 +130,35 @@ async def test_beyond_the_margin_the_fence_still_separates(world: World) -> None
     assert isinstance(outcomes[1], Applied)
 
 
-class ClockWithoutWallTime(FakeClock):
-    """A clock whose time of day no one may ask for."""
+async def test_a_contender_never_counts_wall_time(world: World) -> None:
+    """A wall clock that jumps, either way, neither hurries nor delays it."""
+    one, two = world.contender("one"), world.contender("two")
+    assert isinstance(await one.acquire(), LeaseGrant)
+    for days in (400, -800):
+        assert isinstance(await two.acquire(0), NotHeld)
+        world.clock.wall += timedelta(days=days)
+    await world.clock.advance(29.9)
+    assert isinstance(await two.acquire(0), NotHeld)
+    await world.clock.advance(0.1)
+    assert await two.acquire(0) == LeaseGrant(KEY, "two", 2)
 
-    def now(self) -> datetime:
-        """Refuse."""
-        raise AssertionError("a lease asked for the time of day")
+
+async def test_a_holder_that_was_suspended_stops(world: World) -> None:
+    """Its monotonic clock stood still, but its lease may be another's by now."""
+    one = world.contender("one")
+    await one.acquire()
+    world.clock.suspend(26.9)
+    one.check()
+    world.clock.suspend(0.1)
+    with pytest.raises(LeaseLost):
+        one.check()
 
 
-async def test_wall_clocks_do_not_matter(world: World) -> None:
-    """No part of a lease ever asks for the time of day, so its jumps cannot matter."""
-    world.clock = ClockWithoutWallTime()
-    async with world.contender("dead").held():
-        await world.clock.advance(50.0)
-        world.clock.wall -= timedelta(days=400)
-        await world.clock.advance(50.0)
-    two = world.contender("two")
-    assert await two.acquire() == LeaseGrant(KEY, "two", 2)
+async def test_a_wall_clock_that_is_set_back_gives_a_holder_no_time(world: World) -> None:
+    """What is left of the lease is never more than the monotonic clock leaves."""
+    one = world.contender("one")
+    await one.acquire()
+    world.clock.wall -= timedelta(days=400)
+    await world.clock.advance(27.0)
+    with pytest.raises(LeaseLost):
+        one.check()
