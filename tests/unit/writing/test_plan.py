@@ -127,6 +127,17 @@ def test_key_and_time_alone_make_the_id() -> None:
     assert planned(Change("d", 1, key="order-17", at=START)).entry.id != here.entry.id
 
 
+@pytest.mark.parametrize("micros", [0, 1, 999, 123_456, 999_999])
+def test_an_id_keeps_its_time_to_the_microsecond(micros: int) -> None:
+    """A key with another time is another change, however little later: both are counted."""
+    at = START + timedelta(microseconds=micros)
+    later = at + timedelta(microseconds=1)
+    one, other = (planned(Change("c", 1, key="k", at=moment)).entry for moment in (at, later))
+
+    assert one.id.startswith(at.strftime("%Y-%m-%dT%H:%M:%S.%fZ#"))
+    assert one.id < other.id
+
+
 def test_time_zone_of_at_does_not_matter() -> None:
     """One moment told in two zones is one id."""
     from_zone = datetime.fromisoformat("2026-11-21T07:50:00+01:00")
