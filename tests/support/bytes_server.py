@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 CLOSE = b""
 """Instead of an answer: the connection is closed."""
 
@@ -19,6 +20,8 @@ class BytesServer:
     port: int = 0
     asked: list[int] = field(default_factory=list)
     connections: int = 0
+    early_until: asyncio.Event | None = None
+    """If set, the first request is answered by its head alone; its body is read after this."""
 
     @property
     def endpoint(self) -> str:
@@ -34,13 +37,18 @@ class BytesServer:
                 while self.answers:
                     head = await reader.readuntil(b"\r\n\r\n")
                     length = _LENGTH.search(head)
-                    await reader.readexactly(int(length[1]) if length else 0)
+                    early = self.early_until if not self.asked else None
+                    if early is None:
+                        await reader.readexactly(int(length[1]) if length else 0)
                     self.asked.append(number)
                     answer = self.answers.pop(0)
                     if answer == CLOSE:
                         return
                     writer.write(answer)
                     await writer.drain()
+                    if early is not None:
+                        await early.wait()
+                        await reader.readexactly(int(length[1]) if length else 0)
         finally:
             writer.close()
 

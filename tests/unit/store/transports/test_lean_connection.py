@@ -1,12 +1,13 @@
 """HTTP as it comes over the lean transport's connections, on each event loop."""
 
+import asyncio
 from contextlib import AbstractAsyncContextManager
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from botocore.exceptions import ConnectionClosedError, ParamValidationError, ReadTimeoutError
-from support.bytes_server import CLOSE, BytesServer, answering_bytes
+from support.bytes_server import CLOSE, OK, BytesServer, answering_bytes
 from support.loops import LOOPS
 
 from ledger.store.dynamodb.transport import NeverSent
@@ -14,7 +15,8 @@ from ledger.store.transports import lean_connection, lean_http
 from ledger.store.transports.lean_http import Http, open_http
 
 HEADERS = {"Host": "dynamodb", "X-Amz-Target": "DynamoDB_20120810.Query"}
-OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+LARGE_BYTES = 64 * 1024 * 1024
+"""More than the buffers of two sockets hold."""
 
 
 @pytest.fixture(params=LOOPS)
@@ -102,6 +104,17 @@ async def test_connection_that_ends_or_says_too_much_is_replaced(first: bytes) -
     async with answering_bytes([first, OK]) as server, opened(server) as http:
         await http.post(HEADERS, b"{}")
         await http.post(HEADERS, b"{}")
+
+    assert server.asked == [1, 2]
+
+
+async def test_connection_whose_request_is_not_all_sent_is_replaced() -> None:
+    """Answered before it was sent, the rest of a request would stand before the next one."""
+    async with answering_bytes([OK, OK]) as server, opened(server, wait=5) as http:
+        server.early_until = asyncio.Event()
+        await http.post(HEADERS, bytes(LARGE_BYTES))
+        await http.post(HEADERS, b"{}")
+        server.early_until.set()
 
     assert server.asked == [1, 2]
 
