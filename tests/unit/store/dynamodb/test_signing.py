@@ -1,21 +1,30 @@
 """Tests of the look at the time in a request's signature."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import pytest
 from botocore.awsrequest import AWSRequest
-from support.clock import START
+from botocore.credentials import ReadOnlyCredentials
+from support.bytes_server import OK, answering_bytes
+from support.clock import START, FakeClock
 from support.scripted import ok
 from support.wire import TRANSPORTS, open_wire
 
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb import signing
+from ledger.store.dynamodb.transport import Transport
 from ledger.store.opening import open_store
+from ledger.store.transports.lean import LeanTransport
+from ledger.store.transports.lean_http import open_http
+from ledger.store.transports.lean_signing import Signer
 from ledger.store.writes import Applied, Put, Unknown, signed_by
 
 SIGNED = datetime(2026, 11, 21, 6, 50, 1, tzinfo=UTC)
 HOME = "us-east-1"
+OTHER = {"pk": {"S": "counter"}, "sk": {"S": "other"}, "change": {"N": "1"}}
 ITEM = {"pk": {"S": "counter"}, "sk": {"S": "entry"}, "change": {"N": "1"}}
 
 
@@ -63,10 +72,15 @@ async def test_transport_looks_before_it_sends(
     async with open_store(settings, HOME) as store:
         outcome = await store.write(Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999)))
         batch = await store.write_batch([Put(ITEM, not_after=SIGNED - timedelta(days=9999))])
+        whole = await store.transact(
+            [Put(OTHER, Absent()), Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999))]
+        )
     assert isinstance(outcome, Unknown)
     assert "not sent" in outcome.cause
     assert batch.unknown == (0,)
     assert "not sent" in batch.cause
+    assert isinstance(whole, Unknown)
+    assert "not sent" in whole.cause
 
 
 async def test_lean_transport_signs_by_the_clock_that_it_is_given() -> None:
@@ -80,3 +94,39 @@ async def test_lean_transport_signs_by_the_clock_that_it_is_given() -> None:
         assert isinstance(late, Unknown)
         assert len(wire.server.requests) == 1
         assert wire.server.headers[0]["X-Amz-Date"] == "20261121T065000Z"
+
+
+class SlowCredentials:
+    """Credentials whose refreshing takes a minute."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+
+    async def get_frozen_credentials(self) -> ReadOnlyCredentials:
+        """Return them a minute later."""
+        self.clock.pass_by(60)
+        return ReadOnlyCredentials("example", "example", None)
+
+
+@pytest.mark.parametrize(("allowed", "sent"), [(59, 0), (60, 1)])
+async def test_lean_transport_looks_once_it_has_its_credentials(allowed: int, sent: int) -> None:
+    """A refresh takes time, and what it delays past the limit is not sent."""
+    clock = FakeClock()
+    async with (
+        answering_bytes([OK]) as server,
+        open_http(server.endpoint, ca_bundle=None, request_timeout=5, connections_max=1) as http,
+    ):
+        lean = LeanTransport(
+            http,
+            signer=Signer(url=server.endpoint, region=HOME),
+            credentials=SlowCredentials(clock),
+            user_agent="test",
+            now=clock.now,
+            otherwise=cast("Transport", None),
+        )
+        with (
+            nullcontext() if sent else pytest.raises(signing.SignedTooLate),
+            signing.not_after(clock.now() + timedelta(seconds=allowed)),
+        ):
+            await lean.send("put_item", {"TableName": "ledger", "Item": ITEM})
+    assert len(server.asked) == sent
