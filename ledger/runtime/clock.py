@@ -85,7 +85,10 @@ class SystemClock:
         return time.monotonic() if _COUNTING is None else time.clock_gettime(_COUNTING)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait this long by the monotonic clock; at once for zero; a point of cancellation."""
+        """Wait this long; at once for zero; a point of cancellation.
+
+        The event loop's timers stand still while the machine is suspended: then it is longer.
+        """
         await anyio.sleep(seconds)
 
 

@@ -318,9 +318,13 @@ class Lease:
                 await give_back(self, self._clock)
 
     async def _expire(self) -> None:
-        """Set `lost` in time, even while a heartbeat waits for its answer."""
+        """Set `lost` in time, even while a heartbeat waits for its answer.
+
+        A suspended machine stops its timers too, so a long sleep would end late: the time left is
+        looked at every `poll_seconds`.
+        """
         while (left := self._safe_seconds()) > TICK_SECONDS:
-            await self._clock.sleep(left)
+            await self._clock.sleep(min(left, self.terms.poll_seconds))
         if self._holding is not None:
             self._lose(self._too_late())
 

@@ -154,6 +154,15 @@ async def test_a_holder_that_was_suspended_stops(world: World) -> None:
         one.check()
 
 
+async def test_a_holder_that_was_suspended_hears_of_it_soon(world: World) -> None:
+    """Its timers stood still as well: `lost` is set within `poll_seconds`, not at their end."""
+    one = world.contender("one")
+    async with one.held():
+        world.clock.suspend(60.0)
+        await world.clock.advance(one.terms.poll_seconds)
+        assert one.lost.is_set()
+
+
 async def test_a_wall_clock_that_is_set_back_gives_a_holder_no_time(world: World) -> None:
     """What is left of the lease is never more than the monotonic clock leaves."""
     one = world.contender("one")
