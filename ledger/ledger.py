@@ -124,7 +124,7 @@ class Ledger:
             store, settings=self.settings, clock=self._clock, metrics=self.metrics, tasks=tasks
         )
         self._stack.push_async_callback(hints.close)
-        return _Parts(store, writer, cache, hints)
+        return _Parts(store, writer, reader, cache, hints)
 
     async def __aexit__(
         self,
@@ -230,34 +230,47 @@ class Ledger:
         parts.hints.wrote_all(written)
         return written
 
-    async def total(self, counter: str, *, max_age: float | None = None) -> Total:
+    async def total(
+        self, counter: str, *, max_age: float | None = None, steady: bool = False
+    ) -> Total:
         """Return the total of a counter, from the cache if it is recent enough.
 
         `max_age` is in seconds, by default `cache.max_age` of the settings; 0 reads the table, and
         then includes every change acknowledged in this region before the call.
 
+        A total of several shards, or pages, is no state of one moment: of the changes that arrive
+        while it is read, between `as_of` and `ended`, it counts some. A balance that was never
+        negative may be read as negative. With `steady` the table is read until two looks in a row
+        agree: the total then was true at every moment from `as_of` to `ended`. It costs at least
+        two strongly consistent reads, and fails where a counter is written all the time.
+
         Raises:
             InvalidCounter: not a counter id.
-            ReadTooSlow: the collection cannot be read within `read_deadline`.
+            InvalidInput: `steady` with a `max_age`: a steady total is never cached.
+            ReadTooSlow: the collection cannot be read within `read_deadline`, or no two looks
+                agreed within it.
             DamagedItem: an item cannot be counted; the message has its key.
             AmountOverflow: the sum does not fit in 38 digits.
             StoreError: DynamoDB could not do it.
         """
         checked = keys.checked_counter(counter)
-        _check_age(max_age)
+        _check_age(max_age, steady=steady)
         parts = self._open_parts
+        if steady:
+            return (await self._steady([checked]))[checked]
         total = await self._counted(parts.cache.total(checked, max_age))
         parts.hints.read(total)
         return total
 
     async def totals(
-        self, counters: Iterable[str], *, max_age: float | None = None
+        self, counters: Iterable[str], *, max_age: float | None = None, steady: bool = False
     ) -> dict[str, Total]:
         """Return the totals of many counters by name, in the order asked, each name once.
 
         Each is what `total` would return; a bounded number are read at a time, so they do not show
-        one moment. Either all are returned or an error is raised: the first read that fails cancels
-        the rest, and the message names its counter.
+        one moment. With `steady` they do, all together: each look reads all of them. Either all are
+        returned or an error is raised: the first read that fails cancels the rest, and the message
+        names its counter.
 
         Raises:
             InvalidInput: `counters` is not a list of them; nothing was read.
@@ -267,9 +280,18 @@ class Ledger:
             raise InvalidInput(f"counters must be a list of counter ids, got the str {counters!r}")
         listed = _iterable("counters", counters)
         checked = [keys.checked_counter(counter) for counter in listed]
-        _check_age(max_age)
+        _check_age(max_age, steady=steady)
         parts = self._open_parts
+        if steady:
+            return await self._steady(list(dict.fromkeys(checked)))
         found = await self._counted(parts.cache.totals(checked, max_age))
+        for total in found.values():
+            parts.hints.read(total)
+        return found
+
+    async def _steady(self, counters: list[str]) -> dict[str, Total]:
+        parts = self._open_parts
+        found = await self._counted(parts.reader.steady_totals(counters))
         for total in found.values():
             parts.hints.read(total)
         return found
@@ -328,14 +350,19 @@ class Ledger:
 class _Parts:
     """What an open ledger is made of."""
 
-    def __init__(self, store: Store, writer: Writer, cache: TotalCache, hints: Hints) -> None:
+    def __init__(
+        self, store: Store, writer: Writer, reader: Reader, cache: TotalCache, hints: Hints
+    ) -> None:
         self.store = store
         self.writer = writer
+        self.reader = reader
         self.cache = cache
         self.hints = hints
 
 
-def _check_age(max_age: object) -> None:
+def _check_age(max_age: object, *, steady: bool) -> None:
+    if steady and max_age not in {None, 0}:
+        raise InvalidInput(f"a steady total is read now, never cached: got max_age {max_age!r}")
     if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):
         raise InvalidInput(f"max_age must be 0 or more seconds, got {max_age!r}")
 

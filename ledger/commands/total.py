@@ -28,6 +28,12 @@ def total(
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="Show the totals of every region.")
     ] = False,
+    steady: Annotated[
+        bool,
+        typer.Option(
+            "--steady", help="Read until two looks agree: totals of one moment, in each region."
+        ),
+    ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +47,7 @@ def total(
         totals: list[Total] = []
         for place in regions:
             async with Ledger.open(settings, region=place) as ledger:
-                found = await ledger.totals(counters, max_age=0)
+                found = await ledger.totals(counters, max_age=0, steady=steady)
                 totals += [found[counter] for counter in counters]
         return totals
 
@@ -73,6 +79,8 @@ def _total_fields(total: Total) -> dict[str, Any]:
         "value": amounts.to_text(total.value),
         "region": total.region,
         "as_of": total.as_of.isoformat(),
+        "ended": total.ended.isoformat(),
+        "steady": total.steady,
         "entries": total.entries,
         "merged": total.merged,
     }

@@ -1,15 +1,15 @@
 """Reading totals: the sum over every shard of a counter, each a collection of its own."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
 from ledger.core import amounts, keys
 from ledger.core.entry import entry_id
-from ledger.core.errors import AmountOverflow
+from ledger.core.errors import AmountOverflow, ReadTooSlow
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
@@ -18,16 +18,23 @@ from ledger.store.port import Store
 from ledger.totals.collection import Base, CollectionRead, read_collection
 
 SHARDS_AT_ONCE = 16
+COUNTERS_AT_ONCE = 16
+"""Counters of one look that are read concurrently."""
+LOOKS_MAX = 1_000
+"""Looks of one steady read, however short they are."""
+COUNTERS_NAMED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The sum of a counter's changes, as one region showed it at one moment.
+    """The sum of a counter's changes, as one region showed it while it was read.
 
-    It counts exactly the changes that had reached `region`, each once. `as_of` is when the read
-    began. It comprises `entries` entries that are not merged yet, and the net changes named in
-    `versions` (one per shard that has one), which stand for `merged` entries. `cached` is whether
-    an earlier call read it.
+    It counts each change once: all that had reached `region` when the read began (`as_of`), and of
+    those that came before it `ended`, some. So of several shards, or pages, it need not have been
+    the sum at any one moment; a `steady` one was, at every moment from `as_of` to `ended`. Both are
+    times of this machine's clock. It comprises `entries` entries that are not merged yet, and the
+    net changes named in `versions` (one per shard that has one), which stand for `merged` entries.
+    `cached` is whether an earlier call read it.
     """
 
     counter: str
@@ -38,6 +45,14 @@ class Total:
     merged: int = 0
     versions: tuple[str, ...] = ()
     cached: bool = False
+    steady: bool = False
+    _: KW_ONLY
+    ended: datetime
+
+    @property
+    def changes(self) -> int:
+        """How many entries are counted, merged or not."""
+        return self.entries + self.merged
 
 
 class Reader:
@@ -50,8 +65,43 @@ class Reader:
         self._metrics = metrics
         self._bases = Bases(settings.cache.counters_max)
 
-    async def total(self, counter: str) -> Total:
+    async def steady_totals(self, counters: Sequence[str]) -> dict[str, Total]:
+        """Return totals that were true together, of one moment: two looks in a row showed the same.
+
+        Each look reads all counters, strongly consistent. A change that is counted stays counted,
+        so looks that count equally many count the same ones; what the second saw before it began,
+        and the first when it ended, lies in between. Merging in the meantime changes neither.
+
+        Raises:
+            ReadTooSlow: no two looks in a row agreed within `read_deadline`.
+            And as `total`.
+        """
+        if not counters:
+            return {}
+        started = self._clock.monotonic()
+        before: dict[str, Total] = {}
+        reads = [partial(self.total, counter, consistent=True) for counter in counters]
+        looks = 0
+        while looks < LOOKS_MAX and self._clock.monotonic() - started <= self._deadline:
+            found = dict(zip(counters, await run_all(reads, at_once=COUNTERS_AT_ONCE), strict=True))
+            looks += 1
+            if before and all(_agree(before[name], found[name]) for name in counters):
+                begun = max(one.ended for one in before.values())
+                ended = min(one.as_of for one in found.values())
+                return {
+                    name: replace(one, as_of=begun, ended=ended, steady=True)
+                    for name, one in found.items()
+                }
+            before = found
+        raise ReadTooSlow(
+            f"no two of {looks} looks at {_listed(counters)} in {self._store.region} agreed within"
+            f" read_deadline ({self._deadline:g} s): too much is written for a steady total"
+        )
+
+    async def total(self, counter: str, *, consistent: bool | None = None) -> Total:
         """Return a counter's total, read now from every shard.
+
+        `consistent` is by default as in the settings.
 
         Raises:
             ReadTooSlow: no read of a shard finished within `read_deadline`.
@@ -59,7 +109,8 @@ class Reader:
             AmountOverflow: the sum does not fit in 38 digits.
         """
         as_of, started = self._clock.now(), self._clock.monotonic()
-        reads = await self._shards(counter)
+        is_consistent = self._settings.consistent_reads if consistent is None else consistent
+        reads = await self._shards(counter, consistent=is_consistent)
         self._metrics.read(
             self._store.region,
             pages=sum(read.pages for read in reads),
@@ -77,16 +128,22 @@ class Reader:
             entries=sum(collection.entries for collection in left),
             merged=sum(net.count for net in nets),
             versions=tuple(net.version for net in nets),
+            ended=self._clock.now(),
         )
 
-    async def _shards(self, counter: str) -> list[CollectionRead]:
+    @property
+    def _deadline(self) -> float:
+        return self._settings.read_deadline
+
+    async def _shards(self, counter: str, *, consistent: bool) -> list[CollectionRead]:
         shards = self._settings.shards_max(counter)
         partitions = [keys.partition_key(counter, shard) for shard in range(shards)]
         return await run_all(
-            [partial(self._shard, partition) for partition in partitions], at_once=SHARDS_AT_ONCE
+            [partial(self._shard, partition, consistent=consistent) for partition in partitions],
+            at_once=SHARDS_AT_ONCE,
         )
 
-    async def _shard(self, partition: str) -> CollectionRead:
+    async def _shard(self, partition: str, *, consistent: bool) -> CollectionRead:
         settings = self._settings
         read = partial(
             read_collection,
@@ -94,7 +151,7 @@ class Reader:
             partition,
             clock=self._clock,
             read_deadline=settings.read_deadline,
-            consistent=settings.consistent_reads,
+            consistent=consistent,
             keys_max=settings.read_keys_max,
         )
         if not settings.cache.incremental:
@@ -107,6 +164,16 @@ class Reader:
         """Return the sort key below which no new entry can appear in this region."""
         settled = self._clock.now() - timedelta(seconds=self._settings.settle)
         return str(entry_id(settled, 0))
+
+
+def _agree(one: Total, other: Total) -> bool:
+    return (one.value, one.changes) == (other.value, other.changes)
+
+
+def _listed(counters: Sequence[str]) -> str:
+    more = len(counters) - COUNTERS_NAMED_MAX
+    named = ", ".join(map(repr, counters[:COUNTERS_NAMED_MAX]))
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def _value(counter: str, changes: Iterable[Decimal]) -> Decimal:

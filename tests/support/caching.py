@@ -42,7 +42,7 @@ class Source:
             await gate.wait()
         if self.errors:
             raise self.errors.pop(0)
-        return Total(counter, Decimal(seen), START, HOME, entries=0)
+        return Total(counter, Decimal(seen), START, HOME, entries=0, ended=START)
 
     def answer(self) -> None:
         """Let the oldest waiting read answer."""

@@ -12,7 +12,9 @@ power of n, so digit n of a total shows how often that change is counted.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -84,8 +86,10 @@ class Auditor:
             region, counter, frozenset(number for number, at in reached.items() if at <= latest)
         )
 
-    def read_ended(self, read: PendingRead, value: int, reader: str) -> None:
-        """Check the result of a read."""
+    def read_ended(
+        self, read: PendingRead, value: int, reader: str, *, steady: bool = False
+    ) -> None:
+        """Check the result of a read; a steady one must have been the total at one moment."""
         self.reads += 1
         counted = digits(value)
         who = f"{reader} reads {read.counter} in {read.region} as {value}"
@@ -99,6 +103,17 @@ class Auditor:
         early = counted.keys() - self._reached[read.region].get(read.counter, {}).keys()
         if early:
             self.fail("P1", f"{who}: change {min(early)} has not reached it yet")
+        elif steady:
+            self._check_moment(read, counted.keys(), who)
+
+    def _check_moment(self, read: PendingRead, counted: AbstractSet[int], who: str) -> None:
+        """Check that changes are all that had reached a region at some moment."""
+        reached = self._reached[read.region].get(read.counter, {})
+        latest = max((reached[number] for number in counted), default=-math.inf)
+        for number, at in reached.items():
+            if number not in counted and at < latest:
+                self.fail("P1", f"{who}, steady: later changes are counted, change {number} is not")
+                return
 
     def confirmed(self, region: str, counter: str, number: int) -> None:
         """Check that a change is durable in the region that acknowledges it."""

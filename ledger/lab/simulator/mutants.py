@@ -16,7 +16,7 @@ from ledger.core import keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.runtime.clock import ElapsedTime
-from ledger.totals import collection
+from ledger.totals import collection, reader
 from ledger.writing import large_write, planner, sender
 from ledger.writing import plan as planning
 from ledger.writing.plan import Planned
@@ -130,6 +130,14 @@ _MUTANTS = (
         " stops, and sees an entry and then a net that no longer names it",
         120,
         ((ElapsedTime, "seconds", mutations.trusting_monotonic),),
+    ),
+    Mutant(
+        "one-look",
+        "a steady total is that of two looks in a row that agree",
+        "changes that come between the pages and shards of one look: a later one is counted, an"
+        " earlier one is not",
+        120,
+        ((reader, "_agree", mutations.agree_always),),
     ),
     Mutant(
         "early-deletes",

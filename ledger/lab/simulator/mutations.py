@@ -29,6 +29,7 @@ from ledger.store.port import Store
 from ledger.store.writes import Action, Applied, Check, Delete, Put, Unknown, Update
 from ledger.totals import collection
 from ledger.totals.collection import CollectionRead, Progress, read_net
+from ledger.totals.reader import Total
 from ledger.writing.plan import Change, Planned, replan
 from ledger.writing.plan import plan as plan_change
 from ledger.writing.sender import Sender
@@ -240,6 +241,12 @@ async def read_on(
 def trusting_monotonic(elapsed: ElapsedTime) -> float:
     """Measure elapsed time by the monotonic clock alone."""
     return elapsed._clock.monotonic()  # noqa: SLF001
+
+
+def agree_always(one: Total, other: Total) -> bool:
+    """Take any two looks for the same."""
+    del one, other
+    return True
 
 
 def no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:

@@ -84,6 +84,7 @@ class Scenario:
     pass_every: float
     read_every: float
     reads_per_net: int
+    steady_share: float
     move_at: float | None
 
 
@@ -133,6 +134,7 @@ def draw(seed: int) -> Scenario:
         pass_every=chance.choice(profile.pass_every),
         read_every=chance.choice((15.0, 30.0)),
         reads_per_net=profile.reads_per_net,
+        steady_share=stream(seed, "steady").choice((0.0, 0.0, 0.5)),
         move_at=chance.uniform(0.3, 0.9) * span if moves else None,
     )
 

@@ -58,6 +58,7 @@ class Workload:
         self._apps: dict[str, App] = {}
         self._callers: list[Process] = []
         self._is_resting = False
+        self._steady = stream(self.scenario.seed, "steady reads")
         self.world.observers.append(self)
 
     async def run(self, ended: anyio.Event) -> None:
@@ -285,13 +286,14 @@ class Workload:
         staleness = max_age * 1.1
         if not self.settings.consistent_reads:
             staleness += self.world.staleness
+        is_steady = max_age == 0 and self._steady.random() < self.scenario.steady_share
         read = self.auditor.read_begins(region, counter, staleness=staleness)
         try:
-            total = await app.ledger.total(counter, max_age=max_age)
+            total = await app.ledger.total(counter, max_age=max_age, steady=is_steady)
         except (StoreError, ReadTooSlow):
             return
         if not self.world.is_over:
-            self.auditor.read_ended(read, int(total.value), app.process.name)
+            self.auditor.read_ended(read, int(total.value), app.process.name, steady=is_steady)
 
     @property
     def _counters(self) -> list[str]:

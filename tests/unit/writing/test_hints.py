@@ -192,7 +192,7 @@ async def test_no_call_fails_for_a_hint() -> None:
 def total(*, seconds: float, entries: int = 100, versions: Any = ("v1",)) -> Total:
     """Return a total read so long after the start."""
     at = START + timedelta(seconds=seconds)
-    return Total("counter", Decimal(0), at, HOME, entries, versions=versions)
+    return Total("counter", Decimal(0), at, HOME, entries, versions=versions, ended=at)
 
 
 def watched(*totals: Total) -> list[bool]:
