@@ -158,6 +158,8 @@ async def test_a_holder_that_was_suspended_hears_of_it_soon(world: World) -> Non
     """Its timers stood still as well: `lost` is set within `poll_seconds`, not at their end."""
     one = world.contender("one")
     async with one.held():
+        await world.clock.advance(0.5)
+        assert not one.lost.is_set()
         world.clock.suspend(60.0)
         await world.clock.advance(one.terms.poll_seconds)
         assert one.lost.is_set()
