@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from compactor.plan import Plan
+from ledger.core.contract import Validity
 from ledger.core.values import NetChange
 
 AGAIN_SECONDS = 2.0
@@ -41,7 +42,8 @@ class Visit:
 class PendingAction:
     """What is to be done with a collection, once the clock shows `ripe_at` (monotonic).
 
-    `net` is the one that the plan was made from, `sizes` are those of the items that it touches.
+    `net` is the one that the plan was made from, `sizes` are those of the items that it touches;
+    its requests are signed within `validity`.
     """
 
     visit: Visit
@@ -49,6 +51,7 @@ class PendingAction:
     sizes: Mapping[str, int]
     plan: Plan
     ripe_at: float
+    validity: Validity | None = None
 
     @property
     def ids(self) -> int:

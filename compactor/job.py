@@ -13,31 +13,45 @@ from random import Random
 import anyio
 from prometheus_client import CollectorRegistry
 
-from compactor import passes
 from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
 from compactor.moving import move_all
 from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
+from ledger.contract.opening import open_table
 from ledger.core.errors import (
+    ContractConflict,
+    ContractDamaged,
+    ContractMissing,
     DamagedItem,
     LeaseLost,
     LedgerError,
     RegionUnreadable,
     SettingsError,
     StoreError,
+    UpgradeNeeded,
 )
 from ledger.primitives.leases.state import NotHeld
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
-from ledger.store.opening import open_stores
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 
 __all__ = ["Compactor", "CompactorReport"]
 
 _OWNER_BITS = 48
+_PASSING = (
+    LeaseLost,
+    StoreError,
+    DamagedItem,
+    ContractMissing,
+    ContractDamaged,
+    ContractConflict,
+    UpgradeNeeded,
+)
+"""What may end without a new start of the program: by itself, by a repair, or by an operator."""
 
 
 class Compactor:
@@ -80,7 +94,6 @@ class Compactor:
         stop = stop or anyio.Event()
         terms = self.settings.compactor
         wait = terms.lease + terms.heartbeat if wait_seconds is None else wait_seconds
-        rules = passes.rules_of(self.settings)
         async with self._candidate() as candidate:
             try:
                 await candidate.check_home()
@@ -92,7 +105,7 @@ class Compactor:
             if isinstance(outcome, NotHeld):
                 return not_led(outcome.owner, outcome.epoch)
             async with candidate.leading() as grant:
-                return await candidate.run_pass(grant, rules, stop=stop)
+                return await candidate.run_pass(grant, stop=stop)
 
     async def run_every(
         self,
@@ -104,18 +117,18 @@ class Compactor:
     ) -> None:
         """Lead whenever possible and do a pass every so many seconds, until stopped.
 
-        Errors that may pass (an unreadable region, a lost lease, throttling, a damaged lease item
-        that may be repaired) are counted and passed to `on_error`; then it continues.
+        Errors that may pass (an unreadable region, a lost lease, throttling, a changed contract, a
+        damaged item that may be repaired) are counted and passed to `on_error`; then the table is
+        opened again.
         """
         stop = stop or anyio.Event()
-        async with self._open_stores() as stores:
-            while not stop.is_set():
-                try:
-                    with self._counting_errors():
-                        await self._serve(self._contend(stores), every_seconds, stop, on_report)
-                except (LeaseLost, StoreError, DamagedItem) as error:
-                    on_error(error)
-                    await sleep_or_stop(self._clock, every_seconds, stop)
+        while not stop.is_set():
+            try:
+                async with self._candidate() as candidate:
+                    await self._serve(candidate, every_seconds, stop, on_report)
+            except _PASSING as error:
+                on_error(error)
+                await sleep_or_stop(self._clock, every_seconds, stop)
 
     async def move_home(self, target: str, *, stop: anyio.Event | None = None) -> CompactorReport:
         """Hand every collection over to another home region, while this one still works.
@@ -145,7 +158,6 @@ class Compactor:
                 return await move_all(
                     candidate,
                     grant,
-                    passes.rules_of(self.settings, move_to=target),
                     target=target,
                     observation_delay=self.settings.observation_delay,
                     clock=self._clock,
@@ -167,22 +179,30 @@ class Compactor:
         async with candidate.leading() as grant:
             while not stop.is_set():
                 started = self._clock.monotonic()
-                rules = passes.rules_of(self.settings)
-                on_report(await candidate.run_pass(grant, rules, stop=stop))
+                on_report(await candidate.run_pass(grant, stop=stop))
                 left = started + every_seconds - self._clock.monotonic()
                 await sleep_or_stop(self._clock, left, stop)
 
     @asynccontextmanager
     async def _candidate(self) -> AsyncIterator[Candidate]:
-        """Open the stores and contend for the lease; count every error."""
+        """Open the table under its contract and contend for the lease; count every error."""
         with self._counting_errors():
-            async with self._open_stores() as stores:
-                yield self._contend(stores)
+            if self._given_stores is not None:
+                yield self._contend(self._given_stores, self.settings)
+                return
+            opening = open_table(
+                self.settings,
+                metrics=self._ledger_metrics,
+                clock=self._clock,
+                randomness=self._random,
+            )
+            async with opening as table:
+                yield self._contend(table.stores, table.view)
 
-    def _contend(self, stores: Mapping[str, Store]) -> Candidate:
+    def _contend(self, stores: Mapping[str, Store], settings: LiveSettings) -> Candidate:
         return Candidate(
             stores,
-            settings=self.settings,
+            settings=settings,
             owner=self.owner,
             clock=self._clock,
             randomness=self._random,
@@ -196,17 +216,3 @@ class Compactor:
         except LedgerError as error:
             self.metrics.error(error)
             raise
-
-    @asynccontextmanager
-    async def _open_stores(self) -> AsyncIterator[Mapping[str, Store]]:
-        """Open the table in every region, unless stores were given."""
-        if self._given_stores is not None:
-            yield self._given_stores
-            return
-        async with open_stores(
-            self.settings,
-            metrics=self._ledger_metrics,
-            clock=self._clock,
-            randomness=self._random,
-        ) as stores:
-            yield stores

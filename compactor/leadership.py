@@ -19,7 +19,6 @@ from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
 from compactor.observe import check_home
 from compactor.passes import Pass
-from compactor.plan import Rules
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from ledger.core.errors import LeaseLost, LedgerError
@@ -27,7 +26,7 @@ from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
-from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 
@@ -42,20 +41,21 @@ class Candidate:
         self,
         stores: Mapping[str, Store],
         *,
-        settings: Settings,
+        settings: LiveSettings,
         owner: str,
         clock: Clock,
         randomness: Random,
         metrics: CompactorMetrics,
     ) -> None:
-        compactor = settings.compactor
+        self._live = settings
+        self._settings = settings.current
+        compactor = self._settings.compactor
         self._stores = stores
-        self._settings = settings
         self._clock = clock
         self._random = randomness
         self._metrics = metrics
         self._lease = Lease(
-            stores[settings.home],
+            stores[self._settings.home],
             compactor.name,
             owner=owner,
             terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
@@ -138,9 +138,9 @@ class Candidate:
         )
 
     async def run_pass(
-        self, grant: LeaseGrant, rules: Rules, *, stop: anyio.Event
+        self, grant: LeaseGrant, *, stop: anyio.Event, move_to: str | None = None
     ) -> CompactorReport:
-        """Do one pass under the lease and return its report.
+        """Do one pass under the lease and return its report; `move_to` is a new home region.
 
         Raises:
             LeaseLost: the lease was lost on the way; what was done stands.
@@ -150,8 +150,8 @@ class Candidate:
         new_pass = Pass(
             self._stores,
             self._lease,
-            settings=self._settings,
-            rules=rules,
+            settings=self._live,
+            move_to=move_to,
             clock=self._clock,
             randomness=self._random,
             metrics=self._metrics,

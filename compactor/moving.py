@@ -3,7 +3,6 @@
 import anyio
 
 from compactor.leadership import Candidate
-from compactor.plan import Rules
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from ledger.primitives.leases.state import LeaseGrant
@@ -13,7 +12,6 @@ from ledger.runtime.clock import Clock
 async def move_all(
     leader: Candidate,
     grant: LeaseGrant,
-    rules: Rules,
     *,
     target: str,
     observation_delay: float,
@@ -30,7 +28,7 @@ async def move_all(
     is_left = True
     left = CompactorReport()
     while True:  # each pass moves every committed collection
-        report = await leader.run_pass(grant, rules, stop=stop)
+        report = await leader.run_pass(grant, move_to=target, stop=stop)
         for partition, reason in report.quarantined.items():
             left.quarantine(partition, reason)
         report.damaged = max(report.damaged, left.damaged)

@@ -26,9 +26,11 @@ from compactor.observe import Observed, Reach, check_home, observe
 from compactor.plan import Plan, Rules, decide, is_moved
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
+from ledger.core.contract import Validity
 from ledger.core.errors import (
     AmountOverflow,
     DamagedItem,
+    LeaseLost,
     LedgerError,
     RegionUnreadable,
     StoreError,
@@ -36,7 +38,9 @@ from ledger.core.errors import (
 from ledger.primitives.leases.lease import Lease
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
+from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import outcome_name
 from ledger.store.writes import Applied
@@ -71,18 +75,20 @@ class Pass:
         stores: Mapping[str, Store],
         lease: Lease,
         *,
-        settings: Settings,
-        rules: Rules,
+        settings: LiveSettings,
+        move_to: str | None = None,
         clock: Clock,
         randomness: Random,
         metrics: CompactorMetrics,
         stop: anyio.Event,
     ) -> None:
         self._stores = stores
-        self._home = stores[settings.home]
+        self._live = settings
+        self._settings = settings.current
+        self._home = stores[self._settings.home]
         self._lease = lease
-        self._settings = settings
-        self._rules = rules
+        self._move_to = move_to
+        self._rules = rules_of(self._settings, move_to=move_to)
         self._clock = clock
         self._random = randomness
         self._metrics = metrics
@@ -153,14 +159,16 @@ class Pass:
 
     async def _look(self, visit: Visit, agenda: Agenda, search: Search) -> None:
         """Observe a collection, decide, and hold the decision until it may be carried out."""
+        validity = await self._renew()
         try:
-            observed = await observe(
-                self._stores,
-                visit.partition,
-                home=self._settings.home,
-                clock=self._clock,
-                reach=Reach.of(self._rules, now=self._clock.now()),
-            )
+            with signed_within(validity, self._clock):
+                observed = await observe(
+                    self._stores,
+                    visit.partition,
+                    home=self._settings.home,
+                    clock=self._clock,
+                    reach=Reach.of(self._rules, now=self._clock.now()),
+                )
             plan = self._decided(observed)
         except DamagedItem as error:
             self._quarantine(visit, error)
@@ -172,12 +180,32 @@ class Pass:
         if not plan.is_idle:
             ripe_at = observed.at + self._settings.observation_delay
             net = observed.observation.net
-            agenda.hold(PendingAction(visit, net, observed.sizes_for(plan), plan, ripe_at))
+            sizes = observed.sizes_for(plan)
+            agenda.hold(PendingAction(visit, net, sizes, plan, ripe_at, validity))
             return
         if plan.is_last:
             search.book.finish(visit.partition)
         is_late = visit.number > 1 and not plan.is_last  # its last fold has not arrived yet
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
+
+    async def _renew(self) -> Validity | None:
+        """Take what the table's contract holds now; return until when to act on it.
+
+        Raises:
+            LeaseLost: the home or the regions are no longer those that the pass began with.
+            ContractStale: it cannot be read.
+        """
+        await self._live.renew()
+        settings = self._live.current
+        if settings is not self._settings:
+            if settings.terms.home != self._home.region or set(settings.regions) != {*self._stores}:
+                raise LeaseLost(
+                    "the table's contract names another home or other regions now, or is about to:"
+                    " the pass ends, and the next one goes by it"
+                )
+            self._settings = settings
+            self._rules = rules_of(settings, move_to=self._move_to)
+        return self._live.validity
 
     def _decided(self, observed: Observed) -> Plan:
         """Decide what to do with a collection.
@@ -203,14 +231,15 @@ class Pass:
         fence = self._lease.fence()  # refused without the lease: deletes carry no fence
         visit, plan = held.visit, held.plan
         try:
-            done = await apply(
-                self._home,
-                visit.partition,
-                held.net,
-                plan,
-                fence=fence,
-                sizes=held.sizes,
-            )
+            with signed_within(held.validity, self._clock):
+                done = await apply(
+                    self._home,
+                    visit.partition,
+                    held.net,
+                    plan,
+                    fence=fence,
+                    sizes=held.sizes,
+                )
         except StoreError as error:
             self._problem(error)
             agenda.acted(visit)

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
         AccessDenied,
         AmountOverflow,
         BrokenRow,
+        ContractChangeRefused,
+        ContractConflict,
+        ContractDamaged,
+        ContractMissing,
+        ContractStale,
         DamagedItem,
         ImportRefused,
         InvalidAmount,
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
         Throttled,
         TokenReused,
         Unreachable,
+        UpgradeNeeded,
     )
     from ledger.core.values import Entry
     from ledger.ledger import Ledger
@@ -53,6 +59,11 @@ __all__ = [
     "BrokenRow",
     "Change",
     "Check",
+    "ContractChangeRefused",
+    "ContractConflict",
+    "ContractDamaged",
+    "ContractMissing",
+    "ContractStale",
     "DamagedItem",
     "Delete",
     "Entry",
@@ -84,6 +95,7 @@ __all__ = [
     "Total",
     "Unreachable",
     "Update",
+    "UpgradeNeeded",
     "tune_gc",
 ]
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 
+from ledger.contract.view import ContractView
 from ledger.core import keys
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
 from ledger.totals.history import Bound, history
@@ -64,6 +66,7 @@ class Ledger:
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self._stack = AsyncExitStack()
+        self._view: ContractView | None = None
         self._parts: _Parts | None = None
 
     @classmethod
@@ -93,7 +96,8 @@ class Ledger:
         return self
 
     async def _open(self) -> "_Parts":
-        store = self._given_store
+        store, settings = self._given_store, self.settings
+        live: LiveSettings = settings
         if store is None:
             # Imported only here, since it brings botocore.
             from ledger.store.opening import open_store  # noqa: PLC0415
@@ -106,25 +110,25 @@ class Ledger:
                 randomness=self._random,
             )
             store = await self._stack.enter_async_context(opening)
+            live = self._view = ContractView(store, settings, clock=self._clock)
+            await self._view.open()
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
-        writer = Writer(store, settings=self.settings, clock=self._clock, randomness=self._random)
+        writer = Writer(store, settings=live, clock=self._clock, randomness=self._random)
         writer.share(tasks, on_group=partial(self.metrics.group, self.region))
         self._stack.callback(writer.close)
-        reader = Reader(store, settings=self.settings, clock=self._clock, metrics=self.metrics)
+        reader = Reader(store, settings=live, clock=self._clock, metrics=self.metrics)
         cache = TotalCache(
             reader.total,
             region=self.region,
-            settings=self.settings.cache,
+            settings=settings.cache,
             clock=self._clock,
             metrics=self.metrics,
             tasks=tasks,
         )
-        hints = Hints(
-            store, settings=self.settings, clock=self._clock, metrics=self.metrics, tasks=tasks
-        )
+        hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
         self._stack.push_async_callback(hints.close)
-        return _Parts(store, writer, reader, cache, hints)
+        return _Parts(store, live, writer, reader, cache, hints)
 
     async def __aexit__(
         self,
@@ -175,6 +179,7 @@ class Ledger:
         """
         parts = self._open_parts
         try:
+            await self._renew()
             if note is None and effective is None and key is None and at is None:
                 entry = await parts.writer.add(counter, change)
             else:
@@ -197,6 +202,7 @@ class Ledger:
             And as `record`; a `StoreError` means that none was written.
         """
         asked, parts = _changes(changes), self._open_parts
+        await self._counted(self._renew())
         entries = await self._counted(parts.writer.record_many(asked))
         parts.hints.wrote_all(entries)
         return entries
@@ -211,6 +217,7 @@ class Ledger:
             As `record`.
         """
         asked, parts = _changes(changes), self._open_parts
+        await self._counted(self._renew())
         entries = await self._counted(parts.writer.record_together(asked))
         parts.hints.wrote_all(entries)
         return entries
@@ -226,6 +233,7 @@ class Ledger:
             As `record`; RetryHorizonPassed when it is too late to be sure.
         """
         parts = self._open_parts
+        await self._counted(self._renew())
         written = await self._counted(parts.writer.retry(entries, together=together))
         parts.hints.wrote_all(written)
         return written
@@ -256,6 +264,7 @@ class Ledger:
         checked = keys.checked_counter(counter)
         _check_age(max_age, steady=steady)
         parts = self._open_parts
+        await self._counted(self._renew())
         if steady:
             return (await self._steady([checked]))[checked]
         total = await self._counted(parts.cache.total(checked, max_age))
@@ -282,6 +291,7 @@ class Ledger:
         checked = [keys.checked_counter(counter) for counter in listed]
         _check_age(max_age, steady=steady)
         parts = self._open_parts
+        await self._counted(self._renew())
         if steady:
             return await self._steady(list(dict.fromkeys(checked)))
         found = await self._counted(parts.cache.totals(checked, max_age))
@@ -312,16 +322,23 @@ class Ledger:
             StoreError: DynamoDB could not do it.
         """
         checked = keys.checked_counter(counter)
+        parts = self._open_parts
+        await self._counted(self._renew())
         entries = history(
-            self._open_parts.store,
+            parts.store,
             checked,
-            shards=self.settings.shards_max(checked),
+            shards=parts.settings.current.shards_max(checked),
             after=after,
             before=before,
             consistent=self.settings.consistent_reads,
         )
         async for entry in entries:
             yield entry
+
+    async def _renew(self) -> None:
+        """Read the table's contract again if that is due."""
+        if self._view is not None and self._view.is_due():  # cheaper than a call that is awaited
+            await self._view.renew()
 
     @property
     def store(self) -> Store:
@@ -347,13 +364,25 @@ class Ledger:
             raise
 
 
+def live_settings(ledger: Ledger) -> LiveSettings:
+    """Return the settings that an open ledger goes by, for other parts over the same store."""
+    return ledger._open_parts.settings  # noqa: SLF001 (of this module; no name of the public face)
+
+
 class _Parts:
     """What an open ledger is made of."""
 
     def __init__(
-        self, store: Store, writer: Writer, reader: Reader, cache: TotalCache, hints: Hints
+        self,
+        store: Store,
+        settings: LiveSettings,
+        writer: Writer,
+        reader: Reader,
+        cache: TotalCache,
+        hints: Hints,
     ) -> None:
         self.store = store
+        self.settings = settings
         self.writer = writer
         self.reader = reader
         self.cache = cache

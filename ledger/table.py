@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Self, overload
 
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
-from ledger.ledger import Ledger
+from ledger.ledger import Ledger, live_settings
 from ledger.primitives.counters import CollectionCounter, Counter, MethodName, method_named
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.sequences import AfterRace, CounterSequence, SortKeySequence
@@ -311,8 +311,9 @@ class Table:
         from ledger.pipeline.sources.source import FileSource  # noqa: PLC0415
         from ledger.pipeline.stages.worker import Pipeline  # noqa: PLC0415
 
+        live = live_settings(self.ledger)
         opening = open_stores(
-            self.settings,
+            live.current,
             self.region,
             metrics=self.ledger.metrics,
             clock=self._clock,
@@ -324,7 +325,7 @@ class Table:
                 FileSource(Path(source)) if isinstance(source, str | Path) else source,
                 region=self.region,
                 stores=stores,
-                settings=self.settings,
+                settings=live,
                 dead_letters=(
                     DeadLetterFile(Path(dead_letters))
                     if isinstance(dead_letters, str | Path)

@@ -21,6 +21,7 @@ from ledger.administration.table import (
     table_state,
 )
 from ledger.administration.table_plan import Step, TableView, base_of, check
+from ledger.commands import contract
 from ledger.core.errors import InvalidInput, TableMissing
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
@@ -34,12 +35,14 @@ Timeout = Annotated[float, typer.Option(min=0, help="Maximum seconds to wait.")]
 def create(config: Config = None, timeout: Timeout = TIMEOUT_SECONDS) -> None:
     """Create the table with a replica in every region, or complete a partly created one.
 
-    Safe to run again at any time: it changes nothing if the table is complete.
+    Then write its contract from the settings: what must be equal in all processes. Safe to run
+    again at any time: it changes nothing if the table is complete.
     """
     settings = Settings.load(config)
     with _bar() as bar:
         state = create_table(settings, timeout=timeout, report=_shown(bar))
     _say_taken(state)
+    contract.adopt(config)
 
 
 @app.command()
@@ -78,6 +81,11 @@ def delete(
     with _bar() as bar:
         state = delete_table(settings, timeout=timeout, report=_shown(bar))
     _say_taken(state)
+
+
+app.command("adopt")(contract.adopt)
+app.command("show")(contract.show_contract)
+app.command("set")(contract.set_value)
 
 
 def _confirm(settings: Settings, confirm: str | None) -> None:

@@ -18,13 +18,36 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
 CONTRACT_LIFE = 300.0
 """Seconds after the read of a view of the terms within which a request may be signed under it."""
 NO_HOME = ""
 """The home while it moves: no region's name, so no compactor folds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The last moment at which a request may be signed under a view of the terms.
+
+    `until` is by the time of day, `elapsed_until` by a clock that counts suspension, in seconds:
+    both count, so that a clock set back does not lengthen it.
+    """
+
+    until: datetime
+    elapsed_until: float
+
+    @staticmethod
+    def of_read(
+        at: datetime, elapsed: float, *, contract_life: float = CONTRACT_LIFE
+    ) -> "Validity":
+        """Return the validity of a view whose read was sent at these times."""
+        return Validity(at + timedelta(seconds=contract_life), elapsed + contract_life)
+
+    def is_over(self, signed: datetime, *, elapsed: float) -> bool:
+        """Return whether a request is signed too late."""
+        return signed > self.until or elapsed > self.elapsed_until
 
 
 @dataclass(frozen=True, slots=True)

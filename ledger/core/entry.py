@@ -48,8 +48,9 @@ def entry_id(at: datetime, suffix: int) -> EntryId:
     return EntryId(microseconds, suffix)
 
 
-def entry_item(entry: Entry, *, shard: int = 0) -> dict[str, AttributeValue]:
-    """Return the item of an entry in a shard of its counter's collection."""
+def entry_item(entry: Entry) -> dict[str, AttributeValue]:
+    """Return the item of an entry in its shard, the first if that is not known."""
+    shard = entry.shard
     partition = keys.partition_key(entry.counter, shard) if shard else entry.counter
     item: dict[str, AttributeValue] = {
         "pk": {"S": partition},
@@ -85,6 +86,7 @@ def entry_of(item: Item) -> Entry:
             note=_text(item, "note"),
             effective=None if effective is None else date.fromisoformat(effective),
             count=_count_of(item),
+            shard=place[1] if place else 0,
         )
     except ValueError as error:
         raise damaged(item, str(error)) from None

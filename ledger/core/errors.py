@@ -15,6 +15,11 @@
     ├── DamagedItem                 an item in the table breaks the ledger's form
     ├── ReadTooSlow                 no read finished within `read_deadline`
     ├── SettingsError               regions.yaml, or a variable, breaks a rule
+    │   └── ContractConflict        a setting differs from the table's contract
+    ├── ContractMissing             the table has no contract yet
+    ├── ContractDamaged             the contract's item was edited or cut
+    ├── ContractChangeRefused       a change of the contract would break a promise, or has to wait
+    ├── UpgradeNeeded               the table's items are newer than this release
     ├── LeaseLost                   another owner holds, or may hold, the lease
     ├── LaneFenced                  another worker continues this lane of a pipeline
     ├── LeftOut                     the source skipped records that a pipeline had begun
@@ -27,6 +32,7 @@
         ├── TableMissing            the table is not in this region
         ├── RequestRefused          DynamoDB found the request wrong
         │   └── TokenReused         a request token stands for another transaction
+        ├── ContractStale           the contract was read too long ago, and cannot be read now
         └── RegionUnreadable        a region cannot be read, so merging waits
 
 Expected outcomes of one step (applied, rejected, unknown) are values, not errors: see
@@ -130,6 +136,26 @@ class SettingsError(LedgerError):
         self.problems = tuple(problems) or (message,)
 
 
+class ContractConflict(SettingsError):
+    """A setting differs from the table's contract, which holds it for all processes."""
+
+
+class ContractMissing(LedgerError):
+    """The table has no contract: `ledger table adopt` writes it from the settings."""
+
+
+class ContractDamaged(LedgerError):
+    """The item of the table's contract is incomplete, or was edited by hand."""
+
+
+class ContractChangeRefused(LedgerError):
+    """A change of the contract would break a promise, or another change is still pending."""
+
+
+class UpgradeNeeded(LedgerError):
+    """The table's items are of a newer format than this release reads and writes."""
+
+
 class LeaseLost(LedgerError):
     """Another owner holds the lease, or may hold it by now."""
 
@@ -178,6 +204,10 @@ class RequestRefused(StoreError):
 
 class TokenReused(RequestRefused):
     """The client request token stands for another transaction of the last ten minutes."""
+
+
+class ContractStale(StoreError):
+    """The table's contract was read too long ago to act under it, and cannot be read again."""
 
 
 class RegionUnreadable(StoreError):

@@ -3,7 +3,7 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -17,7 +17,8 @@ class Entry:
 
     `id` is its sort key; `at` the time in it, None for an entry that another tool wrote under a
     key of its own. `region` is where it was written, `effective` the date from which it applies.
-    An entry with a `count` over 1 is the sum of that many combined changes.
+    An entry with a `count` over 1 is the sum of that many combined changes. `shard` is where it
+    stands among the collections of its counter; every repeat goes there. None: not known.
     """
 
     counter: str
@@ -27,6 +28,7 @@ class Entry:
     note: str | None = None
     effective: date | None = None
     count: int = 1
+    shard: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def at(self) -> datetime | None:

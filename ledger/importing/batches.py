@@ -36,7 +36,7 @@ DIGEST_BYTES = 8
 _NUMBER = re.compile(rf"#([0-9]{{{NUMBER_DIGITS}}})\Z", flags=re.ASCII)
 _MICROSECOND = timedelta(microseconds=1)
 
-ShardsAt = Callable[[str, datetime], int]
+ShardsNow = Callable[[str, datetime], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def transaction(
     marking: Marking,
     *,
     region: str,
-    shards_at: ShardsAt,
+    shards_now: ShardsNow,
     horizon: timedelta,
 ) -> tuple[Put, ...]:
     """Return the actions that write a batch, all or none: its entries, then its marker.
@@ -121,7 +121,7 @@ def transaction(
     id that may be merged already.
     """
     entries = tuple(
-        Put(_item(row, made, region, shards_at), Absent(), not_after=made.at + horizon)
+        Put(_item(row, made, region, shards_now), Absent(), not_after=made.at + horizon)
         for row, made in zip(batch.rows, ids, strict=True)
     )
     return (*entries, marking.marker(batch))
@@ -149,7 +149,7 @@ def columns_of(marker: Item) -> str:
     return str(marker.get("columns", {}).get("S", ""))
 
 
-def _item(row: Row, made: EntryId, region: str, shards_at: ShardsAt) -> Item:
+def _item(row: Row, made: EntryId, region: str, shards_now: ShardsNow) -> Item:
     entry = Entry(
         counter=row.counter,
         id=str(made),
@@ -157,9 +157,9 @@ def _item(row: Row, made: EntryId, region: str, shards_at: ShardsAt) -> Item:
         region=region,
         note=row.note,
         effective=row.effective,
+        shard=keys.shard_of(made.suffix, shards_now(row.counter, made.at)),
     )
-    shards = shards_at(row.counter, made.at)
-    return entry_item(entry, shard=keys.shard_of(made.suffix, shards))
+    return entry_item(entry)
 
 
 def _digest(chunk: Iterable[Row | BadRow]) -> bytes:

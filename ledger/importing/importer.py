@@ -5,7 +5,7 @@ it is evaluated. An import that was started must be finished through the same ho
 its markers have replicated to the new one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -13,15 +13,15 @@ from random import Random
 import anyio
 import anyio.lowlevel
 
-from ledger.core.errors import ImportRefused, LedgerError
+from ledger.core.errors import ImportRefused, LedgerError, RegionUnreadable, StoreError
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.batches import Batch, Marking, batch_number, columns_of
 from ledger.importing.form import Form, format_of
 from ledger.importing.source import Source, open_source
 from ledger.importing.survey import StopSign, Survey, second_pass, survey
-from ledger.importing.writing import BatchDone, BatchWriter, check_columns
+from ledger.importing.writing import BatchDone, BatchWriter, check_columns, check_home
 from ledger.runtime.clock import Clock
-from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
@@ -62,6 +62,9 @@ class Importer:
 
     `stop` may be asked at any time, and is seen between batches; `on_batch` is called after each.
 
+    `others` are the stores of the other regions. An import that was begun before a move of the home
+    has left its markers where the home was then, and they may not have arrived here.
+
     Raises:
         ImportRefused: the store is not the home region's.
     """
@@ -69,18 +72,17 @@ class Importer:
     def __init__(
         self,
         store: Store,
-        settings: Settings,
+        settings: LiveSettings,
         *,
+        others: Iterable[Store] = (),
         clock: Clock,
         randomness: Random,
         stop: StopSign | None = None,
         on_batch: Callable[[BatchDone], None] | None = None,
     ) -> None:
-        if store.region != settings.home:
-            raise ImportRefused(
-                f"an import writes through the home region {settings.home}, not {store.region}"
-            )
+        check_home(store, settings.current)
         self._store = store
+        self._others = tuple(others)
         self._settings = settings
         self._clock = clock
         self._random = randomness
@@ -123,6 +125,8 @@ class Importer:
             OutcomeUnknown: a batch got no answer in time.
             StoreError: the table did not do what was asked.
         """
+        await self._settings.renew()
+        check_home(self._store, self._settings.current)
         known = await self._known(surveyed.marking)
         writer = BatchWriter(
             self._store,
@@ -142,12 +146,26 @@ class Importer:
         return run.report(self._store.region, surveyed)
 
     async def _known(self, marking: Marking) -> frozenset[int]:
-        """Read which batches of this file are in the table."""
+        """Read which batches of this file any region shows.
+
+        Raises:
+            RegionUnreadable: one cannot be read, and might show more.
+        """
+        known = await self._known_in(self._store, marking)
+        for store in self._others:
+            try:
+                known |= await self._known_in(store, marking)
+            except StoreError as error:
+                raise RegionUnreadable(store.region, error) from error
+        return known
+
+    @staticmethod
+    async def _known_in(store: Store, marking: Marking) -> frozenset[int]:
         first, last = marking.bounds()
         numbers: set[int] = set()
         query = Query(IMPORT_PARTITION, first=first, last=last)
         for _page in range(MARKER_PAGES_MAX):
-            page = await self._store.query(query)
+            page = await store.query(query)
             for marker in page.items:
                 check_columns(marking, columns_of(marker))
                 numbers.add(batch_number(marker))

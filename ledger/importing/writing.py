@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
+from ledger.core.contract import NO_HOME
 from ledger.core.entry import Item
 from ledger.core.errors import (
     ImportRefused,
@@ -30,7 +31,9 @@ from ledger.importing.batches import (
 )
 from ledger.importing.survey import StopSign
 from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
@@ -62,13 +65,31 @@ class _Again:
     error: StoreError | None = None
 
 
+def check_home(store: Store, settings: Settings) -> None:
+    """Check that a store is the home region's, and that the home is not being moved.
+
+    Two homes could each write a batch before the other's marker has arrived.
+
+    Raises:
+        ImportRefused: it is not, or the home moves.
+    """
+    home = settings.terms.home
+    if home == NO_HOME:
+        raise ImportRefused(
+            "the home region is being moved: import again once the change of the contract is in"
+            " force (`ledger table show`)"
+        )
+    if store.region != home:
+        raise ImportRefused(f"an import writes through the home region {home}, not {store.region}")
+
+
 class BatchWriter:
     """Writes the batches of one import through the home region's store."""
 
     def __init__(
         self,
         store: Store,
-        settings: Settings,
+        settings: LiveSettings,
         marking: Marking,
         *,
         clock: Clock,
@@ -92,7 +113,7 @@ class BatchWriter:
             OutcomeUnknown: no answer within the bound.
             StoreError: the table did not do what was asked.
         """
-        seconds = self._settings.write_deadline * WRITE_DEADLINES
+        seconds = self._settings.current.write_deadline * WRITE_DEADLINES
         tries = self._retrier.begin("transact", deadline=self._clock.monotonic() + seconds)
         unknown = False
         units = 0
@@ -112,17 +133,21 @@ class BatchWriter:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def _attempt(self, batch: Batch) -> BatchDone | _Again:
+        await self._settings.renew()
+        settings, validity = self._settings.current, self._settings.validity
+        check_home(self._store, settings)
         ids = fresh_ids(self._clock.now(), len(batch.rows), self._random)
         actions = transaction(
             batch,
             ids,
             self._marking,
             region=self._store.region,
-            shards_at=self._settings.shards_at,
-            horizon=timedelta(seconds=self._settings.retry_horizon),
+            shards_now=settings.shards_now,
+            horizon=timedelta(seconds=settings.retry_horizon),
         )
         try:
-            outcome = await self._store.transact(actions)
+            with signed_within(validity, self._clock):
+                outcome = await self._store.transact(actions)
         except (Throttled, Unreachable) as error:
             return _Again(str(error), error=error)
         return await self._judge(batch, actions, outcome)

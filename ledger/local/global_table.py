@@ -9,6 +9,7 @@ import anyio
 from pydantic import TypeAdapter, ValidationError
 
 from ledger.administration.table import create_table
+from ledger.core.contract_item import terms_to_values
 from ledger.core.errors import LocalTableError, SettingsError
 from ledger.local.child import start_child, stop_child
 from ledger.local.control import Control, control_by_http
@@ -128,6 +129,8 @@ class LocalGlobalTable:
         """Return settings for this table, its first region home; `overrides` are any fields.
 
         Durations that are not given follow the given ones as far as the rules between them ask.
+        What a table's contract holds is written into this table's, in all regions at once: a
+        table in the cloud would take half an hour for it (`ledger table set`).
 
         Raises:
             SettingsError: an override breaks a rule, or `settle` leaves no room for others.
@@ -144,7 +147,9 @@ class LocalGlobalTable:
         if isinstance(given["compactor"], Mapping):
             # A table this small is searched in each pass, so nothing has to wait for a hint.
             given["compactor"] = {"scan_every": 0, **given["compactor"]}
-        return Settings(**{**_fitting_durations(overrides), **given})
+        settings = Settings(**{**_fitting_durations(overrides), **given})
+        self._control("contract", {"terms": terms_to_values(settings.terms)})
+        return settings
 
     def pause(self, source: str, target: str) -> None:
         """Hold replication from `source` to `target`; nothing arrives once this returns.
@@ -232,6 +237,7 @@ class LocalGlobalTable:
     async def _create(self) -> None:
         make = partial(create_table, self.settings(), poll=CREATE_POLL_SECONDS)
         await anyio.to_thread.run_sync(make)
+        await anyio.to_thread.run_sync(self.settings)
 
 
 def _server(options: Options) -> "Server":

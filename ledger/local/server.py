@@ -9,6 +9,14 @@ import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ledger.core.contract import Terms
+from ledger.core.contract_item import (
+    Contract,
+    contract_item,
+    contract_key,
+    contract_of,
+    terms_of_values,
+)
 from ledger.core.errors import LocalTableError
 from ledger.local.engines.port import Engine
 from ledger.local.front.catalog import Catalog
@@ -153,11 +161,34 @@ class Server:
                 await self._wait_replicated(
                     body.get("timeout_seconds", REPLICATION_WAIT_SECONDS_MAX)
                 )
+            case "contract":
+                await self._hold(terms_of_values(body["terms"]))
             case "fault":
                 self._faults.rules = [self._rule(rule) for rule in body.get("rules", ())]
             case _:
                 raise LocalTableError(f"the control port offers no {name!r}")
         return self._status()
+
+    async def _hold(self, terms: Terms) -> None:
+        """Let every replica show a contract of these terms, unless that is what they show."""
+        table, regions = self.options.table, self.options.regions
+        holding = [name for name in regions if table in self._tables.names(name)]
+        if not holding:
+            return
+        shown = await self._contract(holding[0])
+        if shown is not None and shown.terms == terms and shown.coming is None:
+            return
+        # The next even revision: in force, and later than a change that may be pending.
+        revision = 0 if shown is None else shown.revision + 2 - shown.revision % 2
+        contract = Contract(terms=terms, revision=revision)
+        await self._replicator.place(table, contract_item(contract), holding)
+
+    async def _contract(self, region: str) -> Contract | None:
+        partition, sort_key = contract_key(generation=1)
+        key = {"pk": {"S": partition}, "sk": {"S": sort_key}}
+        request = {"TableName": self.options.table, "Key": key, "ConsistentRead": True}
+        item = (await self._engine.call(region, "GetItem", request)).body.get("Item")
+        return None if item is None else contract_of(item)
 
     def _links(self, body: Mapping[str, Any]) -> list[Link]:
         """Return the link that a request names, or all links if it names none."""

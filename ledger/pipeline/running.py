@@ -15,6 +15,7 @@ from typing import BinaryIO
 import anyio
 import anyio.to_thread
 
+from ledger.contract.view import ContractView
 from ledger.core.errors import LedgerError
 from ledger.pipeline.core.records import Form
 from ledger.pipeline.metrics import PipelineMetrics
@@ -28,6 +29,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.runtime.tasks import background_tasks
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store import opening
 from ledger.store.port import Store
 
@@ -117,13 +119,13 @@ async def bring_in(
     """
     clock = SystemClock()
     metrics = Metrics.of(progress.registry)
-    async with open_stores(settings, lane.region, metrics=metrics, clock=clock) as stores:
+    async with open_lane(settings, lane.region, metrics=metrics, clock=clock) as (stores, live):
         pipeline = Pipeline(
             lane.name,
             _source(lane, spool, clock),
             region=lane.region,
             stores=stores,
-            settings=settings,
+            settings=live,
             dead_letters=DeadLetterFile(lane.dead),
             clock=clock,
             randomness=system_random(),
@@ -165,6 +167,26 @@ async def open_stores(
     missing = sorted(needed - opened.keys())
     async with opening.open_stores(settings, missing, metrics=metrics, clock=clock) as stores:
         yield {**opened} | stores
+
+
+@asynccontextmanager
+async def open_lane(
+    settings: Settings, region: str, *, metrics: Metrics, clock: Clock
+) -> AsyncIterator[tuple[Mapping[str, Store], LiveSettings]]:
+    """Open the stores of a lane's region and of its records' homes, under the table's contract.
+
+    Raises:
+        ContractMissing, ContractConflict: the table has no contract, or another one.
+        And as `open_stores`.
+    """
+    async with opening.open_store(settings, region, metrics=metrics, clock=clock) as store:
+        view = ContractView(store, settings, clock=clock)
+        await view.open()
+        others = open_stores(
+            view.current, region, metrics=metrics, clock=clock, opened={region: store}
+        )
+        async with others as stores:
+            yield stores, view
 
 
 def _source(lane: Lane, spool: Spool | None, clock: Clock) -> Source:

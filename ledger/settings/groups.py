@@ -325,4 +325,3 @@ def _steps_ascend(steps: tuple[ShardStep, ...]) -> tuple[ShardStep, ...]:
 ShardSteps = Annotated[
     tuple[ShardStep, ...], BeforeValidator(_as_steps), AfterValidator(_steps_ascend)
 ]
-ONE_SHARD = (ShardStep(count=1),)

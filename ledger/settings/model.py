@@ -20,12 +20,16 @@ from pydantic import (
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
+    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
 )
 
-from ledger.core.errors import SettingsError
+from ledger.core import contract
+from ledger.core.contract import Terms
+from ledger.core.contract_item import FORMAT
+from ledger.core.errors import ContractConflict, SettingsError
 from ledger.settings.file import (
     Broken,
     Sources,
@@ -36,7 +40,6 @@ from ledger.settings.file import (
     settings_error,
 )
 from ledger.settings.groups import (
-    ONE_SHARD,
     READ_KEYS_MAX,
     CacheSettings,
     CompactorSettings,
@@ -45,7 +48,6 @@ from ledger.settings.groups import (
     PositiveSeconds,
     Region,
     Seconds,
-    ShardStep,
     ShardSteps,
     WriterSettings,
     constant,
@@ -86,6 +88,23 @@ _FOLLOWING = 0.0
 """In place of a `settle` that is not set, until what it must exceed is known."""
 
 
+CONTRACTED = (
+    "home",
+    "settle",
+    "retry_horizon",
+    "signature_lifetime",
+    "clock_skew",
+    "observation_delay",
+    "read_deadline",
+    "shards",
+)
+"""The settings that the table's contract holds, beside the names of the regions."""
+
+
+def _first_region(values: Mapping[str, Any]) -> str:
+    return next(iter(values["regions"]), "")
+
+
 def _retry_horizon(values: Mapping[str, Any]) -> float:
     if values["settle"] == _FOLLOWING:
         return RETRY_HORIZON_SECONDS_MAX
@@ -123,8 +142,8 @@ class Settings(BaseModel):
 
     table: str = "ledger"
     time_to_live: bool = False
-    home: str
     regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
+    home: str = Field(default_factory=_first_region)
     settle: Seconds = _FOLLOWING
     signature_lifetime: Seconds = AWS_SIGNATURE_SECONDS
     clock_skew: Seconds = 60.0
@@ -142,6 +161,7 @@ class Settings(BaseModel):
     pipeline: PipelineSettings = PipelineSettings()
     combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = {}
+    _terms: Terms | None = PrivateAttr(None)
 
     @classmethod
     def load(cls, path: str | Path | None = None, **overrides: Any) -> Self:
@@ -195,30 +215,128 @@ class Settings(BaseModel):
             )
         return self.regions[name]
 
-    def shards_at(self, counter: str, at: datetime) -> int:
-        """Return how many shards a change of `counter` written with the id time `at` may use.
+    @property
+    def current(self) -> Self:
+        """These settings: what never changes is its own `LiveSettings`."""
+        return self
+
+    @property
+    def validity(self) -> None:
+        """No bound: settings that rest on no contract do not expire."""
+        return None
+
+    async def renew(self) -> None:
+        """Do nothing: these settings do not change."""
+
+    @property
+    def terms(self) -> Terms:
+        """The terms of the table's contract that these settings obey, or would give to a table."""
+        terms = self._terms
+        if terms is None:  # made once: nothing that it follows from can change
+            terms = self._own_terms()
+            object.__setattr__(self, "_terms", terms)
+        return terms
+
+    def under(self, terms: Terms, *, home: str) -> Self:
+        """Return these settings with what a contract holds taken from it.
+
+        A region that only the contract names is reached as the AWS SDK finds it. `home` is the one
+        in force. What is local and bounded by the contract is cut to the bound.
+
+        Raises:
+            ContractConflict: a region must be reached at an endpoint, and the settings name none.
+        """
+        regions = {name: self._reach(name) for name in terms.regions}
+        shards = {
+            pattern: [{"count": step.count, "since": step.since} for step in steps]
+            for pattern, steps in terms.shards.items()
+        }
+        under = self.replace(
+            home=home,
+            regions=regions,
+            shards=shards,
+            settle=terms.settle,
+            retry_horizon=terms.retry_horizon,
+            signature_lifetime=terms.signature_lifetime,
+            clock_skew=terms.clock_skew,
+            observation_delay=terms.observation_delay,
+            read_deadline=terms.read_deadline,
+            request_timeout=min(self.request_timeout, terms.signature_lifetime),
+            write_deadline=min(self.write_deadline, terms.retry_horizon),
+        )
+        object.__setattr__(under, "_terms", terms)
+        return under
+
+    def check_agrees(self, *accepted: Terms) -> None:
+        """Check that what these settings say themselves is what the table's contract holds.
+
+        `accepted` are the terms in force and, while a change is pending, those that it brings.
+
+        Raises:
+            ContractConflict: a value differs from all of them; the message has both.
+        """
+        own = self.terms
+        for name in CONTRACTED:
+            given = getattr(own, name)
+            held = [getattr(terms, name) for terms in accepted]
+            if name in self.model_fields_set and given not in held:
+                raise ContractConflict(
+                    f"{name} is {_shown(given)} in the settings, {_shown(held[0])} in the contract"
+                    f" of table {self.table}: remove it from the settings, or change the contract"
+                    f" with `ledger table set {name} VALUE`"
+                )
+        known = {region for terms in accepted for region in terms.regions}
+        if unknown := [name for name in self.regions if name not in known]:
+            raise ContractConflict(
+                f"region {unknown[0]} of the settings is not in the contract of table"
+                f" {self.table}: {', '.join(sorted(known))}"
+            )
+
+    def _reach(self, name: str) -> Region:
+        if name not in self.regions and any(each.endpoint for each in self.regions.values()):
+            raise ContractConflict(
+                f"the contract of table {self.table} names region {name}, and the settings do not"
+                " say at which endpoint it is: add it to `regions`"
+            )
+        return self.regions.get(name, Region())
+
+    def _own_terms(self) -> Terms:
+        return Terms(
+            format=FORMAT,
+            home=self.home,
+            regions=tuple(self.regions),
+            settle=self.settle,
+            retry_horizon=self.retry_horizon,
+            signature_lifetime=self.signature_lifetime,
+            clock_skew=self.clock_skew,
+            observation_delay=self.observation_delay,
+            read_deadline=self.read_deadline,
+            shards={
+                pattern: tuple(contract.ShardStep(step.count, step.since) for step in steps)
+                for pattern, steps in self.shards.items()
+            },
+        )
+
+    def shards_at(self, counter: str, at: datetime) -> int | None:
+        """Return how many shards a keyed change of `counter` with the id time `at` may use.
 
         The time is the entry's own, not now: a retry of the same change must reach the same shard
-        whichever settings its process has loaded, or it would be counted twice.
+        whichever process sends it, or it would be counted twice. None while a pending change of
+        the contract decides it.
         """
-        if not self.shards:
-            return 1
-        steps = self._steps(counter)
-        return max(step.count for step in steps if step.since is None or step.since <= at)
+        return self.terms.shards_at(counter, at) if self.shards or self.terms.announced else 1
+
+    def shards_now(self, counter: str, now: datetime) -> int:
+        """Return how many shards a change of `counter` without a key may use."""
+        return self.terms.shards_now(counter, now) if self.shards else 1
 
     def shards_max(self, counter: str) -> int:
         """Return how many shards a reader of `counter` must query: the most ever configured."""
-        return self._steps(counter)[-1].count
+        return self.terms.shards_read(counter)
 
     def combines(self, counter: str) -> bool:
         """Return whether changes of `counter` that wait together become one entry."""
         return any(fnmatchcase(counter, pattern) for pattern in self.combine)
-
-    def _steps(self, counter: str) -> tuple[ShardStep, ...]:
-        for pattern, steps in self.shards.items():
-            if fnmatchcase(counter, pattern):
-                return steps
-        return ONE_SHARD
 
     @field_validator("table")
     @classmethod
@@ -265,6 +383,10 @@ class Settings(BaseModel):
             return handler(values)
         except ValidationError as error:
             raise settings_error(problems_of(error, cls), Sources()) from error
+
+
+def _shown(value: object) -> str:
+    return f"{value:g} s" if isinstance(value, float) else repr(value)
 
 
 def _relations(settings: Settings) -> Iterator[Broken]:

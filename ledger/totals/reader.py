@@ -13,7 +13,9 @@ from ledger.core.errors import AmountOverflow, ReadTooSlow
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
+from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.collection import Base, CollectionRead, read_collection
 
@@ -58,12 +60,14 @@ class Total:
 class Reader:
     """Reads totals in one region."""
 
-    def __init__(self, store: Store, *, settings: Settings, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self, store: Store, *, settings: LiveSettings, clock: Clock, metrics: Metrics
+    ) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
-        self._bases = Bases(settings.cache.counters_max)
+        self._bases = Bases(settings.current.cache.counters_max)
 
     async def steady_totals(self, counters: Sequence[str]) -> dict[str, Total]:
         """Return totals that were true together, of one moment: two looks in a row showed the same.
@@ -104,13 +108,16 @@ class Reader:
         `consistent` is by default as in the settings.
 
         Raises:
+            ContractStale: the process stood still so long that its settings may be others now.
             ReadTooSlow: no read of a shard finished within `read_deadline`.
             DamagedItem: an item cannot be counted.
             AmountOverflow: the sum does not fit in 38 digits.
         """
         as_of, started = self._clock.now(), self._clock.monotonic()
-        is_consistent = self._settings.consistent_reads if consistent is None else consistent
-        reads = await self._shards(counter, consistent=is_consistent)
+        settings = self._settings.current
+        is_consistent = settings.consistent_reads if consistent is None else consistent
+        with signed_within(self._settings.validity, self._clock):
+            reads = await self._shards(counter, settings, consistent=is_consistent)
         self._metrics.read(
             self._store.region,
             pages=sum(read.pages for read in reads),
@@ -133,18 +140,24 @@ class Reader:
 
     @property
     def _deadline(self) -> float:
-        return self._settings.read_deadline
+        return self._settings.current.read_deadline
 
-    async def _shards(self, counter: str, *, consistent: bool) -> list[CollectionRead]:
-        shards = self._settings.shards_max(counter)
+    async def _shards(
+        self, counter: str, settings: Settings, *, consistent: bool
+    ) -> list[CollectionRead]:
+        shards = settings.shards_max(counter)
         partitions = [keys.partition_key(counter, shard) for shard in range(shards)]
         return await run_all(
-            [partial(self._shard, partition, consistent=consistent) for partition in partitions],
+            [
+                partial(self._shard, partition, settings, consistent=consistent)
+                for partition in partitions
+            ],
             at_once=SHARDS_AT_ONCE,
         )
 
-    async def _shard(self, partition: str, *, consistent: bool) -> CollectionRead:
-        settings = self._settings
+    async def _shard(
+        self, partition: str, settings: Settings, *, consistent: bool
+    ) -> CollectionRead:
         read = partial(
             read_collection,
             self._store,
@@ -156,13 +169,13 @@ class Reader:
         )
         if not settings.cache.incremental:
             return await read()
-        found = await read(base=self._bases.get(partition), border=self._border())
+        found = await read(base=self._bases.get(partition), border=self._border(settings))
         self._bases.keep(partition, found.base)
         return found
 
-    def _border(self) -> str:
+    def _border(self, settings: Settings) -> str:
         """Return the sort key below which no new entry can appear in this region."""
-        settled = self._clock.now() - timedelta(seconds=self._settings.settle)
+        settled = self._clock.now() - timedelta(seconds=settings.settle)
         return str(entry_id(settled, 0))
 
 

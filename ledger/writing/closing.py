@@ -13,6 +13,7 @@ import anyio
 from ledger.core.errors import OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writing.plan import Planned
 from ledger.writing.sender import ReportDurable, Sender
@@ -24,9 +25,9 @@ class ClosableSender(Sender):
     """A sender whose calls end when it is closed."""
 
     def __init__(
-        self, store: Store, *, write_deadline: float, clock: Clock, randomness: Random
+        self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
     ) -> None:
-        super().__init__(store, write_deadline=write_deadline, clock=clock, randomness=randomness)
+        super().__init__(store, settings=settings, clock=clock, randomness=randomness)
         self._calls: set[anyio.CancelScope] = set()
         self._is_closed = False
 

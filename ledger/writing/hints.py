@@ -20,7 +20,7 @@ from ledger.core.hints import Hint, ending_below, hint_for
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
-from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.writes import BATCH_WRITES_MAX, Put
 from ledger.totals.reader import Total
@@ -83,7 +83,7 @@ class Hints:
         self,
         store: Store,
         *,
-        settings: Settings,
+        settings: LiveSettings,
         clock: Clock,
         metrics: Metrics,
         tasks: TaskGroup,
@@ -92,10 +92,10 @@ class Hints:
         self._clock = clock
         self._metrics = metrics
         self._tasks = tasks
-        self._settle = settings.settle
-        every = settings.compactor.hint_every
+        self._settings = settings
+        every = settings.current.compactor.hint_every
         self._below = ending_below(every)
-        self._watch = Watch(entries_min=every, settle=settings.settle) if every else None
+        self._watch = Watch(entries_min=every, settle=settings.current.settle) if every else None
         self._waiting: deque[Hint] = deque()
         self._left: set[Hint] = set()
         self._is_sending = False
@@ -134,7 +134,7 @@ class Hints:
                 await self._send_batch()
 
     def _leave(self, counter: str, at: datetime | None) -> None:
-        hint = None if at is None else hint_for(counter, at, settle=self._settle)
+        hint = None if at is None else hint_for(counter, at, settle=self._settings.current.settle)
         if hint is None or hint in self._left or self._is_refused:
             return
         if self._is_closed or len(self._waiting) >= WAITING_MAX:

@@ -13,7 +13,12 @@ from typing import NamedTuple
 from ledger.core import amounts, ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item, checked_size, entry_id, entry_item, entry_of
-from ledger.core.errors import InvalidEntry, KeyConflict, RetryHorizonPassed
+from ledger.core.errors import (
+    ContractChangeRefused,
+    InvalidEntry,
+    KeyConflict,
+    RetryHorizonPassed,
+)
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.settings import Settings
@@ -49,8 +54,9 @@ class Change:
 class Planned(NamedTuple):
     """An entry and the item that stands for it.
 
-    `latest` is the retry horizon of its id: no request for it is signed later. (A tuple because one
-    is made for every change, in half the time that a dataclass takes.)
+    `latest` is the retry horizon of its id, or the end of what the process may do under its view
+    of the contract: no request for it is signed later. (A tuple because one is made for every
+    change, in half the time that a dataclass takes.)
     """
 
     entry: Entry
@@ -69,11 +75,20 @@ class Planned(NamedTuple):
         return Put(self.item, not_after=self.latest)
 
 
-def plan(change: Change, *, region: str, settings: Settings, now: datetime, suffix: int) -> Planned:
-    """Check a change and fix its id.
+def plan(
+    change: Change,
+    *,
+    region: str,
+    settings: Settings,
+    now: datetime,
+    suffix: int,
+    until: datetime | None = None,
+) -> Planned:
+    """Check a change and fix its id; `until` bounds the signature beside the retry horizon.
 
     Raises:
         InvalidInput: a value breaks a rule; the message names both.
+        ContractChangeRefused: a pending change of the contract decides its shard.
     """
     counter = keys.checked_counter(change.counter)
     keyed = change.key is not None
@@ -81,12 +96,13 @@ def plan(change: Change, *, region: str, settings: Settings, now: datetime, suff
         raise InvalidEntry(
             f"change of {counter!r}: key and at belong together, since both make the id"
         )
-    at = now
-    if keyed:
+    if not keyed:
+        at, shards = now, settings.shards_now(counter, now)
+    else:
         suffix = ids.suffix_of(counter, checked_key(change.key))
         made = entry_id(_checked_at(change.at), suffix)
         check_horizon(made, settings=settings, now=now)
-        at = made.at
+        at, shards = made.at, _shards_keyed(counter, made.at, settings)
     entry = Entry(
         counter,
         ids.sort_key(at, suffix),
@@ -94,8 +110,9 @@ def plan(change: Change, *, region: str, settings: Settings, now: datetime, suff
         region,
         None if change.note is None else _checked_note(change.note),
         None if change.effective is None else _checked_date(change.effective),
+        shard=keys.shard_of(suffix, shards),
     )
-    return _planned(entry, at, suffix, settings=settings, keyed=keyed)
+    return _planned(entry, at, settings=settings, keyed=keyed, until=until)
 
 
 def plan_group(
@@ -105,30 +122,38 @@ def plan_group(
     settings: Settings,
     now: datetime,
     bits: int,
+    until: datetime | None = None,
 ) -> list[Planned]:
     """Fix the ids of entries that are written together: one time, and suffixes in their order.
 
     Counters and changes must be checked already; an entry with a count over 1 stands for that many
     changes. `bits` holds 64 random bits for each entry.
     """
-    latest = now + _span(settings.retry_horizon)
+    latest = _earlier(now + _span(settings.retry_horizon), until)
     planned = []
     for (counter, change, count), id_ in zip(
         changes, ids.sort_keys(now, bits, len(changes)), strict=True
     ):
-        entry = Entry(counter, id_, change, region, None, None, count)
         shard = 0
         if settings.shards:
-            shards = settings.shards_at(counter, now)
-            shard = keys.shard_of(ids.suffix_in(id_), shards)
-        planned.append(Planned(entry, entry_item(entry, shard=shard), latest))
+            shard = keys.shard_of(ids.suffix_in(id_), settings.shards_now(counter, now))
+        entry = Entry(counter, id_, change, region, None, None, count, shard)
+        planned.append(Planned(entry, entry_item(entry), latest))
     return planned
 
 
-def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> Planned:
-    """Plan to write an entry again, under the id that it has.
+def replan(
+    entry: Entry,
+    *,
+    region: str,
+    settings: Settings,
+    now: datetime,
+    until: datetime | None = None,
+) -> Planned:
+    """Plan to write an entry again, under the id and in the shard that it has.
 
     Raises:
+        ContractChangeRefused: its shard is not known, and a pending change decides it.
         InvalidEntry: the id is not in the ledger's form.
         RetryHorizonPassed: too late to repeat it.
     """
@@ -136,18 +161,36 @@ def replan(entry: Entry, *, region: str, settings: Settings, now: datetime) -> P
     if entry_id is None:
         raise InvalidEntry(f"entry {entry.id!r} has an id that the ledger did not make")
     check_horizon(entry_id, settings=settings, now=now)
-    entry = replace(entry, region=entry.region or region)
-    return _planned(entry, entry_id.at, entry_id.suffix, settings=settings, keyed=True)
+    shard = entry.shard
+    if shard is None:
+        shards = _shards_keyed(entry.counter, entry_id.at, settings)
+        shard = keys.shard_of(entry_id.suffix, shards)
+    entry = replace(entry, region=entry.region or region, shard=shard)
+    return _planned(entry, entry_id.at, settings=settings, keyed=True, until=until)
+
+
+def _shards_keyed(counter: str, at: datetime, settings: Settings) -> int:
+    """Return the number of shards for an id that another process may have chosen too."""
+    shards = settings.shards_at(counter, at)
+    if shards is None:
+        raise ContractChangeRefused(
+            f"counter {counter!r}: its number of shards at {at.isoformat()} is being changed:"
+            " repeat the call once the change is in force (`ledger table show`)"
+        )
+    return shards
 
 
 def _planned(
-    entry: Entry, at: datetime, suffix: int, *, settings: Settings, keyed: bool
+    entry: Entry, at: datetime, *, settings: Settings, keyed: bool, until: datetime | None
 ) -> Planned:
-    shards = settings.shards_at(entry.counter, at)
-    item = entry_item(entry, shard=keys.shard_of(suffix, shards))
+    item = entry_item(entry)
     if entry.note is not None:  # nothing else in an entry can grow beyond some 2 KB
         checked_size(entry, item_size(item))
-    return Planned(entry, item, at + _span(settings.retry_horizon), keyed)
+    return Planned(entry, item, _earlier(at + _span(settings.retry_horizon), until), keyed)
+
+
+def _earlier(horizon: datetime, until: datetime | None) -> datetime:
+    return horizon if until is None or horizon < until else until
 
 
 @lru_cache(SPANS_KEPT)

@@ -1,6 +1,7 @@
 """Plans changes with the clock and the randomness of one process."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from random import Random
 from typing import cast
@@ -10,7 +11,7 @@ from ledger.core.errors import InvalidInput
 from ledger.core.ids import SUFFIX_BITS
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
-from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.writing.plan import Change, Planned, plan, plan_group, replan
 
 
@@ -18,7 +19,7 @@ class Planner:
     """Makes the ids of changes in one region."""
 
     def __init__(
-        self, region: str, *, settings: Settings, clock: Clock, randomness: Random
+        self, region: str, *, settings: LiveSettings, clock: Clock, randomness: Random
     ) -> None:
         self._region = region
         self._settings = settings
@@ -34,9 +35,10 @@ class Planner:
         return plan(
             change,
             region=self._region,
-            settings=self._settings,
+            settings=self._settings.current,
             now=self._clock.now(),
             suffix=self._random.getrandbits(SUFFIX_BITS),
+            until=self._until,
         )
 
     def plan_many(self, changes: Sequence[Change]) -> list[Planned]:
@@ -59,9 +61,10 @@ class Planner:
         return plan_group(
             changes,
             region=self._region,
-            settings=self._settings,
+            settings=self._settings.current,
             now=self._clock.now(),
             bits=self._random.getrandbits(SUFFIX_BITS * len(changes)),
+            until=self._until,
         )
 
     def replan(self, entries: Sequence[Entry]) -> list[Planned]:
@@ -72,11 +75,16 @@ class Planner:
             InvalidEntry: an id is not in the ledger's form.
             RetryHorizonPassed: too late to repeat one.
         """
-        now = self._clock.now()
+        now, until, settings = self._clock.now(), self._until, self._settings.current
         return [
-            replan(entry, region=self._region, settings=self._settings, now=now)
+            replan(entry, region=self._region, settings=settings, now=now, until=until)
             for entry in _checked(entries)
         ]
+
+    @property
+    def _until(self) -> datetime | None:
+        validity = self._settings.validity
+        return None if validity is None else validity.until
 
 
 def _checked(entries: Iterable[object]) -> list[Entry]:

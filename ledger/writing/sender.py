@@ -24,6 +24,7 @@ from ledger.core.errors import InvalidEntry, OutcomeUnknown, StoreError
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
@@ -49,10 +50,10 @@ class Sender:
     """
 
     def __init__(
-        self, store: Store, *, write_deadline: float, clock: Clock, randomness: Random
+        self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
     ) -> None:
         self._store = store
-        self._write_deadline = write_deadline
+        self._settings = settings
         self._clock = clock
         self._retrier = Retrier.of(
             store, clock=clock, randomness=randomness, backoff=DEADLINE_BACKOFF
@@ -160,7 +161,7 @@ class Sender:
         together: bool = False,
     ) -> Applied | Rejected:
         """Send until the outcome is known, with the same ids."""
-        deadline = self._clock.monotonic() + self._write_deadline
+        deadline = self._clock.monotonic() + self._settings.current.write_deadline
         horizon = latest_repeat(planned)
         # A change with a key may repeat another process's try, and of a large write the last parts
         # have waited since their ids were checked; an id that only this process has is not late.

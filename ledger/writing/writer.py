@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 from ledger.core import amounts, keys
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
-from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writing import large_write
 from ledger.writing.closing import ClosableSender
@@ -37,17 +37,14 @@ class Writer:
     """Writes changes in one region."""
 
     def __init__(
-        self, store: Store, *, settings: Settings, clock: Clock, randomness: Random
+        self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
     ) -> None:
-        self._settings = settings
+        self._settings = settings.current
         self._clock = clock
         self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
-        deadline = settings.write_deadline
-        self._sender = Sender(store, write_deadline=deadline, clock=clock, randomness=randomness)
-        self._direct = ClosableSender(
-            store, write_deadline=deadline, clock=clock, randomness=randomness
-        )
-        self._combines = lru_cache(COMBINES_MAX)(settings.combines)
+        self._sender = Sender(store, settings=settings, clock=clock, randomness=randomness)
+        self._direct = ClosableSender(store, settings=settings, clock=clock, randomness=randomness)
+        self._combines = lru_cache(COMBINES_MAX)(self._settings.combines)
         self._group: GroupCommit | None = None
 
     def share(self, tasks: TaskGroup, *, on_group: OnGroup) -> None:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 import pytest
 from support.commands import Desk, Ran, run_command, run_command_here
 from support.strangers import (
@@ -29,7 +30,9 @@ from support.strangers import (
 )
 
 from ledger import Ledger, LedgerError, Settings
+from ledger.administration.contract import establish
 from ledger.administration.table import create_table
+from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.errors import InvalidAmount, InvalidCounter, InvalidEntry
 
 COMMANDS_AT_ONCE = 3
@@ -149,7 +152,7 @@ UNREACHABLE = [
     Case("ledger total a --config gateway.yaml", "DynamoDB failed inside (502: Bad Gateway)"),
 ]
 ENDPOINTS = [
-    Case("ledger record a 1 --config hanging_up.yaml", "may or may not be there"),
+    Case("ledger record a 1 --config hanging_up.yaml", "check network and endpoint"),
     Case("ledger record a 1 --config stranger.yaml", "AWS refused the credentials"),
     Case("ledger total a --config stranger.yaml", "AWS refused the credentials"),
     Case("compactor run --once --config stranger.yaml", "AWS refused the credentials"),
@@ -224,6 +227,7 @@ def room(desk: Desk) -> Iterator[Room]:
     """Make the table and every place that the commands name."""
     settings = desk.settings(table=TABLE)
     create_table(settings, poll=0.05)
+    anyio.run(establish, settings)
     (desk.folder / "good.csv").write_text("counter,change\na,1\n")
     for name, (content, _) in SETTINGS.items():
         (desk.folder / name).write_text(content)
@@ -286,10 +290,10 @@ def check(ran: Ran, case: Case) -> None:
 
 
 def test_nothing_was_written_by_any_of_them(room: Room) -> None:
-    """After all commands that failed the table is empty in every region."""
+    """After all commands that failed the table holds its contract alone in every region."""
     room.desk.wait_replicated()
     for region in room.desk.world.regions:
-        assert room.desk.items(region, room.settings) == {}
+        assert_untouched(room, region)
 
 
 def test_without_settings_a_command_says_how_to_name_them(tmp_path: Path) -> None:
@@ -300,6 +304,11 @@ def test_without_settings_a_command_says_how_to_name_them(tmp_path: Path) -> Non
         "error: no settings: there is no regions.yaml in the current directory;"
         " name a file with --config or LEDGER_CONFIG\n"
     )
+
+
+def assert_untouched(room: Room, region: str = HOME) -> None:
+    """Assert that the table holds its contract and nothing else."""
+    assert {key[0] for key in room.desk.items(region, room.settings)} == {CONTRACT_PARTITION}
 
 
 def test_rows_over_the_limits_are_named_and_nothing_is_imported(room: Room) -> None:
@@ -321,7 +330,7 @@ def test_rows_over_the_limits_are_named_and_nothing_is_imported(room: Room) -> N
     assert "line 1:" not in said
     assert f"{len(rows) - 1} of {len(rows)} rows break a rule" in last
     assert "Traceback" not in ran.errors
-    assert room.desk.items(HOME, room.settings) == {}
+    assert_untouched(room)
 
 
 @pytest.mark.parametrize(

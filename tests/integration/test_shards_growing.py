@@ -147,10 +147,10 @@ async def test_totals_stay_exact_while_shards_grow(engine: str) -> None:
 @contextmanager
 def by_now(clock: SystemClock) -> Iterator[None]:
     """Let shards grow by the time of writing, not by the entry's own."""
-    shards_at = Settings.shards_at
+    shards_now = Settings.shards_now
 
     def grown(self: Settings, counter: str, _at: datetime) -> int:
-        return shards_at(self, counter, clock.now())
+        return shards_now(self, counter, clock.now())
 
     patch: Any = pytest.MonkeyPatch()
     with patch.context() as context:

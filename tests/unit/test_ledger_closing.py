@@ -12,6 +12,7 @@ from support.ledgers import AWAY, HOME, make_ledger, make_settings
 
 import ledger.ledger
 import ledger.store.opening
+from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import (
     LedgerError,
     OutcomeUnknown,
@@ -25,7 +26,7 @@ from ledger.store.wrappers.faults import (
     FaultyStore,
     Raises,
 )
-from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Put, Write
 
 
 class HangingStore(MemoryStore):
@@ -245,7 +246,9 @@ async def test_failed_opening_gives_everything_back(monkeypatch: pytest.MonkeyPa
 
     class Opened:
         async def __aenter__(self) -> MemoryStore:
-            return MemoryStore(HOME)
+            store = MemoryStore(HOME)
+            await store.write(Put(contract_item(Contract(terms=make_settings().terms))))
+            return store
 
         async def __aexit__(self, *_: object) -> None:
             closed.append("store")

@@ -17,6 +17,7 @@ from ledger.commands.importing.import_display import (
     summary,
     writing_bar,
 )
+from ledger.contract.opening import open_table
 from ledger.core.errors import ImportRefused, InvalidInput, LedgerError
 from ledger.importing.form import (
     DEFAULT_ENCODING,
@@ -35,7 +36,6 @@ from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
-from ledger.store.opening import open_store
 
 AGAIN = "run the same command again to finish: nothing is counted twice"
 _TAB_NAMES = {"tab": "\t", "\\t": "\t"}
@@ -200,12 +200,12 @@ async def _written(
             bar.advance(done.rows)
 
         try:
-            async with open_store(
-                settings, settings.home, metrics=None, clock=clock, randomness=randomness
-            ) as store:
+            async with open_table(settings, clock=clock, randomness=randomness) as table:
+                home = table.view.current.home
                 importer = Importer(
-                    store,
-                    settings,
+                    table.stores[home],
+                    table.view,
+                    others=[store for region, store in table.stores.items() if region != home],
                     clock=clock,
                     randomness=randomness,
                     stop=stop,

@@ -14,8 +14,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ledger.core.capacity import item_size, read_units
+from ledger.core.contract_item import CONTRACT_PARTITION, Contract, contract_item
 from ledger.core.entry import Item, entry_id
 from ledger.core.ids import EntryId
+from ledger.settings import Settings
 
 PAGE_BYTES = 1024 * 1024
 REGION = "us-east-1"
@@ -25,6 +27,7 @@ _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _MIXER = 0x9E3779B97F4A7C15
 """Spreads numbers over the 64 bits of an id's suffix (the golden ratio, as Knuth does)."""
 _NAME = re.compile(r"read-(\d+)")
+_CONTRACT = contract_item(Contract(terms=Settings(regions={REGION: None}).terms))
 
 
 def counter_name(entries: int) -> str:
@@ -76,7 +79,12 @@ def page_of(body: Mapping[str, Any]) -> bytes:
 
 
 def _items(partition: str, *, first: str, after: str) -> tuple[list[Item], int, bool]:
-    """Return the items of a page and their size, and whether more follow."""
+    """Return the items of a page and their size, and whether more follow.
+
+    The table has the contract of the default settings.
+    """
+    if partition == CONTRACT_PARTITION:
+        return [_CONTRACT], item_size(_CONTRACT), False
     match = _NAME.fullmatch(partition)
     items: list[Item] = []
     size = 0

@@ -2,7 +2,7 @@
 
 A run opens a table (`table`), starts processes (`processes`, `child`, `compactor_process`), writes
 and reads counters whose totals show which changes they count (`tagged`, checked by `checker`),
-measures latencies (`latency`), counts what is left in a table (`census`), compares the totals of
-every region with the expected ones (`totals`), shows its progress (`display`), and ends with a
-report (`report`, `picture`). Its options are declared once, as fields of a dataclass (`options`).
+measures latencies (`latency`), counts what is left in a table (`census`), shows its progress
+(`display`), and ends with a report (`report`, `picture`). Its options are declared once, as fields
+of a dataclass (`options`).
 """

@@ -270,8 +270,9 @@ def replan_by_today(entry: Entry, **facts: Any) -> Planned:
 
 def _in_todays_shard(planned: Planned, settings: Settings, now: datetime) -> Planned:
     counter, id_ = planned.entry.counter, planned.entry.id
-    shard = keys.shard_of(ids.suffix_in(id_), settings.shards_at(counter, now))
-    return planned._replace(item=entry_item(planned.entry, shard=shard))
+    shard = keys.shard_of(ids.suffix_in(id_), settings.shards_now(counter, now))
+    entry = replace(planned.entry, shard=shard)
+    return planned._replace(entry=entry, item=entry_item(entry))
 
 
 def never(planned: Sequence[Planned]) -> datetime:

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from ledger.local.engines.port import Change, Engine, TableKey
+from ledger.local.engines.port import Change, Engine, Image, TableKey
 from ledger.local.replication.links import Link
 from ledger.local.replication.stamps import Shipment, Versions, newest_per_item
 
@@ -107,6 +107,20 @@ class Replicator:
                 for token, stamp in self._versions.deleted(source, table):
                     gone = Change(table, key.rebuild(token), None)
                     self._links[source, region].push(Shipment(gone, token, stamp))
+
+    async def place(self, table: str, image: Image, regions: Sequence[str]) -> None:
+        """Put an item into these replicas at once, as if it had been written and had arrived."""
+        first = regions[0]
+        key = self._key_of(first, table)
+        change = Change(table, key.of(image), image)
+        now = self._clock_base + time.monotonic_ns()
+        async with self.locks[first]:
+            shipment = self._versions.commit(first, change, key.token(image), now_nanoseconds=now)
+            await self._engine.apply(first, [change])
+        for region in regions[1:]:
+            async with self.locks[region]:
+                if self._versions.accept(region, shipment):
+                    await self._engine.apply(region, [change])
 
     def forget(self, region: str, table: str) -> None:
         """Forget a replica that is gone."""

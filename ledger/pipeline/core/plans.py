@@ -20,6 +20,7 @@ from datetime import datetime
 
 from ledger.core import ids
 from ledger.core.capacity import item_size
+from ledger.core.contract import Validity
 from ledger.core.entry import Item, Key
 from ledger.core.tokens import request_token
 from ledger.core.values import Entry
@@ -98,9 +99,17 @@ def grouped(items: Iterable[MapItem]) -> list[list[MapItem]]:
 
 
 def plan_reduce(
-    items: Sequence[MapItem], *, region: str, settings: Settings, now: datetime
+    items: Sequence[MapItem],
+    *,
+    region: str,
+    settings: Settings,
+    now: datetime,
+    validity: Validity | None = None,
 ) -> ReducePlan:
-    """Plan to add map items of one group to the totals, with entries of this moment."""
+    """Plan to add map items of one group to the totals, with entries of this moment.
+
+    `validity` bounds the signature of what rests on these settings.
+    """
     keys = sorted(item.key for item in items)
     name = request_token(*(part for key in keys for part in key))
     changes = total(item.changes for item in items)
@@ -111,6 +120,7 @@ def plan_reduce(
             settings=settings,
             now=now,
             suffix=ids.suffix_of(category, name),
+            until=None if validity is None else validity.until,
         )
         for category, change in changes.items()
     ]

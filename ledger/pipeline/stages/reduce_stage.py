@@ -15,7 +15,7 @@ from ledger.pipeline.core.plans import ReducePlan, grouped, plan_reduce
 from ledger.pipeline.metrics import StageMetrics
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
-from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Outcome, Rejected
@@ -33,7 +33,7 @@ class ReduceStage:
         self,
         store: Store,
         *,
-        settings: Settings,
+        settings: LiveSettings,
         clock: Clock,
         retrier: Retrier,
         metrics: StageMetrics,
@@ -61,11 +61,13 @@ class ReduceStage:
     async def _reduce(self, items: Sequence[MapItem]) -> Sequence[Entry]:
         """Reduce one group of map items."""
         for tries in range(1, TRIES_MAX + 1):
+            await self._settings.renew()
             plan = plan_reduce(
                 items,
                 region=self._store.region,
-                settings=self._settings,
+                settings=self._settings.current,
                 now=self._clock.now(),
+                validity=self._settings.validity,
             )
             outcome = (await self._retrier.until_answered(partial(self._send, plan))).outcome
             if isinstance(outcome, Applied):

@@ -31,7 +31,7 @@ from ledger.pipeline.stages.state_stage import Prepared, StateStage
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import background_tasks
-from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff
@@ -73,7 +73,7 @@ class Pipeline:
         *,
         region: str,
         stores: Mapping[str, Store],
-        settings: Settings,
+        settings: LiveSettings,
         dead_letters: DeadLetters,
         clock: Clock,
         randomness: Random,
@@ -81,13 +81,15 @@ class Pipeline:
         ledger_metrics: Metrics | None = None,
         on_counted: OnCounted | None = None,
     ) -> None:
-        form = Form(settings)
+        current = settings.current
+        form = Form(current)
         missing = {region, *form.homes} - stores.keys()
         if missing:
             raise SettingsError(f"the pipeline needs a store of {', '.join(sorted(missing))}")
         store = stores[region]
         self._source = source
-        self._settings = settings
+        self._settings = current
+        self._live = settings
         self._store = store
         self._clock = clock
         self._random = randomness
@@ -100,7 +102,7 @@ class Pipeline:
             self._lanes,
             form,
             stores,
-            settings=settings,
+            settings=current,
             dead_letters=dead_letters,
             retrier=retrier,
             metrics=self._stage_metrics("state"),
@@ -168,7 +170,7 @@ class Pipeline:
         async with background_tasks() as background:
             hints = Hints(
                 self._store,
-                settings=self._settings,
+                settings=self._live,
                 clock=self._clock,
                 metrics=self._ledger_metrics,
                 tasks=background,

@@ -19,6 +19,8 @@ from typing import Any
 
 from botocore.exceptions import HTTPClientError
 
+from ledger.runtime.validity import check_validity, has_validity
+
 DATE_HEADER = "X-Amz-Date"
 _DATE_FORM = "%Y%m%dT%H%M%SZ"
 _limit: ContextVar[datetime | None] = ContextVar("_limit", default=None)
@@ -45,7 +47,9 @@ def check(signed: datetime) -> None:
 
     Raises:
         SignedTooLate: it is later than `not_after` allows; nothing is to be sent.
+        ContractStale: the validity around it has ended; nothing is to be sent.
     """
+    check_validity(signed)
     limit = _limit.get()
     if limit is not None and signed > limit:
         raise SignedTooLate(signed=signed.isoformat(), limit=limit.isoformat(), error="too late")
@@ -57,7 +61,7 @@ def refuse_late(request: Any, **_: object) -> None:
     Raises:
         SignedTooLate: it is later than `not_after` allows; nothing is sent.
     """
-    if _limit.get() is None:
+    if _limit.get() is None and not has_validity():
         return
     header = request.headers[DATE_HEADER]
     text = header.decode() if isinstance(header, bytes) else str(header)

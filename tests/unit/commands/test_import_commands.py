@@ -6,6 +6,7 @@ import stat
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from ledger.commands.importing import import_command
 from ledger.commands.importing.import_command import import_file
 from ledger.core.entry import entry_of
 from ledger.core.errors import ImportRefused, InvalidInput, OutcomeUnknown
+from ledger.settings import Settings
 from ledger.store.memory import Table
 from ledger.store.port import Store
 from ledger.store.writes import Action, Outcome
@@ -42,9 +44,9 @@ class Desk:
         (directory / "regions.yaml").write_text(REGIONS)
 
     @asynccontextmanager
-    async def open_store(self, *_args: object, **_options: object) -> AsyncIterator[Store]:
-        """Stand in for the connection to DynamoDB."""
-        yield self.store
+    async def open_table(self, settings: Settings, **_options: object) -> AsyncIterator[Any]:
+        """Stand in for the connections to DynamoDB, under a contract of these settings."""
+        yield SimpleNamespace(stores={HOME: self.store}, view=settings)
 
     def file(self, name: str, content: str | bytes) -> str:
         """Make a file."""
@@ -71,7 +73,7 @@ class Desk:
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Give the command a store in memory."""
     made = Desk(tmp_path)
-    monkeypatch.setattr(import_command, "open_store", made.open_store)
+    monkeypatch.setattr(import_command, "open_table", made.open_table)
     return made
 
 

@@ -6,7 +6,9 @@ from typer.testing import CliRunner, Result
 
 from ledger.administration.table import Progress, TableState
 from ledger.administration.table_plan import KEYS, STREAM_VIEW, Kind, Step, TableView
+from ledger.commands import contract as contract_commands
 from ledger.commands import table as table_commands
+from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, SettingsError, TableMissing, Unreachable
 from ledger.settings import Settings
 
@@ -33,6 +35,11 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(table_commands.app, arguments)
 
 
+async def established(settings: Settings, **_: object) -> Contract:
+    """Stand in for the writing of the contract."""
+    return Contract(terms=settings.terms)
+
+
 def test_create_says_what_it_did(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step taken is a line; progress goes to the other stream."""
 
@@ -42,16 +49,22 @@ def test_create_says_what_it_did(config: str, monkeypatch: pytest.MonkeyPatch) -
         return state(taken=(STEP,))
 
     monkeypatch.setattr(table_commands, "create_table", create)
+    monkeypatch.setattr(contract_commands, "establish", established)
     result = run("create", "--config", config, "--timeout", "5")
     assert result.exit_code == 0
-    assert result.stdout == "done: us-east-1: create the table\n"
+    assert result.stdout == (
+        "done: us-east-1: create the table\nrevision 0 of the contract is in force\n"
+    )
     assert "us-east-1: create the table" in result.stderr
 
 
 def test_create_with_all_there_says_so(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second run reports that there was nothing to do."""
     monkeypatch.setattr(table_commands, "create_table", lambda *_, **__: state())
-    assert run("create", "--config", config).stdout == "table books: nothing to do\n"
+    monkeypatch.setattr(contract_commands, "establish", established)
+    assert run("create", "--config", config).stdout == (
+        "table books: nothing to do\nrevision 0 of the contract is in force\n"
+    )
 
 
 def test_a_wrong_file_reaches_the_caller_as_our_error(config: str) -> None:

@@ -1,5 +1,6 @@
 """Entries and net changes as items: the documented form, and every kind of damage."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -48,7 +49,7 @@ def test_what_an_entry_does_not_have_is_not_written() -> None:
 
 def test_an_entry_of_a_shard_tells_its_counter() -> None:
     """An entry in a shard lies under the shard's key and is read as its counter's."""
-    item = entry_item(ENTRY, shard=3)
+    item = entry_item(replace(ENTRY, shard=3))
     assert item["pk"] == {"S": "~3~customer1"}
     assert entry_of(item) == ENTRY
 

@@ -67,7 +67,7 @@ def test_a_transaction_holds_the_entries_and_their_marker() -> None:
     (batch,) = batches([row(line) for line in range(2, 101)])
     made = fresh_ids(NOW, 99, seeded(1))
     actions = transaction(
-        batch, made, MARKING, region="us-east-1", shards_at=one_shard, horizon=HORIZON
+        batch, made, MARKING, region="us-east-1", shards_now=one_shard, horizon=HORIZON
     )
     assert len(actions) == TRANSACTION_ACTIONS_MAX
     assert {action.condition for action in actions} == {Absent()}
@@ -87,7 +87,7 @@ def test_a_batch_without_good_rows_is_its_marker() -> None:
     """Nothing but the marker is written, so that a later run knows the batch."""
     batch = Batch(3, (), (BadRow(2, "", ""),), b"")
     (marker,) = transaction(
-        batch, (), MARKING, region="us-east-1", shards_at=one_shard, horizon=HORIZON
+        batch, (), MARKING, region="us-east-1", shards_now=one_shard, horizon=HORIZON
     )
     assert (marker.key[1][-9:], marker.item["rows"]) == ("#00000003", {"N": "0"})
 
@@ -106,7 +106,7 @@ def test_shards_are_those_of_the_settings() -> None:
     (batch,) = batches([row(line, counter="hot") for line in range(2, 101)])
     made = fresh_ids(NOW, 99, seeded(2))
     actions = transaction(
-        batch, made, MARKING, region="us-east-1", shards_at=settings.shards_at, horizon=HORIZON
+        batch, made, MARKING, region="us-east-1", shards_now=settings.shards_now, horizon=HORIZON
     )
     partitions = {action.key[0] for action in actions[:-1]}
     assert partitions == {"hot", "~1~hot", "~2~hot", "~3~hot"}
@@ -124,7 +124,7 @@ def test_the_largest_batch_fits_a_transaction() -> None:
         fresh_ids(NOW, 99, seeded(3)),
         Marking("ab" * 32, Form(columns=ColumnChoice(*["c" * 1024] * 4)).text(Columns("c", "d"))),
         region="ap-southeast-1",
-        shards_at=lambda _counter, _at: 100,
+        shards_now=lambda _counter, _at: 100,
         horizon=HORIZON,
     )
     size = sum(item_size(action.item) for action in actions)
@@ -136,7 +136,7 @@ def test_small_rows_cost_two_units_each() -> None:
     (batch,) = batches([row(line) for line in range(2, 12)])
     made = fresh_ids(NOW, 10, seeded(1))
     actions = transaction(
-        batch, made, MARKING, region="us-east-1", shards_at=one_shard, horizon=HORIZON
+        batch, made, MARKING, region="us-east-1", shards_now=one_shard, horizon=HORIZON
     )
     assert units_of(actions) == 22
 

@@ -98,7 +98,7 @@ def test_a_wrong_file_names_file_line_and_rule(text: str, line: int, named: str)
         (b"home: 2026-13-45\n", "not YAML"),
         (b"home: us-east-1\nregions: &a {us-east-1: *a}\n", "regions.us-east-1.us-east-1"),
         (b"home: us-east-1\n", "regions.yaml: regions is missing"),
-        (b"", "regions.yaml: home is missing"),
+        (b"", "regions.yaml: regions is missing"),
         (b"#" * 1_000_001, "too large for a settings file"),
     ],
 )

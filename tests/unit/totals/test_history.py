@@ -1,5 +1,6 @@
 """A counter's entries one by one: their order, their bounds, their pages."""
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -40,7 +41,7 @@ def store_of(*places: tuple[datetime, int], shards: int = 1) -> StrictStore:
     store = StrictStore(HOME, page_items_max=4)
     for at, suffix in places:
         entry = Entry("c", str(entry_id(at, suffix)), Decimal(suffix), HOME)
-        item = entry_item(entry, shard=keys.shard_of(suffix, shards))
+        item = entry_item(replace(entry, shard=keys.shard_of(suffix, shards)))
         store.table.set((item["pk"]["S"], entry.id), item)
     return store
 

@@ -38,8 +38,8 @@ def ids_of(count: int) -> list[EntryId]:
 def put(table: Table, counter: str, change: int | Decimal, entry: EntryId | str) -> Item:
     """Put one entry as another process would."""
     suffix = entry.suffix if isinstance(entry, EntryId) else 0
-    shard = keys.shard_of(suffix, SHARDED.shards_at(counter, START))
-    item = entry_item(Entry(counter, str(entry), Decimal(change), HOME), shard=shard)
+    shard = keys.shard_of(suffix, SHARDED.shards_now(counter, START))
+    item = entry_item(Entry(counter, str(entry), Decimal(change), HOME, shard=shard))
     table.set((item["pk"]["S"], item["sk"]["S"]), item)
     return item
 

@@ -40,7 +40,7 @@ class Adversary(MemoryStore):
     def add(self, counter: str, change: int, *, shard: int = 0, at: float = 0.0) -> None:
         """Write an entry into a shard of a counter."""
         one = entry_id(START + timedelta(seconds=at), next(self._numbers))
-        item = entry_item(Entry(counter, str(one), Decimal(change)), shard=shard)
+        item = entry_item(Entry(counter, str(one), Decimal(change), shard=shard))
         self.table.set((item["pk"]["S"], str(one)), item)
 
 

@@ -63,11 +63,11 @@ def test_a_repeat_finds_the_shard_of_its_first_try() -> None:
 
 def test_growing_by_the_time_of_writing_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: were the shard that of the moment, most repeats would lie elsewhere."""
-    shards_at = Settings.shards_at
+    shards_now = Settings.shards_now
     now = START
 
     def by_now(self: Settings, counter: str, _at: Any) -> int:
-        return shards_at(self, counter, now)
+        return shards_now(self, counter, now)
 
     monkeypatch.setattr(Settings, "shards_at", by_now)
     moved = 0

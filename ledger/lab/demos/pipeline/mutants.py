@@ -6,8 +6,8 @@ The simulated world breaks more of them (`tests/support/pipeline_mutants.py`).
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import datetime
 from itertools import count
+from typing import Any
 from unittest.mock import patch
 
 from ledger.pipeline.core import plans
@@ -17,7 +17,6 @@ from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.stages import map_stage, reduce_stage, state_stage
-from ledger.settings import Settings
 from ledger.store.writes import Delete, Put
 
 _plan_map, _plan_reduce = plans.plan_map, plans.plan_reduce
@@ -41,11 +40,9 @@ def _unconditional_map(lane: str, after: str, upto: str, changes: Changes) -> Ma
     return MapPlan(upto, tuple(map(map_item_of, named)), actions, f"{next(_numbers)}")
 
 
-def _unconditional_reduce(
-    items: Sequence[MapItem], *, region: str, settings: Settings, now: datetime
-) -> ReducePlan:
+def _unconditional_reduce(items: Sequence[MapItem], **facts: Any) -> ReducePlan:
     """Delete map items whether they are there or not, without a token that lasts."""
-    plan = _plan_reduce(items, region=region, settings=settings, now=now)
+    plan = _plan_reduce(items, **facts)
     entries = plan.actions[: len(plan.entries)]
     deletes = (Delete(item.key) for item in items)
     return replace(plan, actions=(*entries, *deletes), token=f"{next(_numbers)}")

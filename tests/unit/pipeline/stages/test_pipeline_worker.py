@@ -370,7 +370,7 @@ async def test_the_compactor_is_led_to_the_totals() -> None:
     """Entries of reduce leave hints as other entries do."""
     store, ledger_metrics = MemoryStore(HOME), Metrics()
     worker = lane_worker(deliveries(RAWS), store, ledger_metrics=ledger_metrics)
-    worker._settings = worker._settings.replace(compactor={"hint_every": 1})
+    worker._live = worker._live.current.replace(compactor={"hint_every": 1})
     await worker.run()
     assert sample(ledger_metrics, "ledger_hints_total", outcome="left") == 2
 

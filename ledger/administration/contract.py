@@ -1,0 +1,153 @@
+"""The table's contract as operators handle it: written, shown, changed by name and value.
+
+A value is given as in a settings file. What the change of one value breaks is refused before
+anything is announced, by the rules of the settings: they are the same.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger.contract.changing import ContractWriter, Report, Waiting
+from ledger.core.contract import Shards, ShardStep, Terms
+from ledger.core.contract_item import Contract
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.runtime.clock import Clock, SystemClock
+from ledger.settings import Settings
+from ledger.settings.durations import seconds_of
+from ledger.settings.model import CONTRACTED
+from ledger.store.opening import open_stores
+
+DURATIONS = tuple(name for name in CONTRACTED if name not in {"home", "shards"})
+SHARDS_AHEAD = timedelta(days=1)
+"""How far ahead a step of shards is dated, unless the operator names a date."""
+
+
+def _ignore(_waiting: Waiting) -> None:
+    """Do nothing."""
+
+
+@asynccontextmanager
+async def contract_writer(
+    settings: Settings, *, clock: Clock | None = None, report: Report = _ignore
+) -> AsyncIterator[ContractWriter]:
+    """Open every region of the settings to read and write the contract.
+
+    Raises:
+        SettingsError, AccessDenied: as for `open_stores`.
+    """
+    clock = clock or SystemClock()
+    async with open_stores(settings, clock=clock) as stores:
+        yield ContractWriter(stores, clock=clock, report=report)
+
+
+async def establish(settings: Settings, *, report: Report = _ignore) -> Contract:
+    """Write the table's first contract from the settings, unless it has one of the same terms.
+
+    Raises:
+        ContractConflict: it has one of other terms.
+        StoreError: DynamoDB could not do it; repeat the call.
+    """
+    async with contract_writer(settings, report=report) as writer:
+        return await writer.establish(settings.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The contract as each region shows it: None without one, an error if it cannot be read."""
+
+    table: str
+    regions: Mapping[str, Contract | LedgerError | None]
+
+    @property
+    def newest(self) -> Contract | None:
+        """The newest that any region shows."""
+        found = [each for each in self.regions.values() if isinstance(each, Contract)]
+        return max(found, key=lambda each: (each.generation, each.revision), default=None)
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """The regions that do not show the newest."""
+        return tuple(region for region, each in self.regions.items() if each != self.newest)
+
+
+async def show(settings: Settings) -> Shown:
+    """Read the contract in every region."""
+    found: dict[str, Contract | LedgerError | None] = {}
+    for region in settings.regions:
+        one_region = settings.region(region)
+        alone = Settings(
+            table=settings.table,
+            regions={region: one_region},
+            request_timeout=settings.request_timeout,
+            transport=settings.transport,
+        )
+        try:
+            async with contract_writer(alone) as writer:
+                found[region] = (await writer.read_all())[region]
+        except LedgerError as error:
+            found[region] = error
+    return Shown(settings.table, found)
+
+
+def refined(
+    contract: Contract,
+    name: str,
+    value: str,
+    *,
+    settings: Settings,
+    now: datetime,
+    since: datetime | None = None,
+) -> Terms:
+    """Return the terms of a contract with one value changed.
+
+    `value` is a duration, a region (home), regions separated by commas (regions), or
+    PATTERN=COUNT (shards), dated `since`.
+
+    Raises:
+        InvalidInput: there is no such value in a contract.
+        SettingsError: the new terms break a rule; the message has it.
+    """
+    terms = contract.terms
+    new: Any
+    if name in DURATIONS:
+        new = seconds_of(value)
+    elif name == "home":
+        new = value
+    elif name == "regions":
+        new = tuple(part.strip() for part in value.split(","))
+    elif name == "shards":
+        new = _with_step(terms, value, since=since or now + SHARDS_AHEAD)
+    else:
+        raise InvalidInput(
+            f"the contract must be changed by one of {', '.join((*CONTRACTED, 'regions'))},"
+            f" got {name!r}"
+        )
+    changed = replace(terms, **{name: new})
+    # The rules between the values are those of the settings.
+    reach = {region: settings.regions.get(region) for region in changed.regions}
+    checked = Settings(table=settings.table, regions=reach, **_as_settings(changed))
+    return checked.terms
+
+
+def _with_step(terms: Terms, value: str, *, since: datetime) -> Shards:
+    pattern, found, count = value.rpartition("=")
+    if not found or not pattern or not count.isdecimal():
+        raise InvalidInput(f"shards must be PATTERN=COUNT, such as visits-*=8, got {value!r}")
+    steps = terms.shards.get(pattern, (ShardStep(1),))
+    step = ShardStep(int(count), since)
+    # The first pattern that matches counts, so a new one goes last.
+    return {**terms.shards, pattern: (*steps, step)}
+
+
+def _as_settings(terms: Terms) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(terms, name) for name in CONTRACTED}
+    values["shards"] = {
+        pattern: [
+            {"count": step.count, **({"since": step.since} if step.since else {})} for step in steps
+        ]
+        for pattern, steps in terms.shards.items()
+    }
+    return values

@@ -1,0 +1,158 @@
+"""`ledger table adopt`, `show` and `set`: the contract that all processes of a table share."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import anyio
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ledger.administration.contract import Shown, contract_writer, establish, refined, show
+from ledger.commands.options import iso_time
+from ledger.contract.changing import Waiting
+from ledger.core.contract import Terms
+from ledger.core.contract_item import Contract, terms_to_values
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.command_line import FAILED, Config
+from ledger.settings import Settings
+
+
+def adopt(config: Config = None) -> None:
+    """Write the contract of a table that has none, from the settings; nothing has to stop.
+
+    Afterwards remove from the settings what the contract holds.
+    """
+    _say_in_force(anyio.run(_established, Settings.load(config)))
+
+
+async def _established(settings: Settings) -> Contract:
+    return await establish(settings, report=_Said())
+
+
+def show_contract(
+    *,
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what is in force for all processes, what is pending, and which region waits for it."""
+    shown = anyio.run(show, Settings.load(config))
+    newest = shown.newest
+    if newest is None:
+        for error in shown.regions.values():
+            if isinstance(error, LedgerError):
+                raise error
+        raise LedgerError(
+            f"table {shown.table} has no contract: `ledger table adopt` writes it from the settings"
+        )
+    if as_json:
+        typer.echo(json.dumps(_as_json(shown, newest), indent=2))
+    else:
+        Console().print(_as_table(shown, newest))
+    for region, each in shown.regions.items():
+        if isinstance(each, LedgerError):
+            typer.echo(f"error: {region}: {each}", err=True)
+        elif each != newest:
+            revision = "no contract" if each is None else f"revision {each.revision}"
+            typer.echo(f"{region} shows {revision}, not {newest.revision} yet", err=True)
+    if shown.behind:
+        raise typer.Exit(FAILED)
+
+
+def set_value(
+    name: Annotated[str, typer.Argument(help="What to change, such as settle.")] = "",
+    value: Annotated[str, typer.Argument(help="The new value; shards as PATTERN=COUNT.")] = "",
+    *,
+    config: Config = None,
+    since: Annotated[
+        str | None, typer.Option(help="With shards: from when on.", show_default="in a day")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Finish the change that is pending.")
+    ] = False,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Take the change that is pending back.")
+    ] = False,
+) -> None:
+    """Change a value of the contract, while everything goes on: announce, wait, in force.
+
+    Takes half an hour by default: until no request can arrive that was signed under the old
+    value. When interrupted, run it again, anywhere.
+    """
+    if resume + withdraw + bool(name) != 1 or bool(name) != bool(value):
+        raise InvalidInput("give NAME and VALUE, or --resume, or --withdraw")
+    settings = Settings.load(config)
+    at = iso_time("--since", since)
+
+    async def change() -> Contract:
+        async with contract_writer(settings, report=_Said()) as writer:
+            if withdraw:
+                return await writer.withdraw(await writer.newest())
+            if resume:
+                return await writer.finish(await writer.newest())
+            now = SystemClock().now()
+
+            def wanted(contract: Contract) -> Terms:
+                return refined(contract, name, value, settings=settings, now=now, since=at)
+
+            return await writer.change(wanted)
+
+    _say_in_force(anyio.run(change))
+
+
+class _Said:
+    """Says each thing that is waited for once, and how long is left each minute."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[Any, ...]] = set()
+
+    def __call__(self, waiting: Waiting) -> None:
+        minute = int(waiting.seconds_left // 60)
+        key = (waiting.revision, waiting.regions, minute)
+        if key not in self._said:
+            self._said.add(key)
+            typer.echo(str(waiting), err=True)
+
+
+def _say_in_force(contract: Contract) -> None:
+    typer.echo(f"revision {contract.revision} of the contract is in force")
+
+
+def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:
+    return {
+        "table": shown.table,
+        "generation": newest.generation,
+        "revision": newest.revision,
+        "terms": terms_to_values(newest.terms),
+        "pending": None if newest.coming is None else terms_to_values(newest.coming),
+        "behind": list(shown.behind),
+        "read_at": datetime.now(UTC).isoformat(),
+    }
+
+
+def _as_table(shown: Shown, newest: Contract) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD, title=f"contract of table {shown.table}, revision {newest.revision}"
+    )
+    table.add_column("value")
+    table.add_column("in force")
+    coming = None if newest.coming is None else terms_to_values(newest.coming)
+    if coming is not None:
+        table.add_column("pending")
+    for name, value in terms_to_values(newest.terms).items():
+        cells = [name, _text(value)]
+        if coming is not None:
+            cells.append(_text(coming[name]) if coming[name] != value else "")
+        table.add_row(*cells)
+    return table
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g} s"
+    if isinstance(value, list):
+        return ", ".join(value)
+    return json.dumps(value) if isinstance(value, dict) else str(value)

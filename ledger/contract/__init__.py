@@ -1,0 +1,1 @@
+"""The table's contract: read, kept fresh, and changed step by step."""

@@ -1,0 +1,238 @@
+"""Writing the contract: the first one, and changes of it in steps that any process may finish.
+
+::
+
+    in force (even) ── announce ──> pending (odd) ── every region shows it ── wait ──> in force
+
+A run that ends at any point leaves a contract that is in force or pending: the same call again, by
+anyone, goes on from there. While a change is pending all processes obey the stricter of old and
+new, so it may stay so for any time. `ledger.core.contract` has the reasons.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ledger.contract.reading import read_contract
+from ledger.core.contract import Terms, seconds_to_wait
+from ledger.core.contract_item import Contract, contract_item
+from ledger.core.errors import (
+    ContractChangeRefused,
+    ContractConflict,
+    ContractMissing,
+    StoreError,
+)
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.store.conditions import Absent, Condition, Equals
+from ledger.store.port import Store
+from ledger.store.writes import Applied, Put, Unknown
+
+POLL_SECONDS = 2.0
+WRITE_TRIES_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a change waits for now: regions that do not show a revision yet, or time."""
+
+    revision: int
+    regions: tuple[str, ...] = ()
+    seconds_left: float = 0.0
+
+    def __str__(self) -> str:
+        if self.regions:
+            return f"revision {self.revision} has not arrived in {', '.join(self.regions)}"
+        return f"revision {self.revision} comes into force in {self.seconds_left:.0f} s"
+
+
+Report = Callable[[Waiting], None]
+Refine = Callable[[Contract], Terms]
+"""Returns the terms wanted in place of those in force."""
+
+
+class ContractWriter:
+    """Writes the contract through its home region, over the stores of all regions.
+
+    Only one change is under way at a time; the condition on the revision decides between two
+    operators.
+    """
+
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        *,
+        clock: Clock,
+        report: Report = lambda _waiting: None,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
+        self._stores = stores
+        self._clock = clock
+        self._report = report
+        self._poll_seconds = poll_seconds
+
+    async def read_all(self) -> dict[str, Contract | None]:
+        """Return what each region shows.
+
+        Raises:
+            ContractDamaged, UpgradeNeeded: an item cannot be read by this release.
+            StoreError: a region cannot be read.
+        """
+        reads = [partial(read_contract, store) for store in self._stores.values()]
+        found = await run_all(reads, at_once=len(reads))
+        return dict(zip(self._stores, found, strict=True))
+
+    async def newest(self) -> Contract:
+        """Return the newest contract that any region shows.
+
+        Raises:
+            ContractMissing: none shows any.
+            And as `read_all`.
+        """
+        shown = [each for each in (await self.read_all()).values() if each is not None]
+        if not shown:
+            raise ContractMissing(
+                "the table has no contract: `ledger table adopt` writes it from the settings"
+            )
+        return max(shown, key=lambda each: (each.generation, each.revision))
+
+    async def establish(self, terms: Terms) -> Contract:
+        """Write the first contract unless the table has one, and wait until every region shows it.
+
+        Raises:
+            ContractConflict: the table has another one.
+            StoreError: DynamoDB could not do it; repeat the call.
+        """
+        first = Contract(terms=terms)
+        shown = [each for each in (await self.read_all()).values() if each is not None]
+        if not shown:
+            await self._put(first, Absent(), through=terms.home)
+        elif any(each.terms != terms or each.coming is not None for each in shown):
+            raise ContractConflict(
+                "the table has a contract already, with other terms: `ledger table show` prints"
+                " it, `ledger table set` changes it"
+            )
+        return await self._until_all_show(first)
+
+    async def change(self, refine: Refine) -> Contract:
+        """Bring other terms into force, or finish the change that is pending.
+
+        `refine` is called with the contract in force. Waits minutes; when interrupted, run it
+        again.
+
+        Raises:
+            ContractChangeRefused: another change is pending, or the new terms break a promise.
+            StoreError: DynamoDB could not do it; run it again.
+        """
+        contract = await self.newest()
+        wanted = refine(contract)
+        if contract.coming is None:
+            if wanted == contract.terms:
+                return await self._until_all_show(contract)
+            # The change before this one has to be known everywhere before the next begins.
+            await self._until_all_show(contract)
+            contract = await self._step(contract, replace(contract, coming=wanted))
+        elif contract.coming != wanted:
+            raise ContractChangeRefused(
+                "another change of the contract is pending: finish it with `ledger table set"
+                " --resume`, or take it back with `ledger table set --withdraw`"
+            )
+        return await self.finish(contract)
+
+    async def finish(self, pending: Contract) -> Contract:
+        """Wait as long as a pending change has to, then bring it into force.
+
+        The wait is counted by this process, from when it saw the last region show the change.
+
+        Raises:
+            ContractChangeRefused: its shards' date came before it could be in force.
+            StoreError: DynamoDB could not do it; run it again.
+        """
+        if pending.coming is None:
+            return await self._until_all_show(pending)
+        pending = await self._until_all_show(pending)
+        coming = pending.coming
+        if coming is None:  # another operator finished it meanwhile
+            return pending
+        await self._wait(pending, seconds_to_wait(pending.terms, coming))
+        self._check_dates(pending)
+        done = replace(pending, terms=coming, coming=None)
+        return await self._until_all_show(await self._step(pending, done))
+
+    async def withdraw(self, pending: Contract) -> Contract:
+        """Take a pending change back, by the same wait: some may have obeyed the new terms."""
+        if pending.coming is None:
+            return pending
+        pending = await self._until_all_show(pending)
+        await self._wait(pending, seconds_to_wait(pending.terms, pending.terms))
+        return await self._until_all_show(await self._step(pending, replace(pending, coming=None)))
+
+    def _check_dates(self, pending: Contract) -> None:
+        """Refuse to bring a step of shards into force once ids of its time may exist."""
+        coming, now = pending.coming or pending.terms, self._clock.now()
+        known = {step for steps in pending.terms.shards.values() for step in steps}
+        for pattern, steps in coming.shards.items():
+            for step in steps:
+                if step in known or step.since is None:
+                    continue
+                ahead = (step.since - now).total_seconds()
+                if ahead <= coming.clock_skew:
+                    raise ContractChangeRefused(
+                        f"shards of {pattern!r}: the date {step.since.isoformat()} has come before"
+                        " the change was in force: withdraw it with `ledger table set --withdraw`,"
+                        " and announce a later date"
+                    )
+
+    async def _step(self, before: Contract, after: Contract) -> Contract:
+        after = replace(after, revision=before.revision + 1)
+        revision = Equals("revision", {"N": str(before.revision)})
+        # A change of the home is brought into force through the old one, which wrote all before.
+        return await self._put(after, revision, through=before.terms.home)
+
+    async def _put(self, contract: Contract, condition: Condition, *, through: str) -> Contract:
+        """Write the contract through a region, its home.
+
+        Raises:
+            ContractChangeRefused: another operator wrote it meanwhile.
+        """
+        store = self._store(through)
+        put = Put(contract_item(contract), condition)
+        for _try in range(WRITE_TRIES_MAX):
+            outcome = await store.write(put)
+            if isinstance(outcome, Applied):
+                return contract
+            found = await read_contract(store)
+            if found == contract:  # written by a try whose answer was lost
+                return contract
+            if not isinstance(outcome, Unknown):
+                raise ContractChangeRefused(
+                    "another process changed the contract meanwhile: look at `ledger table show`"
+                )
+            await self._clock.sleep(self._poll_seconds)
+        raise StoreError(f"{store.region} did not confirm the write of the contract: run it again")
+
+    def _store(self, home: str) -> Store:
+        if home not in self._stores:
+            raise ContractConflict(f"the contract's home {home} is not in the settings")
+        return self._stores[home]
+
+    async def _until_all_show(self, contract: Contract) -> Contract:
+        """Wait until every region shows this contract or a later one; return the newest shown."""
+        while True:
+            found = await self.read_all()
+            behind = tuple(
+                region
+                for region, each in found.items()
+                if each is None or each.is_older_than(contract)
+            )
+            shown = [each for each in found.values() if each is not None]
+            if not behind:
+                return max(shown, key=lambda each: (each.generation, each.revision))
+            self._report(Waiting(contract.revision, behind))
+            await self._clock.sleep(self._poll_seconds)
+
+    async def _wait(self, pending: Contract, seconds: float) -> None:
+        until = self._clock.monotonic() + seconds
+        while (left := until - self._clock.monotonic()) > 0:
+            self._report(Waiting(pending.revision, seconds_left=left))
+            await self._clock.sleep(min(self._poll_seconds, left))

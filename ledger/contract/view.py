@@ -1,0 +1,144 @@
+"""What one process knows of the table's contract, and for how long it may act on it.
+
+::
+
+    read ──── a minute ──── read again ...          each read renews the validity
+      └────────── contract_life ──────────┤         no request is signed later than this
+
+The contract is read strongly consistent in the process's own region. What a view gives are the
+settings of the process with the contract's values in place of its own; while a change is pending,
+the stricter of the old and the new.
+"""
+
+import logging
+from datetime import timedelta
+
+import anyio
+
+from ledger.contract.reading import read_contract
+from ledger.core.contract import Terms, Validity
+from ledger.core.contract_item import Contract
+from ledger.core.errors import ContractMissing, ContractStale, StoreError
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+from ledger.store.port import Store
+
+REFRESH_SECONDS = 60.0
+"""How old a view may be before the next piece of work reads the contract again."""
+AGAIN_SECONDS = 5.0
+"""How long after a read that failed the next one is tried, while the view is still valid."""
+log = logging.getLogger(__name__)
+
+
+class ContractView:
+    """The contract of a table as one region shows it, kept fresh by those who act on it.
+
+    `renew` is awaited before each piece of work; `current` and `validity` are taken together, and
+    everything that rests on `current` is sent within `validity`.
+    """
+
+    def __init__(self, store: Store, settings: Settings, *, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._lock = anyio.Lock()
+        self._contract: Contract | None = None
+        self._current = settings
+        self._validity: Validity | None = None
+        self._due_elapsed = -1.0
+        self._due_at = clock.now()
+
+    async def open(self) -> None:
+        """Read the contract for the first time, and compare the settings with it.
+
+        Raises:
+            ContractMissing: the table has none.
+            ContractConflict: the settings say otherwise.
+            ContractDamaged, UpgradeNeeded: it cannot be read by this release.
+            StoreError: DynamoDB could not do it.
+        """
+        await self._read()
+        self._settings.check_agrees(*self.contract.accepted)
+
+    @property
+    def current(self) -> Settings:
+        """The settings under the contract, as of the last read."""
+        return self._current
+
+    @property
+    def contract(self) -> Contract:
+        """The contract as of the last read.
+
+        Raises:
+            ContractMissing: it was not read yet.
+        """
+        if self._contract is None:
+            raise ContractMissing(f"the contract of table {self._settings.table} was not read yet")
+        return self._contract
+
+    @property
+    def terms(self) -> Terms:
+        """The terms to obey, as of the last read."""
+        return self.contract.obeyed
+
+    @property
+    def validity(self) -> Validity | None:
+        """Until when a request that rests on `current` may be signed."""
+        return self._validity
+
+    def is_due(self) -> bool:
+        """Whether the contract is to be read again before the next piece of work."""
+        return (
+            self._clock.monotonic() >= self._due_elapsed
+            or not self._due_at - _REFRESH < self._clock.now() < self._due_at
+        )
+
+    async def renew(self) -> None:
+        """Read the contract again if it is due; calls at the same time share one read.
+
+        Raises:
+            ContractStale: it cannot be read, and the view is too old to act on.
+            ContractMissing, ContractDamaged, UpgradeNeeded: as `open`.
+        """
+        if not self.is_due():
+            return
+        async with self._lock:
+            if not self.is_due():
+                return
+            try:
+                await self._read()
+            except StoreError as error:
+                self._read_failed(error)
+
+    async def _read(self) -> None:
+        elapsed, now = self._clock.monotonic(), self._clock.now()
+        found, known = await read_contract(self._store), self._contract
+        if found is None:
+            raise ContractMissing(
+                f"table {self._settings.table} has no contract in {self._store.region}:"
+                " `ledger table adopt` writes it from the settings"
+            )
+        if known is not None and found.is_older_than(known):
+            raise ContractStale(
+                f"{self._store.region} shows revision {found.revision} of the table's contract,"
+                f" after revision {known.revision}"
+            )
+        if found != known:
+            self._current = self._settings.under(found.obeyed, home=found.terms.home)
+            self._contract = found
+        self._validity = Validity.of_read(now, elapsed)
+        self._due_elapsed, self._due_at = elapsed + REFRESH_SECONDS, now + _REFRESH
+
+    def _read_failed(self, error: StoreError) -> None:
+        if self._validity is None or self._validity.is_over(
+            self._clock.now(), elapsed=self._clock.monotonic()
+        ):
+            raise ContractStale(
+                f"the table's contract cannot be read in {self._store.region}: {error}"
+            ) from error
+        log.warning("the table's contract could not be read again: %s", error)
+        self._due_elapsed = self._clock.monotonic() + AGAIN_SECONDS
+        self._due_at = self._clock.now() + timedelta(seconds=AGAIN_SECONDS)
+
+
+_REFRESH = timedelta(seconds=REFRESH_SECONDS)

@@ -1,0 +1,173 @@
+"""The contract of a table and its form as a DynamoDB item, `~contract` / `table#GENERATION`.
+
+The item's `revision` grows by one at each write, and is what every write of it is conditional on.
+`terms` holds the terms in force and `next`, while a change is pending, those that it brings: JSON
+with all durations in seconds. A `digest` shows an item that was edited by hand.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from ledger.core.contract import ShardStep, Terms, is_pending, stricter
+from ledger.core.entry import AttributeValue, Item, Key
+from ledger.core.errors import ContractDamaged, UpgradeNeeded
+
+CONTRACT_PARTITION = "~contract"
+TABLE_PREFIX = "table#"
+FORMAT = 1
+"""The newest form of items that this release reads and writes."""
+DIGEST_BYTES = 8
+GENERATION_DIGITS = 4
+
+_SORT_KEY = re.compile(r"table#([0-9]{4})", flags=re.ASCII)
+_NEVER_STORED = {"closed", "announced"}
+"""What only `stricter` makes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """The contract as one region showed it; `coming` are the terms of a pending change."""
+
+    terms: Terms
+    revision: int = 0
+    generation: int = 1
+    coming: Terms | None = None
+
+    @property
+    def obeyed(self) -> Terms:
+        """The terms to obey now: those in force, or the stricter of them and the coming ones."""
+        return self.terms if self.coming is None else stricter(self.terms, self.coming)
+
+    @property
+    def accepted(self) -> tuple[Terms, ...]:
+        """The terms that settings may repeat: those in force, then the coming ones, if any."""
+        return (self.terms,) if self.coming is None else (self.terms, self.coming)
+
+    def is_older_than(self, other: "Contract") -> bool:
+        """Return whether `other` supersedes this: a higher generation, then a higher revision."""
+        return (self.generation, self.revision) < (other.generation, other.revision)
+
+
+def contract_key(generation: int) -> Key:
+    """Return the key of the contract's item in a generation, 1 to 9,999."""
+    return CONTRACT_PARTITION, f"{TABLE_PREFIX}{generation:0{GENERATION_DIGITS}d}"
+
+
+def contract_item(contract: Contract) -> dict[str, AttributeValue]:
+    """Return the item of a contract."""
+    partition, sort_key = contract_key(contract.generation)
+    item: dict[str, AttributeValue] = {
+        "pk": {"S": partition},
+        "sk": {"S": sort_key},
+        "revision": {"N": str(contract.revision)},
+        "terms": {"S": _to_json(contract.terms)},
+    }
+    if contract.coming is not None:
+        item["next"] = {"S": _to_json(contract.coming)}
+    return {**item, "digest": {"S": _digest(item)}}
+
+
+def contract_of(item: Item) -> Contract:
+    """Return the contract that an item holds.
+
+    Raises:
+        ContractDamaged: an attribute is missing or was changed by hand.
+        UpgradeNeeded: it is of a newer format than this release knows.
+    """
+    found = _SORT_KEY.fullmatch(item["sk"]["S"])
+    revision = item.get("revision", {}).get("N")
+    if found is None or not isinstance(revision, str) or not revision.isdecimal():
+        raise _damaged(item, "sk must be table#GENERATION and revision a whole number")
+    if item.get("digest", {}).get("S") != _digest(item):
+        raise _damaged(item, "the digest does not match: it was edited by hand")
+    coming = item.get("next")
+    contract = Contract(
+        terms=_of_json(item, "terms"),
+        revision=int(revision),
+        generation=int(found[1]),
+        coming=None if coming is None else _of_json(item, "next"),
+    )
+    if is_pending(contract.revision) != (coming is not None):
+        raise _damaged(item, "an odd revision announces a change, an even one is in force")
+    return contract
+
+
+def terms_to_values(terms: Terms) -> dict[str, Any]:
+    """Return terms as plain values, as JSON and people read them; durations in seconds."""
+    values = {
+        field.name: getattr(terms, field.name)
+        for field in fields(terms)
+        if field.name not in _NEVER_STORED
+    }
+    values["regions"] = list(terms.regions)
+    values["shards"] = {
+        pattern: [
+            {"count": step.count, "since": step.since.isoformat() if step.since else None}
+            for step in steps
+        ]
+        for pattern, steps in terms.shards.items()
+    }
+    return values
+
+
+def _to_json(terms: Terms) -> str:
+    return json.dumps(terms_to_values(terms), ensure_ascii=False, separators=(",", ":"))
+
+
+def _of_json(item: Item, name: str) -> Terms:
+    try:
+        values: Mapping[str, Any] = json.loads(item[name]["S"])
+        if int(values["format"]) > FORMAT:
+            raise UpgradeNeeded(
+                f"the table's items are of format {values['format']}, this release knows up to"
+                f" {FORMAT}: upgrade it"
+            )
+        return terms_of_values(values)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(item, f"{name} cannot be read: {error!r}") from None
+
+
+def terms_of_values(values: Mapping[str, Any]) -> Terms:
+    """Return the terms that `terms_to_values` made these values of.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: a value is missing or of another kind.
+    """
+    return Terms(
+        format=int(values["format"]),
+        home=str(values["home"]),
+        regions=tuple(str(region) for region in values["regions"]),
+        settle=float(values["settle"]),
+        retry_horizon=float(values["retry_horizon"]),
+        signature_lifetime=float(values["signature_lifetime"]),
+        clock_skew=float(values["clock_skew"]),
+        observation_delay=float(values["observation_delay"]),
+        read_deadline=float(values["read_deadline"]),
+        shards={
+            str(pattern): tuple(_step(step) for step in steps)
+            for pattern, steps in values["shards"].items()
+        },
+    )
+
+
+def _step(values: Mapping[str, Any]) -> ShardStep:
+    since = values["since"]
+    return ShardStep(int(values["count"]), None if since is None else datetime.fromisoformat(since))
+
+
+def _digest(item: Item) -> str:
+    parts = [item["sk"]["S"], item.get("revision", {}).get("N", "")]
+    parts += [item.get(name, {}).get("S", "") for name in ("terms", "next")]
+    lengths = b"".join(len(part.encode()).to_bytes(4, "big") + part.encode() for part in parts)
+    return hashlib.sha256(lengths).hexdigest()[: 2 * DIGEST_BYTES]
+
+
+def _damaged(item: Item, reason: str) -> ContractDamaged:
+    return ContractDamaged(f"the table's contract, item {item['sk']['S']!r}, is damaged: {reason}")

@@ -1,0 +1,55 @@
+"""Until when a request may be signed, because of what was read before it.
+
+A process acts on what it knows of the table's contract. It may be suspended for any time between
+that knowledge and its next request, so each request looks at the validity of the block around it
+when it is signed::
+
+    process     reads contract ..... suspended for an hour ..... signs | sends
+    table                       the contract changes, for all            against the old terms
+
+Elapsed time and the time of day both count, so neither a suspension nor a clock that is set back
+lengthens it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+
+from ledger.core.contract import Validity
+from ledger.core.errors import ContractStale
+from ledger.runtime.clock import Clock
+
+_bound: ContextVar[tuple[Validity, Clock] | None] = ContextVar("_bound", default=None)
+
+
+@contextmanager
+def signed_within(validity: Validity | None, clock: Clock) -> Iterator[None]:
+    """Send no request inside the block that is signed after the validity has ended."""
+    token = _bound.set(None if validity is None else (validity, clock))
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def has_validity() -> bool:
+    """Return whether the requests here have a last moment to be signed at all."""
+    return _bound.get() is not None
+
+
+def check_validity(signed: datetime) -> None:
+    """Look at the validity around a request that was signed at this time of day.
+
+    Raises:
+        ContractStale: it has ended; the request must not be sent.
+    """
+    bound = _bound.get()
+    if bound is None:
+        return
+    validity, clock = bound
+    if validity.is_over(signed, elapsed=clock.monotonic()):
+        raise ContractStale(
+            f"the table's contract was to be acted on until {validity.until.isoformat()} at the"
+            " latest, so the request was not sent: repeat the call"
+        )

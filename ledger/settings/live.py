@@ -1,0 +1,25 @@
+"""Settings as they are at a moment, for parts that outlive a change of the table's contract."""
+
+from typing import Protocol
+
+from ledger.core.contract import Validity
+from ledger.settings.model import Settings
+
+
+class LiveSettings(Protocol):
+    """Gives the settings to act on now; a part asks at the beginning of each piece of work."""
+
+    @property
+    def current(self) -> Settings:
+        """The settings as far as is known now."""
+
+    @property
+    def validity(self) -> "Validity | None":
+        """Until when a request that rests on `current` may be signed; None for any time."""
+
+    async def renew(self) -> None:
+        """Look whether they have changed, if that is due.
+
+        Raises:
+            ContractStale: what they rest on cannot be read, and was read too long ago.
+        """
