@@ -35,6 +35,7 @@ class Rules:
     """The settings that a plan depends on; durations in seconds, see `ledger.settings.model`.
 
     `move_to` names the region that the net is to belong to from now on: a last fold hands over.
+    `generation` is the table's: a collection's first net is made with it.
     """
 
     home: str
@@ -44,6 +45,7 @@ class Rules:
     fold_age: float
     prune_min: int
     move_to: str | None = None
+    generation: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,5 +215,5 @@ def _folded(
         version=version,
         until=max(net.until if net else "", newest),
         home=rules.move_to or rules.home,
-        generation=net.generation if net else 1,
+        generation=net.generation if net else rules.generation,
     )

@@ -2,7 +2,8 @@
 
 total = the net's change + the change of every entry whose id is not in the net's `merged`. The
 result depends on the set of items only, not on page borders or on the order of arrival. Of several
-net changes the one of the highest generation counts. An item under a foreign key counts as an entry
+net changes the one of the highest generation counts alone (a region that was home, and is lost,
+leaves nets of earlier generations behind). An item under a foreign key counts as an entry
 that is never merged if it has a `change`, and is ignored otherwise.
 
 Entries are not made into objects: nearly all amounts are plain numbers, whose texts are checked a
@@ -51,10 +52,11 @@ class Collection:
     """What one region shows of one collection: entries by sort key, and the net change.
 
     `below` is the sum of entries that were condensed, or read earlier; `partition` is the
-    collection's key, for items that were read without it (`ATTRIBUTES`).
+    collection's key, for items that were read without it (`ATTRIBUTES`). `outdated` has the
+    generations of further nets, all lower than that of `net`, which count for nothing.
     """
 
-    __slots__ = ("_parsed", "_partition", "_texts", "below", "net")
+    __slots__ = ("_parsed", "_partition", "_texts", "below", "net", "outdated")
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class Collection:
     ) -> None:
         self._partition = partition
         self.net = net
+        self.outdated: frozenset[int] = frozenset()
         self.below = below
         self._parsed = {} if entries is None else entries
         # Newer than `_parsed`: where both have a key, the text counts.
@@ -95,25 +98,36 @@ class Collection:
             self._add_each(items)
             return
         if texts and max(texts) >= keys.NET_PREFIX:
-            for item in items:
-                if item["sk"]["S"].startswith(keys.NET_PREFIX):
-                    self._take_net(item)
-                    texts.pop(item["sk"]["S"], None)
+            for item in self._take_nets(items):
+                texts.pop(item["sk"]["S"], None)
         self._texts.update(texts)
 
-    def _add_each(self, items: Iterable[Item]) -> None:
+    def _add_each(self, items: Sequence[Item]) -> None:
         entries = self.entries
+        self._take_nets(items)
         for item in items:
             sort_key = item["sk"]["S"]
-            if sort_key.startswith(keys.NET_PREFIX):
-                self._take_net(item)
-            elif "change" in item or ids.parse(sort_key) is not None:
+            is_net = sort_key.startswith(keys.NET_PREFIX)
+            if not is_net and ("change" in item or ids.parse(sort_key) is not None):
                 entries[sort_key] = number_of(self._whole(item), "change")
 
+    def _take_nets(self, items: Sequence[Item]) -> list[Item]:
+        """Take the net of the highest generation in a page; return all nets in it."""
+        nets = [item for item in items if item["sk"]["S"].startswith(keys.NET_PREFIX)]
+        # From the highest down: one that does not count is not read, so it may be damaged.
+        for item in sorted(nets, key=_sort_key, reverse=True):
+            self._take_net(item)
+        return nets
+
     def _take_net(self, item: Item) -> None:
-        net = net_of(self._whole(item))
-        if self.net is None or net.generation > self.net.generation:
-            self.net = net
+        generation = keys.generation_of(item["sk"]["S"])
+        if self.net is None:
+            self.net = net_of(self._whole(item))
+        elif generation is None or generation > self.net.generation:
+            self.outdated |= {self.net.generation}
+            self.net = net_of(self._whole(item))
+        elif generation < self.net.generation:
+            self.outdated |= {generation}
 
     def _whole(self, item: Item) -> Item:
         return item if "pk" in item else {**item, "pk": {"S": self._partition}}
@@ -194,6 +208,10 @@ def _below(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
 def _from(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
     """Return the changes that `_below` leaves out."""
     return {} if upto is None else {key: changes[key] for key in changes if key >= upto}
+
+
+def _sort_key(item: Item) -> str:
+    return str(item["sk"]["S"])
 
 
 def _plain_texts(items: Iterable[Item]) -> dict[str, str] | None:

@@ -9,8 +9,9 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
-from ledger.core.errors import InvalidCounter
+from ledger.core.errors import InvalidCounter, InvalidInput
 
 COUNTER_BYTES_MAX = 1024
 RESERVED = "~"
@@ -30,6 +31,10 @@ SEQUENCE_PREFIX = "~sequence~"
 VERSION_PREFIX = "~version~"
 NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
+"""The highest generation of net changes: four digits, so that sort keys ascend with them.
+
+A table begins with generation 1; each loss of its home region begins the next.
+"""
 
 _SHARD = re.compile(r"~([1-9][0-9]{0,3})~(.+)", flags=re.DOTALL | re.ASCII)
 _NET = re.compile(r"~net#([0-9]{4})", flags=re.ASCII)
@@ -88,11 +93,22 @@ def counter_of(partition: str) -> tuple[str, int] | None:
 
 
 def net_sort_key(generation: int) -> str:
-    """Return the sort key of the net change of a generation, 1 to 9,999."""
+    """Return the sort key of the net change of a generation.
+
+    Raises:
+        InvalidInput: not 1 to 9,999.
+    """
+    if not 1 <= generation <= GENERATION_MAX:
+        raise InvalidInput(f"a generation must be 1 to {GENERATION_MAX:,}, got {generation}")
     return f"{NET_PREFIX}{generation:04d}"
 
 
 def generation_of(sort_key: str) -> int | None:
-    """Return the generation of a net change's sort key; None if it is not one."""
+    """Return the generation of a net change's sort key, 1 to 9,999; None if it is not one."""
     found = _NET.fullmatch(sort_key)
-    return int(found[1]) if found else None
+    return int(found[1]) or None if found else None
+
+
+def highest_generation(sort_keys: Iterable[str]) -> int | None:
+    """Return the generation of the net change that counts among items; None if there is none."""
+    return max(filter(None, map(generation_of, sort_keys)), default=None)

@@ -139,3 +139,21 @@ def test_a_total_may_pass_through_values_that_do_not_fit() -> None:
     """Only the whole sum has to fit."""
     items = [entry(0, Decimal("1E+38")), entry(1, 1), entry(2, Decimal("-1E+38"))]
     assert collect(items).total() == 1
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)], ids=str)
+def test_nets_that_do_not_count_are_known(order: tuple[int, ...]) -> None:
+    """The generations of further nets are kept, page by page and whatever comes first."""
+    items = [net(generation, generation=generation) for generation in order]
+    apart = Collection(partition="a")
+    for item in items:
+        apart.add([item])
+    for collection in (collect(items), apart):
+        assert collection.total() == 3
+        assert collection.outdated == {1, 2}
+    assert collect(items[:1]).outdated == frozenset()
+
+
+def test_a_damaged_net_that_does_not_count_is_not_read() -> None:
+    """What stands for nothing cannot hide a total."""
+    assert collect([{**net(1), "merged": {"S": "x"}}, net(2, generation=2)]).total() == 2

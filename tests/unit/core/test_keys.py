@@ -3,7 +3,7 @@
 import pytest
 
 from ledger.core import keys
-from ledger.core.errors import InvalidCounter
+from ledger.core.errors import InvalidCounter, InvalidInput
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,28 @@ def test_a_shard_finds_its_way_back(shard: int) -> None:
 def test_a_net_change_is_known_by_its_sort_key(sort_key: str, generation: int | None) -> None:
     """The generation is read from exactly four digits."""
     assert keys.generation_of(sort_key) == generation
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 10_000])
+def test_a_generation_has_four_digits(generation: int) -> None:
+    """One that does not sort among the others is refused."""
+    with pytest.raises(InvalidInput, match=f"1 to 9,999, got {generation}"):
+        keys.net_sort_key(generation)
+
+
+@pytest.mark.parametrize(
+    ("sort_keys", "generation"),
+    [
+        ([], None),
+        (["2026-11-21T06:50:01.123456Z#4f1d2c3b5a697887", "~net", "~net#00010"], None),
+        (["~net#0002", "~net#0010", "~net#0009"], 10),
+        (["~net#0000"], None),
+    ],
+    ids=["none", "no net", "several", "zero"],
+)
+def test_the_highest_generation_counts(sort_keys: list[str], generation: int | None) -> None:
+    """Of the nets among items the one of the highest generation is the net."""
+    assert keys.highest_generation(sort_keys) == generation
 
 
 def test_net_changes_sort_after_every_entry_and_by_generation() -> None:

@@ -1,0 +1,169 @@
+"""The decision on one collection of a table that has lost a region.
+
+A region is lost once every remaining region lists it among its replicas no more: it neither reads
+nor writes any longer. Of its last writes each remaining region has got some, may get others late,
+and never gets the rest. `remaining` regions are those of the contract in force, which names the
+region that is home now and the table's generation: one more for each home that was lost.
+
+The rules beside those of `compactor.plan` (design: "A lost home"), and what breaks without each:
+
+- *take over*: a collection whose highest net anywhere is of an older generation gets a net of the
+  table's, a copy of the newest version seen. The version before would do as well: its home put one
+  version at a time and deleted what it folded once all regions showed it, so wherever the last
+  version is missing its entries are all there. The old net is never overwritten: a late write of
+  the lost home would replace its successor, by its stamp.
+- *outdated* nets are deleted once the new one is committed: deleted earlier, all that they count
+  vanishes where the new one has not arrived.
+- *named* entries are deleted through home where home shows them, otherwise through each region that
+  does: a delete of what is not there is no write, so it does not replicate, and the id would stay
+  named for ever. Not through all at once: a delete by a region whose clock is behind could lose
+  against a copy on its way that home's own delete beats, and the id be forgotten before.
+- *again*: an entry that some regions show, and others do not or differently, is put once more, or
+  regions differ for ever. Through a region that shows it, so that the put is newer than what is
+  there; through another, a late original could be newer still, outlive the delete of the copy, and
+  be visible after its id was forgotten. In a transaction that finds the entry and the net as they
+  were observed, or an entry comes back that was merged meanwhile.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from compactor.plan import Observation, Plan, Rules, decide, is_committed, is_older
+from ledger.core import ids, keys
+from ledger.core.fold import Collection, Stamp, named_by, stamp_of
+from ledger.core.values import NetChange
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """An entry to be put again, whole as `region` shows it, in one transaction through `region`.
+
+    The transaction applies only if `region` still shows the entry unchanged, and the net at
+    `net_key` still at the version in `stamp`; with `stamp` None, no such net. At most one such put
+    of an entry an hour: before, the copy may still be on its way.
+    """
+
+    region: str
+    key: str
+    net_key: str
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """What to do with one collection, each part on its own, in any order, now or never.
+
+    `take_over` is a net to put through home, on condition that there is none under its sort key
+    (`attribute_not_exists`); it stands alone. `plan` is the usual one: its `fold` goes through home
+    on condition of the version observed (for a first net: that there is none). `deletes` has the
+    sort keys to delete by region, plainly: those of `plan.deletes` and more, so it takes their
+    place. `waits` says why nothing is done.
+    """
+
+    take_over: NetChange | None = None
+    plan: Plan = field(default_factory=Plan)
+    deletes: Mapping[str, tuple[str, ...]] | None = None
+    again: tuple[Again, ...] = ()
+    waits: str = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to be done."""
+        return not (self.take_over or self.plan.fold or self.deletes or self.again)
+
+
+def succeed(
+    observation: Observation,
+    rules: Rules,
+    *,
+    now: datetime,
+    version: str,
+    upto: str | None = None,
+) -> Succession:
+    """Return what may be done on an observation that is `observation_delay` seconds old.
+
+    `observation` has home's net of the highest generation, read first, and then the view of each
+    region of the contract in force, none left out. `rules` has home and generation of that
+    contract, which every remaining region must have shown before the observation began. `version`
+    is a new net's, random, used for nothing else. With `upto` the views hold all entries up to this
+    sort key, and perhaps more; what lies beyond is left to a later visit. Items under foreign keys
+    are never put again: nothing says when another tool writes them last.
+
+    Correct for any table, also for one that has lost nothing; only there it costs more than
+    `compactor.plan.decide`: an entry that replicates slowly is put again.
+
+    Raises:
+        AmountOverflow: the sum of the entries does not fit in 38 digits; nothing can be merged.
+    """
+    newest = newest_net(observation)
+    if newest is not None and newest.generation > rules.generation:
+        return Succession(waits="the contract has a newer generation")
+    if newest is not None and newest.generation < rules.generation:
+        return Succession(take_over=_successor(newest, rules, version))
+    plan = decide(observation, rules, now=now, version=version)
+    if plan.waits == "another home" or not is_committed(observation):
+        return Succession(plan=plan, waits=plan.waits)
+    return Succession(
+        plan=plan,
+        deletes=dict(_deletes(observation, rules.home)),
+        again=tuple(_again(observation, rules, now=now, upto=upto)),
+        waits=plan.waits,
+    )
+
+
+def newest_net(observation: Observation) -> NetChange | None:
+    """Return the net of the highest generation in any region, of that the newest version.
+
+    Newer is what counts more entries, then what was folded later, then what names fewer ids.
+    """
+    shown = [view.net for view in observation.views.values()]
+    return max((net for net in (observation.net, *shown) if net), key=_age, default=None)
+
+
+def _age(net: NetChange) -> tuple[int, int, str, int]:
+    return net.generation, net.count, net.until, -len(net.merged)
+
+
+def _successor(net: NetChange, rules: Rules, version: str) -> NetChange:
+    return replace(net, generation=rules.generation, version=version, home=rules.home)
+
+
+def _deletes(observation: Observation, home: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield by region the keys of entries that the net names, and of nets that do not count."""
+    at_home = observation.views[home].entries
+    for region, view in observation.views.items():
+        shown = [key for key in named_by(observation.net) if key in view.entries]
+        named = [key for key in shown if region == home or key not in at_home]
+        outdated = map(keys.net_sort_key, sorted(view.outdated))
+        if found := (*named, *outdated):
+            yield region, found
+
+
+def _again(
+    observation: Observation, rules: Rules, *, now: datetime, upto: str | None
+) -> Iterator[Again]:
+    """Yield the settled entries that the net does not name and not all regions show alike."""
+    views = observation.views
+    named = set(named_by(observation.net))
+    shown = {key for view in views.values() for key in view.entries}
+    for key in sorted(shown - named):
+        entry = ids.parse(key)
+        if entry is None or not is_older(entry, rules.settle, now=now):
+            continue
+        is_read = upto is None or key <= upto
+        if not is_read or len({view.entries.get(key) for view in views.values()}) == 1:
+            continue
+        yield Again(
+            region=_shows(key, views, rules.home),
+            key=key,
+            net_key=keys.net_sort_key(rules.generation),
+            stamp=stamp_of(observation.net),
+        )
+
+
+def _shows(key: str, views: Mapping[str, Collection], home: str) -> str:
+    """Return a region that shows an entry: home if it does."""
+    return next(region for region in (home, *views) if key in views[region].entries)
