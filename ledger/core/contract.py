@@ -9,9 +9,12 @@ terms has three steps, one change at a time, and any process may finish one that
    by the process that finishes the change, from its own look at the last region.
 3. *in force*: an even revision that holds the new terms alone.
 
-A request may be signed only while the view of the terms that it rests on is young (`may_sign`).
-So after the wait no request under the old terms alone can be signed any more, and none that was
-signed can still be accepted.
+A request may be signed only while the view of the terms that it rests on is young (`may_sign`). So
+after the wait no request under the old terms alone can be signed any more, and none that was
+signed can still be accepted. A read obeys the shorter `read_deadline` of the terms known when it
+began and when it ends: plans were held by the old terms while it was under way.
+
+`ledger.lab.simulator.explorer.terms` shows what breaks without each of these.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -150,6 +153,17 @@ def seconds_to_wait(old: Terms, new: Terms, *, contract_life: float = CONTRACT_L
     """
     life = max(old.signature_lifetime, new.signature_lifetime)
     return contract_life + life + max(old.clock_skew, new.clock_skew)
+
+
+def is_waited(
+    old: Terms, new: Terms, *, looked_at: float, now: float, contract_life: float = CONTRACT_LIFE
+) -> bool:
+    """Return whether a pending change may be put in force by the process that asks.
+
+    `looked_at` is when this process began its own look at all regions, each of which showed the
+    announcement. A look by another process does not count, nor does the time of the announcement.
+    """
+    return now - looked_at > seconds_to_wait(old, new, contract_life=contract_life)
 
 
 def may_sign(*, read_at: float, now: float, contract_life: float = CONTRACT_LIFE) -> bool:

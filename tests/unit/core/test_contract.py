@@ -10,6 +10,7 @@ from ledger.core.contract import (
     ShardStep,
     Terms,
     is_pending,
+    is_waited,
     may_sign,
     seconds_to_wait,
     stricter,
@@ -122,6 +123,14 @@ def test_the_wait_covers_a_view_a_signature_and_the_skew() -> None:
     """The longer of the two signatures' lifetimes and skews counts, whichever is new."""
     assert seconds_to_wait(OLD, LONGER) == 300 + 1000 + 90
     assert seconds_to_wait(LONGER, OLD, contract_life=10) == 10 + 1000 + 90
+
+
+def test_a_change_is_in_force_only_after_the_wait() -> None:
+    """The wait counts from the look of the process that finishes the change, and must be over."""
+    looked_at, wait = 1000.0, 300.0 + 900.0 + 60.0
+    assert not is_waited(OLD, SLOWER, looked_at=looked_at, now=looked_at + wait)
+    assert is_waited(OLD, SLOWER, looked_at=looked_at, now=looked_at + wait + 0.1)
+    assert is_waited(OLD, SLOWER, looked_at=0.0, now=961.0, contract_life=0.0)
 
 
 def test_a_view_can_be_too_old_to_sign_under() -> None:
