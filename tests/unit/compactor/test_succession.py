@@ -6,7 +6,8 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from support.ledgers import HOME, SOUTH, START, WEST
+from support.clock import START
+from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.plan import Observation, Plan, Rules, decide
 from compactor.succession import Again, Succession, newest_net, succeed
