@@ -106,7 +106,7 @@ def succeed(
     if newest is not None and newest.generation < rules.generation:
         return Succession(take_over=_successor(newest, rules, version))
     plan = decide(observation, rules, now=now, version=version)
-    if plan.waits == "another home" or not is_committed(observation):
+    if not is_committed(observation):
         return Succession(plan=plan, waits=plan.waits)
     return Succession(
         plan=plan,

@@ -9,7 +9,7 @@ import pytest
 from support.clock import START
 from support.ledgers import HOME, SOUTH, WEST
 
-from compactor.plan import Observation, Plan, Rules, decide
+from compactor.plan import Observation, Rules, decide
 from compactor.succession import Again, Succession, newest_net, succeed
 from ledger.core.entry import entry_id, net_item
 from ledger.core.fold import Collection, collect
@@ -112,11 +112,13 @@ def test_nothing_happens_before_the_net_is_everywhere() -> None:
     assert found.waits == "not committed"
 
 
-def test_a_net_of_another_home_is_left_alone() -> None:
-    """Which region may write is the contract's business, not a pass's."""
+def test_a_committed_net_of_another_home_is_merged_on() -> None:
+    """Which region writes is the contract's to say; the net only names the last that did."""
     other = replace(OURS, home=WEST)
-    found = steps(seen({HOME: view(C, net=other), WEST: view(net=other)}), RULES)
-    assert found == Succession(plan=Plan(waits="another home"), waits="another home")
+    found = steps(seen({HOME: view(A, C, net=other), WEST: view(A, C, net=other)}), RULES)
+    assert found.plan.fold is not None
+    assert found.plan.fold.home == HOME
+    assert found.deletes == {HOME: (str(A),)}
 
 
 def test_outdated_nets_are_deleted_where_they_are_shown() -> None:
