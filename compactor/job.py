@@ -38,6 +38,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
+from ledger.totals.seen import SeenNets
 
 __all__ = ["Compactor", "CompactorReport"]
 
@@ -75,6 +76,7 @@ class Compactor:
         self.metrics = CompactorMetrics.of(registry)
         self._ledger_metrics = Metrics.of(registry)
         self._given_stores = stores
+        self._seen = SeenNets()
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self.owner = owner or f"{socket.gethostname()}-{self._random.getrandbits(_OWNER_BITS):012x}"
@@ -207,6 +209,7 @@ class Compactor:
             clock=self._clock,
             randomness=self._random,
             metrics=self.metrics,
+            seen=self._seen,
         )
 
     @contextmanager

@@ -29,6 +29,7 @@ from ledger.runtime.tasks import background_tasks
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
+from ledger.totals.seen import SeenNets
 
 ELSEWHERE = "its home is moved by `compactor move-home`, and then changed in the settings"
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Candidate:
         clock: Clock,
         randomness: Random,
         metrics: CompactorMetrics,
+        seen: SeenNets | None = None,
     ) -> None:
         self._live = settings
         self._settings = settings.current
@@ -54,6 +56,7 @@ class Candidate:
         self._clock = clock
         self._random = randomness
         self._metrics = metrics
+        self._seen = seen or SeenNets()
         self._lease = Lease(
             stores[self._settings.home],
             compactor.name,
@@ -156,6 +159,7 @@ class Candidate:
             randomness=self._random,
             metrics=self._metrics,
             stop=stop,
+            seen=self._seen,
         )
         try:
             report = await new_pass.run()

@@ -44,6 +44,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import outcome_name
 from ledger.store.writes import Applied
+from ledger.totals.seen import SeenNets
 
 # The simulator's mutants replace `apply`, `decide` and `observe` here.
 __all__ = ["Pass", "apply", "decide", "not_led", "observe", "rules_of"]
@@ -81,8 +82,10 @@ class Pass:
         randomness: Random,
         metrics: CompactorMetrics,
         stop: anyio.Event,
+        seen: SeenNets | None = None,
     ) -> None:
         self._stores = stores
+        self._seen = seen or SeenNets()
         self._live = settings
         self._settings = settings.current
         self._home = stores[self._settings.home]
@@ -159,6 +162,7 @@ class Pass:
 
     async def _look(self, visit: Visit, agenda: Agenda, search: Search) -> None:
         """Observe a collection, decide, and hold the decision until it may be carried out."""
+        before = {region: self._seen.of(region, visit.partition) for region in self._stores}
         validity = await self._renew()
         try:
             with signed_within(validity, self._clock):
@@ -169,6 +173,8 @@ class Pass:
                     clock=self._clock,
                     reach=Reach.of(self._rules, now=self._clock.now()),
                 )
+            for region, view in observed.observation.views.items():
+                self._seen.look(region, visit.partition, view.net, before[region])
             plan = self._decided(observed)
         except DamagedItem as error:
             self._quarantine(visit, error)

@@ -258,6 +258,7 @@ class Ledger:
             ReadTooSlow: the collection cannot be read within `read_deadline`, or no two looks
                 agreed within it.
             DamagedItem: an item cannot be counted; the message has its key.
+            NetVanished: what was merged, and was read here before, is no longer in the table.
             AmountOverflow: the sum does not fit in 38 digits.
             StoreError: DynamoDB could not do it.
         """

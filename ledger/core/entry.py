@@ -111,12 +111,11 @@ def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
 def net_of(item: Item) -> NetChange:
     """Return the net change that an item holds.
 
-    A net change that cannot be read whole is never counted in part; one without a digest is
-    accepted unchecked.
+    A net change that cannot be read whole is never counted in part.
 
     Raises:
         DamagedItem: an attribute is missing or of another kind, `merged` is damaged, or the digest
-            does not match.
+            is missing or does not match.
     """
     generation = keys.generation_of(item["sk"]["S"])
     packed = item.get("merged", {}).get("B")
@@ -144,7 +143,9 @@ def net_of(item: Item) -> NetChange:
         home=fields["home"] or "",
         generation=generation,
     )
-    if "digest" in item and item["digest"].get("B") != _digest(net, item["pk"]["S"], packed):
+    if "digest" not in item:
+        raise damaged(item, "a net change must have digest")
+    if item["digest"].get("B") != _digest(net, item["pk"]["S"], packed):
         raise damaged(item, "the digest does not match: an attribute was changed or truncated")
     return net
 

@@ -13,6 +13,7 @@
     ├── KeyConflict                 the same id already stands for another change
     ├── OutcomeUnknown              no answer in time: the change may or may not be there
     ├── DamagedItem                 an item in the table breaks the ledger's form
+    │   └── NetVanished             what was merged is no longer counted in the table
     ├── ReadTooSlow                 no read finished within `read_deadline`
     ├── SettingsError               regions.yaml, or a variable, breaks a rule
     │   └── ContractConflict        a setting differs from the table's contract
@@ -119,6 +120,10 @@ class OutcomeUnknown(LedgerError):
 
 class DamagedItem(LedgerError):
     """An item in the table breaks the ledger's form; totals that need it are not returned."""
+
+
+class NetVanished(DamagedItem):
+    """The net change of a collection is gone, or counts less than this process has seen."""
 
 
 class ReadTooSlow(LedgerError):

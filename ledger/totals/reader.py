@@ -10,6 +10,7 @@ from functools import partial
 from ledger.core import amounts, keys
 from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
+from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
@@ -17,7 +18,8 @@ from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.totals.collection import Base, CollectionRead, read_collection
+from ledger.totals.collection import Base, CollectionRead, read_collection, read_net
+from ledger.totals.seen import SeenNet, SeenNets
 
 SHARDS_AT_ONCE = 16
 COUNTERS_AT_ONCE = 16
@@ -68,6 +70,7 @@ class Reader:
         self._clock = clock
         self._metrics = metrics
         self._bases = Bases(settings.current.cache.counters_max)
+        self._seen = SeenNets()
 
     async def steady_totals(self, counters: Sequence[str]) -> dict[str, Total]:
         """Return totals that were true together, of one moment: two looks in a row showed the same.
@@ -111,6 +114,7 @@ class Reader:
             ContractStale: the process stood still so long that its settings may be others now.
             ReadTooSlow: no read of a shard finished within `read_deadline`.
             DamagedItem: an item cannot be counted.
+            NetVanished: a net that was read before is gone, or counts less.
             AmountOverflow: the sum does not fit in 38 digits.
         """
         as_of, started = self._clock.now(), self._clock.monotonic()
@@ -158,6 +162,14 @@ class Reader:
     async def _shard(
         self, partition: str, settings: Settings, *, consistent: bool
     ) -> CollectionRead:
+        before = self._seen.of(self._store.region, partition)
+        found = await self._read(partition, settings, consistent=consistent)
+        await self._look(partition, found.collection.net, before, consistent=consistent)
+        return found
+
+    async def _read(
+        self, partition: str, settings: Settings, *, consistent: bool
+    ) -> CollectionRead:
         read = partial(
             read_collection,
             self._store,
@@ -172,6 +184,18 @@ class Reader:
         found = await read(base=self._bases.get(partition), border=self._border(settings))
         self._bases.keep(partition, found.base)
         return found
+
+    async def _look(
+        self, partition: str, net: NetChange | None, before: SeenNet | None, *, consistent: bool
+    ) -> None:
+        """Compare a net with what was seen of it; a replica that is behind cannot judge.
+
+        Raises:
+            NetVanished: it is gone, or counts less.
+        """
+        if not consistent and not self._seen.is_whole(net, before):
+            net = await read_net(self._store, partition)
+        self._seen.look(self._store.region, partition, net, before)
 
     def _border(self, settings: Settings) -> str:
         """Return the sort key below which no new entry can appear in this region."""

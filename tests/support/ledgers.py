@@ -8,8 +8,9 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 
-from ledger.core.entry import Item
+from ledger.core.entry import Item, net_item
 from ledger.core.ids import EntryId
+from ledger.core.values import NetChange
 from ledger.lab.simulator.manual import ManualWorld
 from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
@@ -98,19 +99,15 @@ def net(
     *,
     version: str = "v1",
     generation: int = 1,
+    count: int | None = None,
 ) -> Item:
-    """Return the item of a net change, written out by hand."""
-    ids = sorted(merged)
-    return {
-        "pk": {"S": counter},
-        "sk": {"S": f"~net#{generation:04d}"},
-        "change": {"N": str(change)},
-        "count": {"N": str(len(ids))},
-        "merged": {"B": b"".join(one.pack() for one in ids)},
-        "version": {"S": version},
-        "until": {"S": str(ids[-1]) if ids else ""},
-        "home": {"S": HOME},
-    }
+    """Return the item of a net change of the first region."""
+    ids = tuple(sorted(merged))
+    until = str(ids[-1]) if ids else ""
+    made = NetChange(
+        Decimal(change), len(ids) if count is None else count, ids, version, until, HOME, generation
+    )
+    return net_item(made, counter)
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float:

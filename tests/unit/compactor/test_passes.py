@@ -277,6 +277,26 @@ async def test_damaged_collection_is_left_alone(region: str, sort_key: str) -> N
     assert one.metric("compactor_passes_total", outcome="done") == 1
 
 
+@pytest.mark.parametrize("region", REGIONS)
+async def test_a_net_that_vanishes_is_left_alone(region: str) -> None:
+    """A compactor that has seen a net makes no new one in its place, wherever it is gone."""
+    world = World()
+    await world.settled()
+    one = world.instance()
+    for _ in range(3):
+        await world.run_once(one)
+    kept = world.regions.replicas[region].table.get(("counter", "~net#0001"))
+    world.regions.replicas[region].table.set(("counter", "~net#0001"), None)
+    await world.settled(entries=6)
+    report = await world.run_once(one)
+    assert (report.folds, report.damaged) == (0, 1)
+    assert f"in {region}: the net change counted 5" in report.quarantined["counter"]
+    assert one.metric("compactor_errors_total", kind="NetVanished") == 1
+    world.regions.replicas[region].table.set(("counter", "~net#0001"), kept)
+    assert (await world.run_once(one)).folds == 1
+    assert world.is_right()
+
+
 async def test_overflow_is_left_alone() -> None:
     """A collection whose sum has over 38 digits is reported, and the others are merged."""
     world = World()

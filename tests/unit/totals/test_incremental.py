@@ -125,8 +125,8 @@ class Life:
 
     def _put_net(self, change: int, count: int, merged: set[str]) -> None:
         self.version += 1
-        item = net("c", change, map(id_of, merged), version=f"v{self.version}")
-        self.store.table.set(NET, {**item, "count": {"N": str(count)}})
+        item = net("c", change, map(id_of, merged), version=f"v{self.version}", count=count)
+        self.store.table.set(NET, item)
 
     def _net(self) -> NetChange | None:
         item = self.store.table.get(NET)

@@ -265,7 +265,7 @@ def merge_between_pages(
             store.table.set(("c", str(entry)), None)
         if drop:
             go_by(HOLD)
-            item = {**net("c", 1111, [], version="v2"), "count": {"N": "4"}}
+            item = net("c", 1111, [], version="v2", count=4)
             store.table.set(("c", "~net#0001"), item)
 
     store = RacingStore(clock, None, merge)
@@ -340,7 +340,7 @@ async def test_property_no_race_with_a_merge_shows(
     change = sum(10**number for number in merged)
     going = [entries[number] for number in sorted(merged)]
     fold = net("c", change, going, version="v1")
-    dropped = {**net("c", change, [], version="v2"), "count": {"N": str(len(going))}}
+    dropped = net("c", change, [], version="v2", count=len(going))
     todo: list[Callable[[], None]] = [
         partial(store.table.set, ("c", "~net#0001"), fold),
         partial(clock.pass_by, HOLD),
