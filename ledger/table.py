@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -64,6 +65,7 @@ class Table:
         self.settings = settings
         self.region = region
         self._registry = registry
+        self._is_given = store is not None
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self.ledger = Ledger(
@@ -269,17 +271,24 @@ class Table:
     ) -> "Importer":
         """Return an importer: `await table.importer().run_file("changes.csv")`.
 
-        See `ledger.importing` for the form of files. It writes through the home region only.
+        See `ledger.importing` for the form of files. It writes through the home region only,
+        and reads every region when a run begins (unless the table was given its store).
 
         Raises:
-            ImportRefused: this is not the table of the home region.
+            ImportRefused: this is not the table of the contract's home region, or that moves.
         """
         # Imported only here: most users of a table import nothing.
-        from ledger.importing.importer import Importer  # noqa: PLC0415
+        from ledger.contract.opening import open_others  # noqa: PLC0415
+        from ledger.importing.importer import Importer, no_others  # noqa: PLC0415
 
+        live = live_settings(self.ledger)
+        others = partial(
+            open_others, live, self.region, metrics=self.ledger.metrics, clock=self._clock
+        )
         return Importer(
             self._store,
-            self.settings,
+            live,
+            others=no_others if self._is_given else others,
             clock=self._clock,
             randomness=self._random,
             stop=stop,

@@ -1,7 +1,7 @@
 """Opening a table in all its regions, under its contract."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 
@@ -9,8 +9,12 @@ from ledger.contract.view import ContractView
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.opening import open_store, open_stores
 from ledger.store.port import Store
+
+OpenOthers = Callable[[], AbstractAsyncContextManager[Mapping[str, Store]]]
+"""Opens the stores of the regions beside the one that a part works in, when it needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,29 @@ async def open_table(
         )
         view = ContractView(first, settings, clock=clock)
         await view.open()
-        others = [region for region in view.current.regions if region != settings.home]
-        opened = await stack.enter_async_context(
-            open_stores(view.current, others, metrics=metrics, clock=clock, randomness=randomness)
+        opening = open_others(
+            view, settings.home, metrics=metrics, clock=clock, randomness=randomness
         )
+        opened = await stack.enter_async_context(opening)
         yield OpenTable({settings.home: first, **opened}, view)
+
+
+@asynccontextmanager
+async def open_others(
+    live: LiveSettings,
+    region: str,
+    *,
+    clock: Clock,
+    metrics: Metrics | None = None,
+    randomness: Random | None = None,
+) -> AsyncIterator[Mapping[str, Store]]:
+    """Open every region but this one of those that the settings name now.
+
+    Raises:
+        AccessDenied: a profile does not exist.
+    """
+    settings = live.current
+    others = [name for name in settings.regions if name != region]
+    opening = open_stores(settings, others, metrics=metrics, clock=clock, randomness=randomness)
+    async with opening as stores:
+        yield stores

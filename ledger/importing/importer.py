@@ -1,11 +1,13 @@
 """Imports a file: after the survey the second pass writes its batches, each exactly once.
 
 All writes go through the home region, because a marker's condition holds only in the region where
-it is evaluated. An import that was started must be finished through the same home region, or after
-its markers have replicated to the new one.
+it is evaluated. An import that was begun through one home may be finished through another: its
+markers are read in every region before anything is written, and while the contract's home is being
+moved nothing is.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -13,6 +15,7 @@ from random import Random
 import anyio
 import anyio.lowlevel
 
+from ledger.contract.opening import OpenOthers
 from ledger.core.errors import ImportRefused, LedgerError, RegionUnreadable, StoreError
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.batches import Batch, Marking, batch_number, columns_of
@@ -28,6 +31,11 @@ from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 
 BATCHES_PARALLEL = 4
 MARKER_PAGES_MAX = 100_000
+
+
+def no_others() -> nullcontext[dict[str, Store]]:
+    """Return no store: those of a table of one region."""
+    return nullcontext({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +70,9 @@ class Importer:
 
     `stop` may be asked at any time, and is seen between batches; `on_batch` is called after each.
 
-    `others` are the stores of the other regions. An import that was begun before a move of the home
-    has left its markers where the home was then, and they may not have arrived here.
+    `others` opens the stores of the other regions when a run begins. An import that was begun
+    before a move of the home has left its markers where the home was then, and they may not have
+    arrived here.
 
     Raises:
         ImportRefused: the store is not the home region's.
@@ -74,7 +83,7 @@ class Importer:
         store: Store,
         settings: LiveSettings,
         *,
-        others: Iterable[Store] = (),
+        others: OpenOthers = no_others,
         clock: Clock,
         randomness: Random,
         stop: StopSign | None = None,
@@ -82,7 +91,7 @@ class Importer:
     ) -> None:
         check_home(store, settings.current)
         self._store = store
-        self._others = tuple(others)
+        self._others = others
         self._settings = settings
         self._clock = clock
         self._random = randomness
@@ -122,6 +131,7 @@ class Importer:
 
         Raises:
             ImportRefused: the file was imported with other columns, or has changed.
+            RegionUnreadable: a region cannot be read, and might show markers; nothing was written.
             OutcomeUnknown: a batch got no answer in time.
             StoreError: the table did not do what was asked.
         """
@@ -152,11 +162,12 @@ class Importer:
             RegionUnreadable: one cannot be read, and might show more.
         """
         known = await self._known_in(self._store, marking)
-        for store in self._others:
-            try:
-                known |= await self._known_in(store, marking)
-            except StoreError as error:
-                raise RegionUnreadable(store.region, error) from error
+        async with self._others() as others:
+            for region, store in others.items():
+                try:
+                    known |= await self._known_in(store, marking)
+                except StoreError as error:
+                    raise RegionUnreadable(region, error) from error
         return known
 
     @staticmethod

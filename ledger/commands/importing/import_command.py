@@ -1,7 +1,7 @@
 """`ledger import`: changes from a CSV or JSONL file, or standard input, each exactly once."""
 
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -201,11 +201,11 @@ async def _written(
 
         try:
             async with open_table(settings, clock=clock, randomness=randomness) as table:
-                home = table.view.current.home
+                home, stores = table.view.current.home, dict(table.stores)
                 importer = Importer(
-                    table.stores[home],
+                    stores.pop(home),
                     table.view,
-                    others=[store for region, store in table.stores.items() if region != home],
+                    others=lambda: nullcontext(stores),
                     clock=clock,
                     randomness=randomness,
                     stop=stop,

@@ -1,0 +1,109 @@
+"""What tests of the table's contract share: terms, regions in memory, contracts put into tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from support.clock import FakeClock
+from support.ledgers import AWAY, HOME, LOCAL, SOUTH
+
+from ledger.contract.changing import ContractWriter, Waiting
+from ledger.contract.reading import read_contract
+from ledger.core.contract import Terms
+from ledger.core.contract_item import CONTRACT_PARTITION, Contract, contract_item, contract_key
+from ledger.core.errors import Unreachable
+from ledger.settings import Settings
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.opening import open_stores
+from ledger.store.port import Store
+from ledger.store.reads import Page, Query
+from ledger.store.writes import Applied, Outcome, Put, Unknown, Write
+
+REGIONS = (HOME, AWAY, SOUTH)
+
+
+def make_terms(*, regions: Sequence[str] = REGIONS, **overrides: Any) -> Terms:
+    """Return the terms that settings of these values would give to a table."""
+    return Settings(**{"regions": dict.fromkeys(regions, LOCAL), **overrides}).terms
+
+
+async def put_contract(stores: Iterable[Store], contract: Contract) -> None:
+    """Let each region show this contract, as if it had been written and had arrived."""
+    for store in stores:
+        assert isinstance(await store.write(Put(contract_item(contract))), Applied)
+
+
+async def announce(settings: Settings, coming: Terms, regions: Iterable[str] | None = None) -> None:
+    """Let regions show a change to `coming` as pending, by default all."""
+    async with open_stores(settings) as stores:
+        found = await read_contract(stores[settings.home])
+        assert found is not None
+        pending = replace(found, revision=found.revision + 1, coming=coming)
+        await put_contract((stores[name] for name in regions or stores), pending)
+
+
+class ContractStore(MemoryStore):
+    """A region in memory that counts reads of the contract, and fails reads and writes to order.
+
+    `lost` says of the next writes what became of them, though none gets an answer: applied or not.
+    """
+
+    def __init__(self, region: str, table: Table | None = None) -> None:
+        super().__init__(region, table)
+        self.reads = 0
+        self.fails = False
+        self.lost: list[bool] = []
+
+    async def query(self, query: Query) -> Page:
+        """Read a page, if reads do not fail."""
+        self.reads += query.partition == CONTRACT_PARTITION
+        if self.fails:
+            raise Unreachable(f"{self.region} gives no answer")
+        return await super().query(query)
+
+    async def write(self, write: Write) -> Outcome:
+        """Write one item, or lose the answer."""
+        if not self.lost:
+            return await super().write(write)
+        if self.lost.pop(0):
+            await super().write(write)
+        return Unknown("no answer")
+
+
+class ContractWorld(FakeClock):
+    """Regions that replicate the contract while time is slept through, and operators on it.
+
+    Those in `cut` get nothing until they are taken out.
+    """
+
+    def __init__(self, regions: Sequence[str] = REGIONS) -> None:
+        super().__init__(instant=True)
+        self.stores = {region: ContractStore(region) for region in regions}
+        self.cut: set[str] = set()
+        self.waits: list[Waiting] = []
+        self.slept = 0
+
+    def operator(self) -> ContractWriter:
+        """Return one who writes the contract."""
+        return ContractWriter(self.stores, clock=self, report=self.waits.append)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass, and the newest contract arrive in every region that is not cut off."""
+        self.slept += 1
+        self.replicate()
+        await super().sleep(seconds)
+
+    def replicate(self) -> None:
+        """Let the newest contract arrive."""
+        key = contract_key(generation=1)
+        shown = [item for store in self.stores.values() if (item := store.table.get(key))]
+        if not shown:
+            return
+        newest = max(shown, key=lambda item: int(item["revision"]["N"]))
+        for region, store in self.stores.items():
+            if region not in self.cut:
+                store.table.set(key, newest)
+
+    async def shown(self) -> Mapping[str, Contract | None]:
+        """Return what each region shows."""
+        return {region: await read_contract(store) for region, store in self.stores.items()}
