@@ -76,6 +76,11 @@ class Succession:
         """Whether there is nothing to be done."""
         return not (self.take_over or self.plan.fold or self.deletes or self.again)
 
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is left to do, once this is done, before other entries settle."""
+        return self.plan.is_last and not (self.deletes or self.again)
+
 
 def succeed(
     observation: Observation,

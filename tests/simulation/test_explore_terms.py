@@ -23,14 +23,14 @@ TRACES = {
     "newer-when-longer": 15,
     "newer-hold": 8,
     "newer-deadline": 9,
-    "wait-not-begun-anew": 17,
+    "wait-of-another": 17,
     "deadline-of-the-end": 15,
 }
 _SLOW = {
     "reads-longer",
     "reads-shorter",
     "old-view-of-a-reader",
-    "wait-not-begun-anew",
+    "wait-of-another",
     "deadline-of-the-end",
 }
 

@@ -181,3 +181,13 @@ def test_what_lies_beyond_the_views_is_left_to_a_later_visit() -> None:
     """A region that was not read that far does not lack the entry."""
     views = {HOME: view(C, D), WEST: view()}
     assert [one.key for one in steps(seen(views), upto=str(C)).again] == [str(C)]
+
+
+def test_a_visit_is_the_last_only_if_nothing_else_is_left() -> None:
+    """What is deleted elsewhere, or put again, is looked after once more."""
+    named = replace(OURS, merged=(A,))
+    views = {HOME: view(net=named), WEST: view(net=named)}
+    assert steps(seen(views)).is_last
+    assert not steps(seen({**views, WEST: view(A, net=named)})).is_last
+    assert not steps(seen({**views, WEST: view(C, net=named)})).is_last
+    assert not steps(seen({HOME: view(net=OLD), WEST: view()})).is_last

@@ -94,7 +94,7 @@ MUTANTS: Mapping[str, Mutant] = {
         grows=True,
         takes_newer=True,
     ),
-    "wait-not-begun-anew": Mutant(
+    "wait-of-another": Mutant(
         "the operator who finishes a change counts from the announcement",
         "writes",
         grows=False,
