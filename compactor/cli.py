@@ -17,7 +17,7 @@ from compactor.job import Compactor
 from compactor.report import CompactorReport
 from compactor.status import CompactorStatus, status_of
 from ledger.core.errors import InvalidInput, StoreError
-from ledger.runtime.command_line import FAILED, Config, new_app, run
+from ledger.runtime.command_line import FAILED, Config, SayOnce, new_app, run
 from ledger.runtime.metrics import serve
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
@@ -96,17 +96,20 @@ def move_home(
     target: Annotated[str, typer.Argument(help="The new home region.")],
     config: Config = None,
 ) -> None:
-    """Hand every collection over to another home region while the current one still works.
+    """Move the home region while the current one still works; takes half an hour by default.
 
-    Then change `home` in the settings of every compactor. If interrupted, run it again. Damaged
-    collections are left as they are and named; then it exits with 1, though the home has moved.
+    Every collection is handed over, then the table's contract is changed for all processes. If
+    interrupted, run it again. Damaged collections are left as they are and named; then it exits
+    with 1, though the home has moved.
     """
     compactor = Compactor(Settings.load(config))
-    report = anyio.run(_stoppable, lambda stop: compactor.move_home(target, stop=stop))
+    report = anyio.run(
+        _stoppable, lambda stop: compactor.move_home(target, stop=stop, on_wait=SayOnce())
+    )
     if not report.led or report.unmoved or not (report.is_success and report.is_whole):
         typer.echo(f"not moved yet: {report.sentence()}", err=True)
         raise typer.Exit(FAILED)
-    typer.echo(f"the home is {target} now: change `home` in the settings of every compactor")
+    typer.echo(f"the home is {target} now; a `home` in settings files must say so, or go")
     if report.damaged:
         typer.echo(f"{report.damage()}; they are merged once they are mended", err=True)
         raise typer.Exit(FAILED)

@@ -8,6 +8,7 @@ repair.
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from random import Random
 
 import anyio
@@ -16,9 +17,11 @@ from prometheus_client import CollectorRegistry
 from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
 from compactor.moving import move_all
+from compactor.observe import is_handed_over
 from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
+from ledger.contract.changing import ContractWriter, Waiting
 from ledger.contract.opening import open_table
 from ledger.core.errors import (
     ContractConflict,
@@ -132,13 +135,20 @@ class Compactor:
                 on_error(error)
                 await sleep_or_stop(self._clock, every_seconds, stop)
 
-    async def move_home(self, target: str, *, stop: anyio.Event | None = None) -> CompactorReport:
+    async def move_home(
+        self,
+        target: str,
+        *,
+        stop: anyio.Event | None = None,
+        on_wait: Callable[[Waiting], None] = lambda _waiting: None,
+    ) -> CompactorReport:
         """Hand every collection over to another home region, while this one still works.
 
         Once its net is committed, each collection gets one last fold that names the new home. When
         every region shows all collections handed over, the lease is handed over too, and no
-        compactor of this home leads again. Readers and writers notice nothing. Afterwards change
-        `home` in the settings of every compactor. If interrupted, run it again. Damaged collections
+        compactor of this home leads again. Then the table's contract is changed, which takes as
+        long as any change of it (`on_wait` is called meanwhile). Readers and writers notice
+        nothing. If interrupted, run it again. Damaged collections
         (`CompactorReport.quarantined`) are left as they are, and merged from the new home once they
         are mended.
 
@@ -147,24 +157,43 @@ class Compactor:
             LeaseLost: another instance leads.
             StoreError: a region cannot be read or written; run it again.
         """
-        self.settings.region(target)
-        if target == self.settings.home:
-            raise SettingsError(f"{target} is the home region already")
         stop = stop or anyio.Event()
-        async with self._candidate() as candidate:
-            await candidate.check_home()
-            outcome = await candidate.acquire(wait_seconds=None, stop=stop)
-            if isinstance(outcome, NotHeld):
-                return not_led(outcome.owner, outcome.epoch)
-            async with candidate.leading() as grant:
-                return await move_all(
-                    candidate,
-                    grant,
-                    target=target,
-                    observation_delay=self.settings.observation_delay,
-                    clock=self._clock,
-                    stop=stop,
-                )
+        async with self._opened() as (stores, live):
+            settings = live.current
+            settings.region(target)
+            if target == settings.home:
+                raise SettingsError(f"{target} is the home region already")
+            report = CompactorReport()
+            if not await is_handed_over(stores, settings.compactor.name, target=target):
+                report = await self._hand_over(self._contend(stores, live), target, stop)
+            is_done = report.led and report.is_success and report.is_whole and not report.unmoved
+            if is_done and self._given_stores is None:
+
+                def report_wait(waiting: Waiting) -> None:
+                    on_wait(waiting)
+                    if stop.is_set():
+                        raise LedgerError(f"stopped, to be finished by a later run: {waiting}")
+
+                writer = ContractWriter(stores, clock=self._clock, report=report_wait)
+                await writer.change(lambda contract: replace(contract.terms, home=target))
+            return report
+
+    async def _hand_over(
+        self, candidate: Candidate, target: str, stop: anyio.Event
+    ) -> CompactorReport:
+        await candidate.check_home()
+        outcome = await candidate.acquire(wait_seconds=None, stop=stop)
+        if isinstance(outcome, NotHeld):
+            return not_led(outcome.owner, outcome.epoch)
+        async with candidate.leading() as grant:
+            return await move_all(
+                candidate,
+                grant,
+                target=target,
+                observation_delay=self.settings.observation_delay,
+                clock=self._clock,
+                stop=stop,
+            )
 
     async def _serve(
         self,
@@ -187,10 +216,16 @@ class Compactor:
 
     @asynccontextmanager
     async def _candidate(self) -> AsyncIterator[Candidate]:
-        """Open the table under its contract and contend for the lease; count every error."""
+        """Open the table and contend for the lease; count every error."""
+        async with self._opened() as (stores, live):
+            yield self._contend(stores, live)
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[tuple[Mapping[str, Store], LiveSettings]]:
+        """Open the table under its contract, unless stores were given; count every error."""
         with self._counting_errors():
             if self._given_stores is not None:
-                yield self._contend(self._given_stores, self.settings)
+                yield self._given_stores, self.settings
                 return
             opening = open_table(
                 self.settings,
@@ -199,7 +234,7 @@ class Compactor:
                 randomness=self._random,
             )
             async with opening as table:
-                yield self._contend(table.stores, table.view)
+                yield table.stores, table.view
 
     def _contend(self, stores: Mapping[str, Store], settings: LiveSettings) -> Candidate:
         return Candidate(

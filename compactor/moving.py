@@ -1,4 +1,8 @@
-"""Moving the home: every collection gets a fold that names the new home, then the lease does."""
+"""Moving the home: folds that name the new one, then the lease, then the table's contract.
+
+Between the second and the third nothing is merged: the compactors of the old home find the lease
+taken from them, and those of the new one wait for the contract.
+"""
 
 import anyio
 

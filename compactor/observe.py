@@ -134,6 +134,17 @@ async def check_home(stores: Mapping[str, Store], lease_name: str, *, home: str)
             )
 
 
+async def is_handed_over(stores: Mapping[str, Store], lease_name: str, *, target: str) -> bool:
+    """Return whether every region shows the lease as that of a new home.
+
+    Raises:
+        RegionUnreadable: a region cannot be read.
+    """
+    reads = [partial(_read_lease, store, lease_name) for store in stores.values()]
+    found = await run_all(reads, at_once=len(reads))
+    return all(record is not None and record.home == target for record in found)
+
+
 async def _read_lease(store: Store, name: str) -> LeaseRecord | None:
     item = await _readable(store.region, store.get(Get(lease_key(name))))
     return None if item is None else record_of(item)

@@ -12,12 +12,11 @@ from rich.table import Table
 
 from ledger.administration.contract import Shown, contract_writer, establish, refined, show
 from ledger.commands.options import iso_time
-from ledger.contract.changing import Waiting
 from ledger.core.contract import Terms
 from ledger.core.contract_item import Contract, terms_to_values
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.clock import SystemClock
-from ledger.runtime.command_line import FAILED, Config
+from ledger.runtime.command_line import FAILED, Config, SayOnce
 from ledger.settings import Settings
 
 
@@ -30,7 +29,7 @@ def adopt(config: Config = None) -> None:
 
 
 async def _established(settings: Settings) -> Contract:
-    return await establish(settings, report=_Said())
+    return await establish(settings, report=SayOnce())
 
 
 def show_contract(
@@ -88,7 +87,7 @@ def set_value(
     at = iso_time("--since", since)
 
     async def change() -> Contract:
-        async with contract_writer(settings, report=_Said()) as writer:
+        async with contract_writer(settings, report=SayOnce()) as writer:
             if withdraw:
                 return await writer.withdraw(await writer.newest())
             if resume:
@@ -101,20 +100,6 @@ def set_value(
             return await writer.change(wanted)
 
     _say_in_force(anyio.run(change))
-
-
-class _Said:
-    """Says each thing that is waited for once, and how long is left each minute."""
-
-    def __init__(self) -> None:
-        self._said: set[tuple[Any, ...]] = set()
-
-    def __call__(self, waiting: Waiting) -> None:
-        minute = int(waiting.seconds_left // 60)
-        key = (waiting.revision, waiting.regions, minute)
-        if key not in self._said:
-            self._said.add(key)
-            typer.echo(str(waiting), err=True)
 
 
 def _say_in_force(contract: Contract) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ledger.contract.reading import read_contract
-from ledger.core.contract import Terms, seconds_to_wait
+from ledger.core.contract import Terms, is_waited, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import (
     ContractChangeRefused,
@@ -30,6 +30,7 @@ from ledger.store.writes import Applied, Put, Unknown
 
 POLL_SECONDS = 2.0
 WRITE_TRIES_MAX = 10
+_TICK_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class Waiting:
     revision: int
     regions: tuple[str, ...] = ()
     seconds_left: float = 0.0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is waited for, and the minutes left."""
+        return self.revision, self.regions, self.seconds_left // 60
 
     def __str__(self) -> str:
         if self.regions:
@@ -151,20 +157,32 @@ class ContractWriter:
         if pending.coming is None:
             return await self._until_all_show(pending)
         pending = await self._until_all_show(pending)
+        looked_at = self._clock.monotonic()
         coming = pending.coming
         if coming is None:  # another operator finished it meanwhile
             return pending
-        await self._wait(pending, seconds_to_wait(pending.terms, coming))
+        until = looked_at + seconds_to_wait(pending.terms, coming)
+        while not is_waited(
+            pending.terms, coming, looked_at=looked_at, now=self._clock.monotonic()
+        ):
+            left = max(until - self._clock.monotonic(), 0.0)
+            self._report(Waiting(pending.revision, seconds_left=left))
+            await self._clock.sleep(max(min(self._poll_seconds, left), _TICK_SECONDS))
         self._check_dates(pending)
         done = replace(pending, terms=coming, coming=None)
         return await self._until_all_show(await self._step(pending, done))
 
     async def withdraw(self, pending: Contract) -> Contract:
-        """Take a pending change back, by the same wait: some may have obeyed the new terms."""
+        """Take a pending change back.
+
+        Without a wait: those who know the change obey the stricter of both terms, which holds
+        beside the old ones as it did since the announcement.
+
+        Raises:
+            StoreError: DynamoDB could not do it; run it again.
+        """
         if pending.coming is None:
             return pending
-        pending = await self._until_all_show(pending)
-        await self._wait(pending, seconds_to_wait(pending.terms, pending.terms))
         return await self._until_all_show(await self._step(pending, replace(pending, coming=None)))
 
     def _check_dates(self, pending: Contract) -> None:
@@ -230,9 +248,3 @@ class ContractWriter:
                 return max(shown, key=lambda each: (each.generation, each.revision))
             self._report(Waiting(contract.revision, behind))
             await self._clock.sleep(self._poll_seconds)
-
-    async def _wait(self, pending: Contract, seconds: float) -> None:
-        until = self._clock.monotonic() + seconds
-        while (left := until - self._clock.monotonic()) > 0:
-            self._report(Waiting(pending.revision, seconds_left=left))
-            await self._clock.sleep(min(self._poll_seconds, left))

@@ -11,7 +11,7 @@ the stricter of the old and the new.
 """
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import anyio
 
@@ -25,8 +25,11 @@ from ledger.store.port import Store
 
 REFRESH_SECONDS = 60.0
 """How old a view may be before the next piece of work reads the contract again."""
+REFRESH_SHARE = 0.2
+"""Of `contract_life`, where that is short: time for several tries before the view is void."""
 AGAIN_SECONDS = 5.0
 """How long after a read that failed the next one is tried, while the view is still valid."""
+_REFRESH = timedelta(seconds=REFRESH_SECONDS)
 log = logging.getLogger(__name__)
 
 
@@ -90,7 +93,7 @@ class ContractView:
         """Whether the contract is to be read again before the next piece of work."""
         return (
             self._clock.monotonic() >= self._due_elapsed
-            or not self._due_at - _REFRESH < self._clock.now() < self._due_at
+            or not self._due_at - _REFRESH <= self._clock.now() < self._due_at
         )
 
     async def renew(self) -> None:
@@ -126,8 +129,12 @@ class ContractView:
         if found != known:
             self._current = self._settings.under(found.obeyed, home=found.terms.home)
             self._contract = found
-        self._validity = Validity.of_read(now, elapsed)
-        self._due_elapsed, self._due_at = elapsed + REFRESH_SECONDS, now + _REFRESH
+        life = found.obeyed.contract_life
+        self._validity = Validity.of_read(now, elapsed, contract_life=life)
+        self._due_in(min(REFRESH_SECONDS, REFRESH_SHARE * life), elapsed, now)
+
+    def _due_in(self, seconds: float, elapsed: float, now: datetime) -> None:
+        self._due_elapsed, self._due_at = elapsed + seconds, now + timedelta(seconds=seconds)
 
     def _read_failed(self, error: StoreError) -> None:
         if self._validity is None or self._validity.is_over(
@@ -137,8 +144,4 @@ class ContractView:
                 f"the table's contract cannot be read in {self._store.region}: {error}"
             ) from error
         log.warning("the table's contract could not be read again: %s", error)
-        self._due_elapsed = self._clock.monotonic() + AGAIN_SECONDS
-        self._due_at = self._clock.now() + timedelta(seconds=AGAIN_SECONDS)
-
-
-_REFRESH = timedelta(seconds=REFRESH_SECONDS)
+        self._due_in(AGAIN_SECONDS, self._clock.monotonic(), self._clock.now())

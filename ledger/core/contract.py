@@ -86,6 +86,7 @@ class Terms:
     clock_skew: float
     observation_delay: float
     read_deadline: float
+    contract_life: float = CONTRACT_LIFE
     shards: Shards = field(default_factory=dict)
     closed: tuple[str, ...] = ()
     announced: Shards | None = None
@@ -140,23 +141,27 @@ def stricter(old: Terms, new: Terms) -> Terms:
         clock_skew=min(old.clock_skew, new.clock_skew),
         observation_delay=max(old.observation_delay, new.observation_delay),
         read_deadline=min(old.read_deadline, new.read_deadline),
+        contract_life=min(old.contract_life, new.contract_life),
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,
     )
 
 
-def seconds_to_wait(old: Terms, new: Terms, *, contract_life: float = CONTRACT_LIFE) -> float:
+def seconds_to_wait(old: Terms, new: Terms, *, contract_life: float | None = None) -> float:
     """Return how long to wait, once every region showed the announcement, before it is in force.
 
-    A view of the old terms is used for `contract_life` at most, and what is signed under it is
-    accepted for the signature's lifetime after that, by clocks that differ by the skew.
+    A view of the old terms is used for `contract_life` at most (by default the longer of both),
+    and what is signed under it is accepted for the signature's lifetime after that, by clocks that
+    differ by the skew.
     """
+    if contract_life is None:
+        contract_life = max(old.contract_life, new.contract_life)
     life = max(old.signature_lifetime, new.signature_lifetime)
     return contract_life + life + max(old.clock_skew, new.clock_skew)
 
 
 def is_waited(
-    old: Terms, new: Terms, *, looked_at: float, now: float, contract_life: float = CONTRACT_LIFE
+    old: Terms, new: Terms, *, looked_at: float, now: float, contract_life: float | None = None
 ) -> bool:
     """Return whether a pending change may be put in force by the process that asks.
 

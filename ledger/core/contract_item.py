@@ -150,6 +150,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         clock_skew=float(values["clock_skew"]),
         observation_delay=float(values["observation_delay"]),
         read_deadline=float(values["read_deadline"]),
+        contract_life=float(values["contract_life"]),
         shards={
             str(pattern): tuple(_step(step) for step in steps)
             for pattern, steps in values["shards"].items()

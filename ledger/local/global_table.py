@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CREATE_POLL_SECONDS = 0.05
 SHORTEST_SECONDS = 1e-6
+CONTRACT_LIFE_SETTLES = 5.0
+"""With short durations a change of the contract should not take minutes either."""
 _NO_ROOM = "a retry that arrives after its entry was merged would be counted twice"
 _SECONDS: TypeAdapter[float] = TypeAdapter(Seconds)
 
@@ -284,7 +286,8 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
     if room <= 0:
         least = f"retry_horizon ({horizon:g} s)" if "retry_horizon" in given else "0 s"
         raise SettingsError(f"settle ({settle:g} s) must exceed {least}: {_NO_ROOM}")
-    fitted = {"clock_skew": min(default("clock_skew"), room / 100)}
+    life = min(default("contract_life"), CONTRACT_LIFE_SETTLES * settle)
+    fitted = {"contract_life": life, "clock_skew": min(default("clock_skew"), room / 100)}
     fitted["signature_lifetime"] = min(default("signature_lifetime"), 0.95 * room * 0.99)
     return {
         name: max(value, SHORTEST_SECONDS) for name, value in fitted.items() if name not in given

@@ -1,9 +1,10 @@
 """What all commands share: how they are built, the settings option, errors in one line."""
 
 import sys
+from collections.abc import Hashable
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 from typer.core import TyperGroup
@@ -112,3 +113,24 @@ def _usage(error: typer.TyperException) -> str:
     text = error.format_message()
     context = getattr(error, "ctx", None)
     return f"{text.rstrip('.')}; see {context.command_path} --help" if text and context else text
+
+
+class Said(Protocol):
+    """Something to say while a command waits; what has the same key is said once."""
+
+    @property
+    def key(self) -> Hashable:
+        """What tells it from what was said before."""
+
+
+class SayOnce:
+    """Prints what a command waits for to standard error, each thing once."""
+
+    def __init__(self) -> None:
+        self._keys: set[Hashable] = set()
+
+    def __call__(self, waiting: Said) -> None:
+        """Print it, unless something of its key was printed."""
+        if waiting.key not in self._keys:
+            self._keys.add(waiting.key)
+            typer.echo(str(waiting), err=True)

@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from ledger.core import contract
-from ledger.core.contract import Terms
+from ledger.core.contract import CONTRACT_LIFE, Terms
 from ledger.core.contract_item import FORMAT
 from ledger.core.errors import ContractConflict, SettingsError
 from ledger.settings.file import (
@@ -96,6 +96,7 @@ CONTRACTED = (
     "clock_skew",
     "observation_delay",
     "read_deadline",
+    "contract_life",
     "shards",
 )
 """The settings that the table's contract holds, beside the names of the regions."""
@@ -150,6 +151,7 @@ class Settings(BaseModel):
     retry_horizon: Seconds = Field(default_factory=_retry_horizon)
     observation_delay: Seconds = 20.0
     read_deadline: PositiveSeconds = Field(default_factory=_read_deadline)
+    contract_life: PositiveSeconds = CONTRACT_LIFE
     request_timeout: PositiveSeconds = Field(default_factory=_request_timeout)
     write_deadline: Seconds = Field(default_factory=_write_deadline)
     consistent_reads: bool = True
@@ -261,6 +263,7 @@ class Settings(BaseModel):
             clock_skew=terms.clock_skew,
             observation_delay=terms.observation_delay,
             read_deadline=terms.read_deadline,
+            contract_life=terms.contract_life,
             request_timeout=min(self.request_timeout, terms.signature_lifetime),
             write_deadline=min(self.write_deadline, terms.retry_horizon),
         )
@@ -311,6 +314,7 @@ class Settings(BaseModel):
             clock_skew=self.clock_skew,
             observation_delay=self.observation_delay,
             read_deadline=self.read_deadline,
+            contract_life=self.contract_life,
             shards={
                 pattern: tuple(contract.ShardStep(step.count, step.since) for step in steps)
                 for pattern, steps in self.shards.items()
