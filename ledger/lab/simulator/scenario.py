@@ -103,7 +103,7 @@ def draw(seed: int) -> Scenario:
         regions=regions,
         settings=_settings(chance, sharing, stream(seed, "finding"), profile, regions).replace(
             read_keys_max=stream(seed, "reading").choice(KEYS_MAX),
-            shards=_shards(stream(seed, "shards"), span),
+            shards=_shards(stream(seed, "shards"), busy),
         ),
         span=span,
         busy=busy,
@@ -167,11 +167,11 @@ def _settings(
     )
 
 
-def _shards(chance: Random, span: float) -> dict[str, Any]:
-    """Return the numbers of shards of the counters; some grow while the counter is in use."""
+def _shards(chance: Random, busy: tuple[BusyPeriod, ...]) -> dict[str, Any]:
+    """Return the numbers of shards of the counters; some grow soon after changes of the counter."""
     shards: dict[str, Any] = {"counter-2": chance.choice((1, 2))}
     if chance.random() < GROWING_SHARE:
-        since = START + timedelta(seconds=chance.uniform(0.1, 0.9) * span)
+        since = START + timedelta(seconds=_moment(chance, busy) + chance.uniform(0.0, 200.0))
         before = chance.choice((1, 1, 2))
         after = before + chance.choice((1, 2))
         shards["counter-0"] = [{"count": before}, {"count": after, "since": since}]
@@ -207,7 +207,7 @@ def _busy(chance: Random) -> tuple[BusyPeriod, ...]:
     for _ in range(chance.choice((5, 6, 7))):
         ends = begins + chance.uniform(100.0, 250.0)
         periods.append(BusyPeriod(begins, ends))
-        begins = ends + chance.uniform(100.0, 500.0)
+        begins = ends + chance.uniform(200.0, 1200.0)
     return tuple(periods)
 
 
@@ -266,7 +266,7 @@ def _outages(
     outages = []
     for _ in range(chance.choice(profile.outages)):
         begins = chance.random() * span
-        ends = begins + chance.choice((60.0, 600.0, 1500.0)) * chance.random()
+        ends = begins + chance.choice((60.0, 600.0, 2800.0)) * chance.random()
         source, target = chance.sample(regions, k=2)
         kind = chance.randrange(4)
         outages.append(Outage(begins, ends, source, None if kind == 0 else target))
