@@ -183,6 +183,12 @@ class Metrics(RegistryMetrics):
             "Errors raised to the caller, by kind.",
             ("region", "kind"),
         )
+        self.clock_offsets = make.gauge(
+            "ledger_clock_offset_seconds",
+            "By how much this machine's clock is ahead of the region's, by the Date of its answers;"
+            " to half a second.",
+            ("region",),
+        )
 
     def _define_hints(self, make: MetricMaker) -> None:
         self.hints = make.counter(
@@ -219,6 +225,10 @@ class Metrics(RegistryMetrics):
     def error(self, region: str, error: BaseException) -> None:
         """Record an error raised to the caller; its kind is the name of its class."""
         self.errors.labels(region, type(error).__name__).inc()
+
+    def clock_offset(self, region: str, seconds: float) -> None:
+        """Record by how much this machine's clock is ahead of a region's."""
+        self.clock_offsets.labels(region).set(seconds)
 
     def hinted(self, region: str, outcome: str, count: int = 1) -> None:
         """Count hints to the compactor; `outcome` is "left" or "dropped"."""

@@ -13,6 +13,7 @@ from zlib import crc32
 
 from ledger.core import amounts
 from ledger.core.capacity import item_size, read_units
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_of
 from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, TokenReused
 from ledger.runtime.clock import Clock
@@ -69,7 +70,7 @@ class Table:
 
 
 class MemoryStore:
-    """A `Store` over a `Table`."""
+    """A `Store` over a `Table`; a test sets `clock_offset`."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class MemoryStore:
     ) -> None:
         self.region = region
         self.retry_budget = RetryBudget()
+        self.clock_offset: ClockOffset | None = None
         self.table = Table() if table is None else table
         self.page_items_max = page_items_max
         self._clock = clock

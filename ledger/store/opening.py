@@ -10,6 +10,7 @@ from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.dynamodb.client import TableClient
+from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.connect import client_options
 from ledger.store.dynamodb.errors import from_botocore
 from ledger.store.dynamodb.store import DynamoStore
@@ -57,6 +58,9 @@ async def open_store(
             region=region,
             table=settings.table,
             retrier=retrier,
+            watch=ClockWatch(
+                clock, on_change=lambda offset: metrics.clock_offset(region, offset.middle)
+            ),
             # To connect, or wait for a free connection, and to be answered.
             request_seconds_max=2 * settings.request_timeout,
         )

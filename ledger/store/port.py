@@ -17,6 +17,7 @@ raises a `StoreError`: a call that raised a `StoreError` has written nothing.
 from collections.abc import Sequence
 from typing import Protocol
 
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
@@ -37,6 +38,10 @@ class Store(Protocol):
     @property
     def retry_budget(self) -> RetryBudget:
         """What repeats are paid from: those of the store, and those of its callers."""
+
+    @property
+    def clock_offset(self) -> ClockOffset | None:
+        """By how much this machine's clock is ahead of the region's, None if that is not known."""
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""

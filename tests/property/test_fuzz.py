@@ -39,6 +39,7 @@ from ledger.core.values import Entry
 from ledger.importing.batches import NUMBER_DIGITS, batch_number
 from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
 from ledger.store.dynamodb.client import TableClient
+from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Query
@@ -285,6 +286,7 @@ def store_of(client: AnsweringClient) -> DynamoStore:
                 budget=RetryBudget(),
                 backoff=Backoff(tries_max=2),
             ),
+            watch=ClockWatch(FakeClock()),
         )
     )
 

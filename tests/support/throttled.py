@@ -7,6 +7,7 @@ from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 
 from ledger.store.dynamodb.client import TableClient
+from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.dynamodb.transport import Response
@@ -48,5 +49,11 @@ class ThrottlingTransport:
 def store_over(transport: ThrottlingTransport, clock: FakeClock) -> DynamoStore:
     """Return the store as entry points make it, over this transport."""
     retrier = Retrier(clock=clock, randomness=seeded(), budget=RetryBudget())
-    client = TableClient(transport=transport, region=HOME, table="ledger", retrier=retrier)
+    client = TableClient(
+        transport=transport,
+        region=HOME,
+        table="ledger",
+        retrier=retrier,
+        watch=ClockWatch(clock),
+    )
     return DynamoStore(client)

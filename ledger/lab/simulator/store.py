@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
 from ledger.core.errors import LedgerError, Throttled, Unreachable
 from ledger.lab.simulator.clocks import START
@@ -71,6 +72,7 @@ class SimStore:
         self._random = process.random
         self._replica = process.world.replicas[region]
         self._faults = faults
+        self.clock_offset: ClockOffset | None = None
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""

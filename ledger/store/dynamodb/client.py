@@ -14,6 +14,7 @@ import anyio
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from ledger.store.dynamodb import signing
+from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.judging import Failure, judge, rejection
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.transport import Response, Transport
@@ -23,12 +24,16 @@ from ledger.store.writes import Outcome, Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableClient:
-    """Sends requests to one region's table; `request_seconds_max` bounds each as a whole."""
+    """Sends requests to one region's table; `request_seconds_max` bounds each as a whole.
+
+    `watch` measures this machine's clock on every answer.
+    """
 
     transport: Transport
     region: str
     table: str
     retrier: Retrier
+    watch: ClockWatch
     request_seconds_max: float = math.inf
 
     async def write(
@@ -87,11 +92,17 @@ class TableClient:
 
     async def _send(self, operation: str, request: Request) -> Response:
         response: Response | None = None
+        sent = self.watch.now()
         # Time-outs of a transport are per connection and per read: an answer that drips has no end.
         with anyio.move_on_after(self.request_seconds_max):
-            response = await self.transport.send(operation, request)
+            try:
+                response = await self.transport.send(operation, request)
+            except ClientError as error:
+                self.watch.answered(sent, error.response)
+                raise
         if response is None:
             raise ReadTimeoutError(endpoint_url=f"{self.region}, {operation}")
+        self.watch.answered(sent, response)
         return response
 
     def _judge(self, error: BotoCoreError | ClientError) -> Failure:

@@ -5,6 +5,7 @@ How a request is carried is a `Transport`'s business, how often it is sent that 
 
 from collections.abc import Sequence
 
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
 from ledger.core.errors import StoreError, Unreachable
 from ledger.store.dynamodb import requests
@@ -36,6 +37,11 @@ class DynamoStore:
         self.retry_budget = client.retrier.budget
         self._table = client.table
         self._client = client
+
+    @property
+    def clock_offset(self) -> ClockOffset | None:
+        """What the answers so far tell of this machine's clock."""
+        return self._client.watch.offset
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""

@@ -18,7 +18,7 @@ from httptools import HttpParserError, HttpResponseParser
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 """Of one answer as it comes; DynamoDB's largest has 16 MB of items."""
-_KEPT_HEADERS = frozenset({b"content-type", b"x-amz-crc32", b"x-amz-retry-after"})
+_KEPT_HEADERS = frozenset({b"content-type", b"date", b"x-amz-crc32", b"x-amz-retry-after"})
 _FINAL_STATUS_MIN = 200
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
@@ -33,6 +34,11 @@ class ForwardingStore:
     def retry_budget(self) -> RetryBudget:
         """The budget of the store behind."""
         return self._inner.retry_budget
+
+    @property
+    def clock_offset(self) -> ClockOffset | None:
+        """The offset that the store behind has measured."""
+        return self._inner.clock_offset
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""

@@ -40,6 +40,7 @@ from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.client import TableClient
+from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
@@ -348,6 +349,7 @@ async def test_the_port_calls_what_the_recorder_notes(
                 budget=RetryBudget(),
                 backoff=Backoff(),
             ),
+            watch=ClockWatch(SystemClock()),
         )
     )
     await use(store)

@@ -17,7 +17,7 @@ LEDGER_NAMES = {
     "ledger_cache_misses_total", "ledger_cache_shared_total", "ledger_cache_age_seconds",
     "ledger_cache_counters", "ledger_read_duration_seconds", "ledger_read_pages",
     "ledger_read_restarts_total", "ledger_consumed_units_total", "ledger_retries_total",
-    "ledger_errors_total", "ledger_hints_total",
+    "ledger_errors_total", "ledger_hints_total", "ledger_clock_offset_seconds",
 }  # fmt: skip
 COMPACTOR_NAMES = {
     "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",

@@ -25,6 +25,7 @@ from support.wire import ITEM, TRIES_MAX
 
 from ledger.core.errors import AccessDenied, RequestRefused, SettingsError, Unreachable
 from ledger.store.dynamodb.client import TableClient
+from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.store import DynamoStore
 from ledger.store.opening import open_store
 from ledger.store.reads import Get
@@ -78,6 +79,7 @@ def store_of(client: FakeClient, *, request_seconds_max: float = 60.0) -> Dynamo
                 budget=RetryBudget(),
                 backoff=Backoff(),
             ),
+            watch=ClockWatch(FakeClock()),
             request_seconds_max=request_seconds_max,
         )
     )

@@ -1,0 +1,93 @@
+"""How far this machine's clock is from a region's, by the `Date` of the region's answers.
+
+`Date` has whole seconds, cut off, and the moment at which the answer got it lies anywhere between
+the sending of the request and its answer. So an answer gives two bounds, never a number::
+
+    this machine     sent ─────────────────────────── answered
+    the region              Date <= its time < Date + 1
+    ahead by         sent - (Date + 1)  <  offset  <=  answered - Date
+
+What several answers allow together is narrower, down to the shortest round trip and less. Answers
+that no single offset explains mean that a clock was set between them: then the newest alone counts.
+
+Source: Date is the time at which the message was originated, in whole seconds (RFC 9110, 6.6.1).
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+
+WINDOW_SECONDS = 60.0
+"""How long answers are taken together: quartz drifts by some milliseconds in it."""
+DATE_SECONDS = 1.0
+"""How exact a `Date` is."""
+DATES_KEPT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """The least and the most by which this machine is ahead, in seconds; below 0 it is behind."""
+
+    least: float
+    most: float
+
+    @property
+    def middle(self) -> float:
+        """The offset in the middle of what is possible."""
+        return (self.least + self.most) / 2
+
+    def is_beyond(self, skew: float) -> bool:
+        """Return whether the clock is off by more than `skew` seconds for certain."""
+        return self.least > skew or self.most < -skew
+
+    def within(self, other: "ClockOffset") -> "ClockOffset | None":
+        """Return what both allow, None if that is nothing."""
+        least, most = max(self.least, other.least), min(self.most, other.most)
+        return ClockOffset(least, most) if least <= most else None
+
+    def __str__(self) -> str:
+        where = "ahead" if self.middle >= 0 else "behind"
+        return f"{abs(self.middle):.1f} s {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredOffset:
+    """What is known of the offset, and since when answers have been taken together."""
+
+    offset: ClockOffset
+    since: datetime
+
+
+def offset_of(*, sent: datetime, answered: datetime, date: datetime) -> ClockOffset | None:
+    """Return what one answer allows; None if the clock was set back before it came."""
+    least = (sent - date).total_seconds() - DATE_SECONDS
+    most = (answered - date).total_seconds()
+    return ClockOffset(least, most) if sent <= answered else None
+
+
+def measured(
+    known: MeasuredOffset | None, *, sent: datetime, answered: datetime, date: datetime
+) -> MeasuredOffset | None:
+    """Return what is known after one more answer; `known` itself if the answer adds nothing."""
+    seen = offset_of(sent=sent, answered=answered, date=date)
+    if seen is None:
+        return known
+    if known is None or not 0 <= (answered - known.since).total_seconds() < WINDOW_SECONDS:
+        return MeasuredOffset(seen, answered)
+    both = known.offset.within(seen)
+    if both is None:
+        return MeasuredOffset(seen, answered)
+    return known if both == known.offset else MeasuredOffset(both, known.since)
+
+
+@lru_cache(DATES_KEPT)  # every answer of a second has the same
+def date_of(text: str) -> datetime | None:
+    """Return the time in a `Date` header, None if it has none."""
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return date.replace(tzinfo=UTC) if date.tzinfo is None else date

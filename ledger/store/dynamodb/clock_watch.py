@@ -1,0 +1,49 @@
+"""Measures this machine's clock against a region's, on the answers that come anyway.
+
+Every transport hands on the headers of an answer, an error's too; the rules are in
+`ledger.core.clock_offset`.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from ledger.core.clock_offset import ClockOffset, MeasuredOffset, date_of, measured
+from ledger.runtime.clock import Clock
+
+DATE_HEADER = "date"
+
+
+class ClockWatch:
+    """What the answers of one region tell of this machine's clock.
+
+    `on_change` is called with each better or newer measurement.
+    """
+
+    def __init__(
+        self, clock: Clock, *, on_change: Callable[[ClockOffset], None] = lambda _offset: None
+    ) -> None:
+        self._clock = clock
+        self._on_change = on_change
+        self._known: MeasuredOffset | None = None
+
+    @property
+    def offset(self) -> ClockOffset | None:
+        """By how much the clock is ahead of the region's, None before the first answer."""
+        return None if self._known is None else self._known.offset
+
+    def now(self) -> datetime:
+        """Return the time to take before a request is sent."""
+        return self._clock.now()
+
+    def answered(self, sent: datetime, response: Mapping[str, Any]) -> None:
+        """Look at an answer, or at the content of an error, in botocore's form."""
+        headers: Mapping[str, str] = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        text = headers.get(DATE_HEADER)
+        date = None if text is None else date_of(text)
+        if date is None:
+            return
+        before, now = self._known, self._clock.now()
+        self._known = after = measured(before, sent=sent, answered=now, date=date)
+        if after is not None and after is not before:
+            self._on_change(after.offset)
