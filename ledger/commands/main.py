@@ -22,6 +22,11 @@ COMMANDS = (
     ),
     LazyCommand("table", "ledger.commands.table", "Create, inspect and delete the global table."),
     LazyCommand(
+        "verify",
+        "ledger.commands.verify",
+        "Compare totals, items and nets of all regions; exit with 1 if anything is damaged.",
+    ),
+    LazyCommand(
         "deploy",
         "ledger.commands.deploy",
         "Write CloudFormation templates and IAM policies for the regions of regions.yaml.",

@@ -122,6 +122,32 @@ def test_a_bad_item_stops_neither_a_move_of_home_nor_a_pass(desk: Desk) -> None:
         desk.settings()  # the contract of the other tests
 
 
+def test_verify_says_what_is_wrong_where(desk: Desk) -> None:
+    """A table in order ends with 0; an item that cannot be counted is named, and ends with 1."""
+    assert desk.run("ledger", "record", "sound", "4").status == 0
+    desk.wait_replicated()
+    ran = desk.run("ledger", "verify", "sound")
+    assert (ran.status, ran.out) == (0, ""), ran.errors
+    assert "1 collections and 1 items compared: 0 damaged, 0 worth knowing" in ran.errors
+
+    client = client_of("us-east-1", desk.settings().regions["us-east-1"].endpoint)
+    bad = {"pk": {"S": "broken"}, "sk": {"S": "zzz"}, "change": {"S": "oops"}}
+    client.put_item(TableName="ledger", Item=bad)
+    try:
+        desk.wait_replicated()
+        ran = desk.run("ledger", "verify")
+        assert ran.status == 1
+        assert "damaged: 'broken' in eu-west-1, item 'zzz': " in ran.out
+        ran = desk.run("ledger", "verify", "broken", "--json")
+        found = [json.loads(line) for line in ran.out.splitlines()]
+        assert (ran.status, len(found)) == (1, 4)
+        assert {one["kind"] for one in found} == {"damaged", "foreign"}
+        assert [one["damage"] for one in found] == [True, True, True, False]
+    finally:
+        client.delete_item(TableName="ledger", Key={name: bad[name] for name in ("pk", "sk")})
+    assert desk.run("ledger", "verify", "~lease").status == 2
+
+
 def test_an_import_from_standard_input_counts_each_row_once(desk: Desk) -> None:
     """`ledger import -` twice over the same bytes: the sums of one, and it says so."""
     content = "account,amount\nin-1,1.25\nin-2,-3\nin-1,0.75\n"

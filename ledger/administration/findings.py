@@ -1,0 +1,177 @@
+"""What is wrong with a collection, from what all regions show of it.
+
+Entries older than `settle` must be everywhere and alike, but for those that a net names: they may
+be deleted region by region. What every region counts of them must be the same sum.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from ledger.core import amounts, ids, keys
+from ledger.core.entry import Item, entry_of, net_of, number_of
+from ledger.core.errors import DamagedItem
+from ledger.core.fold import named_by, stamp_of
+from ledger.core.values import NetChange
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a verification found: what, and where.
+
+    `kind` is "damaged" (an item that cannot be counted), "missing" (an entry that some regions do
+    not show), "differs" (an entry that is not alike), "total" (regions that count otherwise),
+    "home" (a net that names no region of the table); or, harmless by itself, "foreign", "ignored"
+    or "busy" (it changed while it was read, so it is not compared).
+    """
+
+    kind: str
+    partition: str
+    regions: tuple[str, ...]
+    text: str
+    sort_key: str | None = None
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether totals are, or may become, wrong or refused."""
+        return self.kind not in {"foreign", "ignored", "busy"}
+
+    @property
+    def counter(self) -> str:
+        """The counter that the collection is a shard of."""
+        place = keys.counter_of(self.partition)
+        return place[0] if place else self.partition
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One collection, compared item by item in the order of sort keys.
+
+    `nets` has each region's net, None for none, as it was read before the items; `settled` is the
+    sort key up to which entries are old enough to be everywhere. Where an item cannot be read, no
+    sum is compared, and without its net no entry is known to be missing.
+    """
+
+    partition: str
+    nets: Mapping[str, NetChange | None]
+    settled: str
+    has_every_net: bool = True
+    foreign: int = 0
+    ignored: int = 0
+    items: int = 0
+    _is_damaged: bool = False
+    _named: frozenset[str] = field(init=False)
+    _by_region: dict[str, frozenset[str]] = field(init=False)
+    _sums: dict[str, Decimal] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._by_region = {region: frozenset(named_by(net)) for region, net in self.nets.items()}
+        self._named = frozenset[str]().union(*self._by_region.values())
+        self._sums = {
+            region: net.change if net else Decimal(0) for region, net in self.nets.items()
+        }
+
+    def take(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
+        """Take in what each region shows under a sort key, and return what is wrong there."""
+        self.items += 1
+        if not any(shown.values()):
+            return []  # deleted everywhere since
+        if sort_key.startswith(keys.NET_PREFIX):
+            return self._damaged(sort_key, shown)
+        if ids.parse(sort_key) is None:
+            return self._take_foreign(sort_key, shown)
+        found = self._damaged(sort_key, shown) or self._unlike(sort_key, shown)
+        self._add(sort_key, shown)
+        return found
+
+    def end(self, regions: Iterable[str]) -> list[Finding]:
+        """Return what is wrong with the collection as a whole."""
+        known = set(regions)
+        found = [
+            Finding("home", self.partition, (region,), f"names {net.home} as the home")
+            for region, net in self.nets.items()
+            if net is not None and net.home not in known
+        ]
+        if self.has_every_net and not self._is_damaged and len(set(self._sums.values())) > 1:
+            sums = ", ".join(f"{name} {one}" for name, one in self._sums.items())
+            text = f"the regions count settled entries otherwise: {sums}"
+            found.append(Finding("total", self.partition, tuple(self._sums), text))
+        for kind, number, text in (
+            ("foreign", self.foreign, "items of another form are counted, and never merged"),
+            ("ignored", self.ignored, "items without a change are no part of the total"),
+        ):
+            if number:
+                everywhere = tuple(self.nets)
+                found.append(Finding(kind, self.partition, everywhere, f"{number:,} {text}"))
+        return found
+
+    def _add(self, sort_key: str, shown: Mapping[str, Item | None]) -> None:
+        if sort_key > self.settled and sort_key not in self._named:
+            return
+        for region, item in shown.items():
+            if item is not None and sort_key not in self._by_region[region]:
+                try:
+                    change = number_of(item, "change")
+                except DamagedItem:
+                    continue  # named already
+                self._sums[region] = amounts.total_wide([self._sums[region], change])
+
+    def _take_foreign(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
+        if not any("change" in item for item in shown.values() if item is not None):
+            self.ignored += 1
+            return []
+        self.foreign += 1
+        return self._damaged(sort_key, shown)
+
+    def _damaged(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
+        found = []
+        for region, item in shown.items():
+            try:
+                _check(sort_key, item)
+            except DamagedItem as error:
+                self._is_damaged = True
+                found.append(Finding("damaged", self.partition, (region,), str(error), sort_key))
+        return found
+
+    def _unlike(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
+        if sort_key > self.settled or sort_key in self._named:
+            return []
+        if not self.has_every_net:
+            return []
+        missing = tuple(region for region, item in shown.items() if item is None)
+        if missing:
+            text = "older than settle, and not shown there: replication is behind, or it was lost"
+            return [Finding("missing", self.partition, missing, text, sort_key)]
+        entries = {region: entry_of(item) for region, item in shown.items() if item is not None}
+        if len(set(entries.values())) > 1:
+            changes = ", ".join(
+                f"{region} {amounts.to_text(entry.change)}" for region, entry in entries.items()
+            )
+            text = f"older than settle, and not alike: change {changes}"
+            return [Finding("differs", self.partition, tuple(entries), text, sort_key)]
+        return []
+
+
+def have_changed(
+    before: Mapping[str, NetChange | None], after: Mapping[str, NetChange | None]
+) -> bool:
+    """Return whether any region shows another net than before."""
+    return any(stamp_of(before[region]) != stamp_of(after[region]) for region in before)
+
+
+def _check(sort_key: str, item: Item | None) -> None:
+    """Check that an item can be read.
+
+    Raises:
+        DamagedItem: it cannot.
+    """
+    if item is None:
+        return
+    if sort_key.startswith(keys.NET_PREFIX):
+        net_of(item)
+    elif ids.parse(sort_key) is not None:
+        entry_of(item)
+    elif "change" in item:
+        number_of(item, "change")

@@ -1,0 +1,95 @@
+"""`ledger verify`: compare what all regions show, and say what is wrong where."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import anyio
+import typer
+
+from ledger.administration.findings import Finding
+from ledger.administration.verifying import Progress, Verification
+from ledger.commands.options import AsJson, print_json
+from ledger.contract.opening import open_table
+from ledger.core import keys
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.command_line import FAILED, Config, new_app
+from ledger.runtime.tasks import background_tasks
+from ledger.settings import Settings
+
+PROGRESS_SECONDS = 5.0
+
+app = new_app()
+
+
+@app.command()
+def verify(
+    counters: Annotated[
+        list[str] | None, typer.Argument(help="Counter ids; without one, the whole table.")
+    ] = None,
+    *,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare totals, items and nets of all regions; exit with 1 if anything is damaged.
+
+    Writers and compactors may go on. It reads every item in every region once.
+    """
+    settings = Settings.load(config)
+    asked = [keys.checked_counter(counter) for counter in counters or ()]
+
+    def show(finding: Finding) -> None:
+        if as_json:
+            print_json([_fields(finding)])
+        else:
+            typer.echo(_line(finding))
+
+    progress = anyio.run(_verify, settings, asked, show)
+    typer.echo(_summary(progress), err=True)
+    if progress.damage:
+        raise typer.Exit(FAILED)
+
+
+async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> Progress:
+    clock = SystemClock()
+    async with open_table(settings, clock=clock) as table:
+        verification = Verification(table.stores, table.view.current, clock, show)
+        async with background_tasks() as tasks:
+            tasks.start_soon(_show_progress, verification.progress)
+            if counters:
+                await verification.counters(counters)
+            else:
+                await verification.whole()
+    return verification.progress
+
+
+async def _show_progress(progress: Progress) -> None:
+    while True:  # until cancelled
+        await anyio.sleep(PROGRESS_SECONDS)
+        sys.stderr.write(f"so far {_summary(progress)}\n")
+
+
+def _summary(progress: Progress) -> str:
+    harmless = progress.findings - progress.damage
+    return (
+        f"{progress.collections:,} collections and {progress.items:,} items compared:"
+        f" {progress.damage:,} damaged, {harmless:,} worth knowing"
+    )
+
+
+def _line(finding: Finding) -> str:
+    where = f"{finding.partition!r} in {', '.join(finding.regions)}"
+    item = f", item {finding.sort_key!r}" if finding.sort_key else ""
+    return f"{finding.kind}: {where}{item}: {finding.text}"
+
+
+def _fields(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "damage": finding.is_damage,
+        "counter": finding.counter,
+        "partition": finding.partition,
+        "item": finding.sort_key,
+        "regions": list(finding.regions),
+        "text": finding.text,
+    }
