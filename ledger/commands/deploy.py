@@ -20,10 +20,12 @@ from ledger.administration.templates import (
     iam_template,
     pipeline_template,
     policy,
+    replication_template,
     table_template,
 )
 from ledger.administration.templates.permissions import IAM_COMMENT
 from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
+from ledger.administration.templates.replication_alarms import REPLICATION_COMMENT
 from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
 from ledger.administration.templates.table import TABLE_COMMENT
 from ledger.core.errors import InvalidInput, LedgerError
@@ -42,6 +44,7 @@ class Template(StrEnum):
     COMPACTOR = "compactor"
     PIPELINE = "pipeline"
     IAM = "iam"
+    REPLICATION = "replication"
 
 
 _TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
@@ -49,6 +52,7 @@ _TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str
     Template.COMPACTOR: (compactor_template, COMPACTOR_COMMENT),
     Template.PIPELINE: (pipeline_template, PIPELINE_COMMENT),
     Template.IAM: (iam_template, IAM_COMMENT),
+    Template.REPLICATION: (replication_template, REPLICATION_COMMENT),
 }
 
 OutputOption = Annotated[
@@ -63,7 +67,7 @@ def write_template(
     config: Config = None,
     output: OutputOption = None,
 ) -> None:
-    """Write a CloudFormation template: the table, the compactor, the pipeline, or the policies."""
+    """Write a CloudFormation template: table, compactor, pipeline, policies or alarms."""
     make, comment = _TEMPLATES[name]
     _write(as_yaml(make(Settings.load(config)), comment=comment), output)
 

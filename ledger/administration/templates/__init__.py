@@ -19,6 +19,7 @@ from ledger.administration.templates.permissions import (
 )
 from ledger.administration.templates.pipeline_function import pipeline_template
 from ledger.administration.templates.rendering import as_json, as_yaml
+from ledger.administration.templates.replication_alarms import replication_template
 from ledger.administration.templates.scheduled_job import compactor_template
 from ledger.administration.templates.table import table_template
 
@@ -33,5 +34,6 @@ __all__ = [
     "iam_template",
     "pipeline_template",
     "policy",
+    "replication_template",
     "table_template",
 ]

@@ -13,15 +13,17 @@ SILENCE_PERIOD_SECONDS = 300
 
 def alarm(description: str, **properties: object) -> dict[str, Any]:
     """Return an alarm of a template that has the parameter `AlarmTopicArn`."""
+    return {"Type": "AWS::CloudWatch::Alarm", "Properties": notified(description, **properties)}
+
+
+def notified(description: str, **properties: object) -> dict[str, Any]:
+    """Return the properties of an alarm that notifies `AlarmTopicArn`, if that is given."""
     topic = function("!If", "HasAlarmTopic", ref("AlarmTopicArn"), ref("AWS::NoValue"))
     return {
-        "Type": "AWS::CloudWatch::Alarm",
-        "Properties": {
-            "AlarmDescription": description,
-            "AlarmActions": [topic],
-            "OKActions": [topic],
-            **properties,
-        },
+        "AlarmDescription": description,
+        "AlarmActions": [topic],
+        "OKActions": [topic],
+        **properties,
     }
 
 

@@ -1,8 +1,6 @@
 """CloudWatch alarms of the scheduled compactor, and of the table as the home region sees it.
 
-An alarm watches metrics of its own region only, so `ReplicationLatency` is watched from home to
-each other region. The compactor measures every region's lag itself, by its lease:
-`compactor_replication_lag_seconds`.
+An alarm watches metrics of its own region only; `replication_alarms` are for every region.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -10,14 +8,12 @@ Pure: no clock, no randomness, no I/O.
 from typing import Any
 
 from ledger.administration.templates.alarm_parts import (
-    MINUTE_SECONDS,
     SILENCE_PERIOD_SECONDS,
     alarm,
     function_alarm,
     queue_alarm,
 )
 from ledger.administration.templates.rendering import ref
-from ledger.administration.templates.table import home_first
 from ledger.settings import Settings
 
 METRIC_NAMESPACE = "Ledger/Compactor"
@@ -26,8 +22,6 @@ LEADING_METRIC = "LeadingPasses"
 
 SILENCE_PERIODS = 3
 """No leading pass for three times five minutes is an alarm."""
-REPLICATION_LATENCY_MAX_MILLISECONDS = 60_000
-"""Usually under a second; merging waits for the slowest region, reading never does."""
 TABLE_ERRORS_MAX = 5
 """In five minutes; single ones are retried without harm."""
 OPERATIONS = ("PutItem", "BatchWriteItem", "TransactWriteItems", "GetItem", "Query", "Scan")
@@ -36,7 +30,6 @@ OPERATIONS = ("PutItem", "BatchWriteItem", "TransactWriteItems", "GetItem", "Que
 
 def alarms(settings: Settings) -> dict[str, Any]:
     """Return the alarms: resources for a template with `Function`, `DeadLetters` and a topic."""
-    others = home_first(settings)[1:]
     return {
         "FailingAlarm": function_alarm("Errors", "The compactor fails"),
         "ThrottledAlarm": function_alarm(
@@ -48,7 +41,6 @@ def alarms(settings: Settings) -> dict[str, Any]:
         ),
         "SystemErrorsAlarm": _system_errors(settings),
         "TableThrottledAlarm": _table_throttled(settings),
-        **{_latency_name(region): _latency(settings, region) for region in others},
     }
 
 
@@ -109,27 +101,5 @@ def _sum_alarm(description: str, metric: str, dimensions: list[list[Any]]) -> di
         EvaluationPeriods=1,
         Threshold=TABLE_ERRORS_MAX,
         ComparisonOperator="GreaterThanOrEqualToThreshold",
-        TreatMissingData="notBreaching",
-    )
-
-
-def _latency_name(region: str) -> str:
-    return "Latency" + "".join(part.capitalize() for part in region.split("-")) + "Alarm"
-
-
-def _latency(settings: Settings, region: str) -> dict[str, Any]:
-    return alarm(
-        f"Replication from {settings.home} to {region} lags by more than a minute",
-        Namespace="AWS/DynamoDB",
-        MetricName="ReplicationLatency",
-        Dimensions=[
-            {"Name": "TableName", "Value": settings.table},
-            {"Name": "ReceivingRegion", "Value": region},
-        ],
-        Statistic="Average",
-        Period=MINUTE_SECONDS,
-        EvaluationPeriods=5,
-        Threshold=REPLICATION_LATENCY_MAX_MILLISECONDS,
-        ComparisonOperator="GreaterThanThreshold",
         TreatMissingData="notBreaching",
     )

@@ -44,11 +44,18 @@ def parameters(*, memory_megabytes: int) -> dict[str, Any]:
             "AllowedValues": list(LOG_DAYS_CHOICES),
             "Default": 30,
         },
+        **alarm_topic(),
+    }
+
+
+def alarm_topic() -> dict[str, Any]:
+    """Return the parameter of every template with alarms."""
+    return {
         "AlarmTopicArn": {
             "Type": "String",
             "Description": "The SNS topic that receives alarms; empty for none",
             "Default": "",
-        },
+        }
     }
 
 
