@@ -9,7 +9,7 @@ anyone, goes on from there. While a change is pending all processes obey the str
 new, so it may stay so for any time. `ledger.core.contract` has the reasons.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -113,12 +113,12 @@ class ContractWriter:
         shown = [each for each in (await self.read_all()).values() if each is not None]
         if not shown:
             await self._put(first, Absent(), through=terms.home)
-        elif any(each.terms != terms or each.coming is not None for each in shown):
-            raise ContractConflict(
-                "the table has a contract already, with other terms: `ledger table show` prints"
-                " it, `ledger table set` changes it"
-            )
-        return await self._until_all_show(first)
+        else:
+            _check_same(shown, terms)
+        contract = await self._until_all_show(first)
+        # Two operators with different homes could both have written one: the last writer wins.
+        _check_same([contract], terms)
+        return contract
 
     async def change(self, refine: Refine) -> Contract:
         """Bring other terms into force, or finish the change that is pending.
@@ -248,3 +248,16 @@ class ContractWriter:
                 return max(shown, key=lambda each: (each.generation, each.revision))
             self._report(Waiting(contract.revision, behind))
             await self._clock.sleep(self._poll_seconds)
+
+
+def _check_same(shown: Iterable[Contract], terms: Terms) -> None:
+    """Check that the table's contract is what its operator wants to establish.
+
+    Raises:
+        ContractConflict: it has other terms, or brings others.
+    """
+    if any(each.terms != terms or each.coming is not None for each in shown):
+        raise ContractConflict(
+            "the table has a contract already, with other terms: `ledger table show` prints it,"
+            " `ledger table set` changes it"
+        )

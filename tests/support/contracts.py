@@ -1,16 +1,23 @@
 """What tests of the table's contract share: terms, regions in memory, contracts put into tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
 from ledger.contract.changing import ContractWriter, Waiting
 from ledger.contract.reading import read_contract
 from ledger.core.contract import Terms
-from ledger.core.contract_item import CONTRACT_PARTITION, Contract, contract_item, contract_key
+from ledger.core.contract_item import (
+    CONTRACT_PARTITION,
+    Contract,
+    contract_item,
+    contract_key,
+    contract_of,
+)
 from ledger.core.errors import Unreachable
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
@@ -43,28 +50,34 @@ async def announce(settings: Settings, coming: Terms, regions: Iterable[str] | N
 
 
 class ContractStore(MemoryStore):
-    """A region in memory that counts reads of the contract, and fails reads and writes to order.
+    """A region in memory that counts reads of the contract and writes, and fails to order.
 
-    `lost` says of the next writes what became of them, though none gets an answer: applied or not.
+    `on_read` is awaited before each read. `lost` says of the next writes what became of them,
+    though none gets an answer: applied or not.
     """
 
     def __init__(self, region: str, table: Table | None = None) -> None:
         super().__init__(region, table)
-        self.reads = 0
+        self.reads = self.writes = self.applied = 0
         self.fails = False
+        self.on_read: Callable[[], Awaitable[None]] = checkpoint
         self.lost: list[bool] = []
 
     async def query(self, query: Query) -> Page:
         """Read a page, if reads do not fail."""
         self.reads += query.partition == CONTRACT_PARTITION
+        await self.on_read()
         if self.fails:
             raise Unreachable(f"{self.region} gives no answer")
         return await super().query(query)
 
     async def write(self, write: Write) -> Outcome:
         """Write one item, or lose the answer."""
+        self.writes += 1
         if not self.lost:
-            return await super().write(write)
+            outcome = await super().write(write)
+            self.applied += isinstance(outcome, Applied)
+            return outcome
         if self.lost.pop(0):
             await super().write(write)
         return Unknown("no answer")
@@ -73,7 +86,7 @@ class ContractStore(MemoryStore):
 class ContractWorld(FakeClock):
     """Regions that replicate the contract while time is slept through, and operators on it.
 
-    Those in `cut` get nothing until they are taken out.
+    Those in `cut` get nothing until they are taken out. `on_sleep` is called before each sleep.
     """
 
     def __init__(self, regions: Sequence[str] = REGIONS) -> None:
@@ -82,6 +95,7 @@ class ContractWorld(FakeClock):
         self.cut: set[str] = set()
         self.waits: list[Waiting] = []
         self.slept = 0
+        self.on_sleep: Callable[[], None] = lambda: None
 
     def operator(self) -> ContractWriter:
         """Return one who writes the contract."""
@@ -90,6 +104,7 @@ class ContractWorld(FakeClock):
     async def sleep(self, seconds: float) -> None:
         """Let time pass, and the newest contract arrive in every region that is not cut off."""
         self.slept += 1
+        self.on_sleep()
         self.replicate()
         await super().sleep(seconds)
 
@@ -104,6 +119,16 @@ class ContractWorld(FakeClock):
             if region not in self.cut:
                 store.table.set(key, newest)
 
-    async def shown(self) -> Mapping[str, Contract | None]:
+    def show(self, contract: Contract) -> None:
+        """Let every region show this contract."""
+        for store in self.stores.values():
+            store.table.set(contract_key(contract.generation), contract_item(contract))
+
+    def at(self, region: str) -> Contract | None:
+        """Return what a region shows."""
+        item = self.stores[region].table.get(contract_key(generation=1))
+        return None if item is None else contract_of(item)
+
+    def shown(self) -> list[Contract | None]:
         """Return what each region shows."""
-        return {region: await read_contract(store) for region, store in self.stores.items()}
+        return [self.at(region) for region in self.stores]

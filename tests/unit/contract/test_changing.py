@@ -1,0 +1,290 @@
+"""Changes of the contract: announced, waited for, in force; interrupted, raced, lost, withdrawn."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import anyio
+import pytest
+from support.clock import START
+from support.contracts import REGIONS, ContractWorld, make_terms
+from support.ledgers import AWAY, HOME, SOUTH
+
+from ledger.contract.changing import Waiting
+from ledger.core.contract import ShardStep, Terms, seconds_to_wait
+from ledger.core.contract_item import Contract, contract_key
+from ledger.core.errors import (
+    ContractChangeRefused,
+    ContractConflict,
+    ContractMissing,
+    StoreError,
+    Unreachable,
+)
+
+TERMS = make_terms()
+SLOWER = replace(TERMS, settle=4000.0)
+PENDING = Contract(terms=TERMS, revision=1, coming=SLOWER)
+WAIT = seconds_to_wait(TERMS, SLOWER)
+
+
+def to(terms: Terms) -> Callable[[Contract], Terms]:
+    """Return a change to these terms."""
+    return lambda _contract: terms
+
+
+async def established(terms: Terms = TERMS) -> ContractWorld:
+    """Return regions that all show a first contract."""
+    world = ContractWorld()
+    await world.operator().establish(terms)
+    world.waits.clear()
+    return world
+
+
+def all_show(world: ContractWorld, contract: Contract) -> bool:
+    """Return whether each region shows this contract."""
+    return world.shown() == [contract] * len(REGIONS)
+
+
+class Interrupted(Exception):
+    """Stands for an operator whose program ends."""
+
+
+async def test_the_first_contract_reaches_every_region() -> None:
+    """It is written through its home and waited for; again it changes nothing."""
+    world = ContractWorld()
+    world.cut = {SOUTH}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.operator().establish, TERMS)
+        while world.slept < 5:
+            await anyio.lowlevel.checkpoint()
+        world.cut.clear()
+    assert all_show(world, Contract(terms=TERMS))
+    assert world.waits[-1] == Waiting(0, (SOUTH,))
+    assert await world.operator().establish(TERMS) == Contract(terms=TERMS)
+
+
+async def test_another_first_contract_is_refused() -> None:
+    """What a table has is changed, never written again."""
+    world = await established()
+    with pytest.raises(ContractConflict, match="already, with other terms"):
+        await world.operator().establish(SLOWER)
+    assert all_show(world, Contract(terms=TERMS))
+
+
+async def test_two_first_contracts_through_two_homes_end_as_one() -> None:
+    """The last writer wins; the operator of the other one is refused, not confirmed."""
+    world = ContractWorld()
+    world.on_sleep = lambda: world.show(Contract(terms=replace(TERMS, home=AWAY)))
+    with pytest.raises(ContractConflict, match="other terms"):
+        await world.operator().establish(TERMS)
+
+
+async def test_announce_wait_in_force() -> None:
+    """Pending until every region has shown it and for the whole wait; then in force everywhere."""
+    world = await established()
+    begun, at_home = world.elapsed, list[Contract | None]()
+    world.on_sleep = lambda: at_home.append(world.at(HOME))
+    done = await world.operator().change(to(SLOWER))
+    assert done == Contract(terms=SLOWER, revision=2)
+    assert all_show(world, done)
+    assert world.elapsed - begun >= WAIT
+    *waiting, _arriving = at_home
+    assert set(map(str, waiting)) == {str(PENDING)}
+    assert world.waits[0] == Waiting(1, (AWAY, SOUTH))
+    assert "comes into force in" in str(world.waits[1])
+
+
+async def test_a_change_to_what_is_in_force_is_none() -> None:
+    """Nothing is announced."""
+    world = await established()
+    assert await world.operator().change(to(TERMS)) == Contract(terms=TERMS)
+    assert world.waits == []
+
+
+async def test_a_region_that_does_not_show_it_stops_the_change() -> None:
+    """However long: the wait is counted only from when the last region has shown it."""
+    world = await established()
+    world.cut = {SOUTH}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.operator().change, to(SLOWER))
+        while world.elapsed < 3 * WAIT:
+            await anyio.lowlevel.checkpoint()
+        assert world.at(HOME) == PENDING
+        assert world.waits[-1] == Waiting(1, (SOUTH,))
+        healed = world.elapsed
+        world.cut.clear()
+    assert world.elapsed - healed >= WAIT
+    assert all_show(world, Contract(terms=SLOWER, revision=2))
+
+
+async def test_a_region_that_cannot_be_read_ends_the_run() -> None:
+    """The operator hears which one; the change stays pending, and all obey the stricter terms."""
+    world = await established()
+    world.stores[SOUTH].fails = True
+    with pytest.raises(Unreachable, match=SOUTH):
+        await world.operator().change(to(SLOWER))
+    world.stores[SOUTH].fails = False
+    assert all_show(world, Contract(terms=TERMS))
+
+
+@pytest.mark.parametrize("ends", [1, 2, 3, 300, 631, 632])
+async def test_interrupted_anywhere_another_finishes_it(ends: int) -> None:
+    """The same call by anyone goes on from there, with a wait of its own from its own look."""
+    world = await established()
+    begun = world.slept
+
+    def interrupt() -> None:
+        if world.slept == begun + ends:
+            raise Interrupted
+
+    world.on_sleep = interrupt
+    with pytest.raises(Interrupted):
+        await world.operator().change(to(SLOWER))
+    was_pending, resumed = world.at(HOME) == PENDING, world.elapsed
+    assert was_pending == (ends < 632)
+    done = await world.operator().change(to(SLOWER))
+    assert done == Contract(terms=SLOWER, revision=2)
+    assert all_show(world, done)
+    if was_pending:
+        assert world.elapsed - resumed >= WAIT
+
+
+async def test_a_finisher_waits_from_its_own_look() -> None:
+    """That the change was announced long ago is nothing that its clock has seen."""
+    world = await established()
+    world.show(PENDING)
+    world.pass_by(10 * WAIT)
+    begun = world.elapsed
+    assert await world.operator().finish(await world.operator().newest())
+    assert world.elapsed - begun >= WAIT
+
+
+async def test_only_one_change_at_a_time() -> None:
+    """A second operator with another wish is refused while the first one's change is pending."""
+    world = await established()
+    world.show(PENDING)
+    with pytest.raises(ContractChangeRefused, match=r"another change .* is pending.*--resume"):
+        await world.operator().change(to(replace(TERMS, settle=5000.0)))
+
+
+async def test_of_two_operators_one_announces() -> None:
+    """The condition on the revision decides; the other hears that somebody was faster."""
+    world = await established()
+    faster = Contract(terms=TERMS, revision=1, coming=replace(TERMS, settle=5000.0))
+
+    def meanwhile(_contract: Contract) -> Terms:
+        world.on_sleep = lambda: world.show(faster)
+        world.stores[SOUTH].table.set(contract_key(generation=1), None)  # so that it waits
+        return SLOWER
+
+    with pytest.raises(ContractChangeRefused, match="changed the contract meanwhile"):
+        await world.operator().change(meanwhile)
+    assert all_show(world, faster)
+
+
+async def test_two_operators_with_one_wish_finish_once() -> None:
+    """Both report the same contract in force; it is written once."""
+    world = await established()
+    done: list[Contract] = []
+
+    async def one() -> None:
+        try:
+            done.append(await world.operator().change(to(SLOWER)))
+        except ContractChangeRefused:
+            done.append(await world.operator().change(to(SLOWER)))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(one)
+    assert world.stores[HOME].applied == 3
+    assert done == [Contract(terms=SLOWER, revision=2)] * 2
+
+
+@pytest.mark.parametrize("lost", [[True], [False], [False, True], [True, True]])
+async def test_lost_answers_change_nothing(lost: list[bool]) -> None:
+    """Of a write without an answer it is read whether it was applied, then repeated if not."""
+    world = await established()
+    world.stores[HOME].lost = list(lost)
+    done = await world.operator().change(to(SLOWER))
+    assert done == Contract(terms=SLOWER, revision=2)
+    assert world.stores[HOME].lost == []
+
+
+async def test_without_any_answer_it_gives_up() -> None:
+    """The run ends with what to do, and what it announced can be finished."""
+    world = await established()
+    world.stores[HOME].lost = [False] * 100
+    with pytest.raises(StoreError, match="did not confirm the write of the contract: run it again"):
+        await world.operator().change(to(SLOWER))
+
+
+async def test_a_change_is_withdrawn_by_the_same_wait() -> None:
+    """Some may have obeyed the coming terms, so the old ones are in force only after the wait."""
+    world = await established()
+    world.show(PENDING)
+    begun = world.elapsed
+    done = await world.operator().withdraw(PENDING)
+    assert done == Contract(terms=TERMS, revision=2)
+    assert all_show(world, done)
+    assert world.elapsed - begun >= seconds_to_wait(TERMS, TERMS)
+    assert await world.operator().withdraw(done) == done
+
+
+async def test_a_move_of_home_is_confirmed_through_the_old_home() -> None:
+    """The old home wrote all before; the next change goes through the new one."""
+    world = await established()
+    moved = replace(TERMS, home=AWAY)
+    await world.operator().change(to(moved))
+    assert [world.stores[region].writes for region in (HOME, AWAY)] == [3, 0]
+    done = await world.operator().change(to(replace(moved, settle=4000.0)))
+    assert [world.stores[region].writes for region in (HOME, AWAY)] == [3, 2]
+    assert done.revision == 4
+    assert all_show(world, done)
+
+
+async def test_a_home_that_cannot_be_reached_is_named() -> None:
+    """Settings without the contract's home cannot change it."""
+    world = await established()
+    del world.stores[HOME]
+    with pytest.raises(ContractConflict, match=f"home {HOME} is not in the settings"):
+        await world.operator().change(to(SLOWER))
+
+
+def with_step(seconds_ahead: float) -> Terms:
+    """Return terms with a step of shards dated so far after the start."""
+    since = START + timedelta(seconds=seconds_ahead)
+    return replace(TERMS, shards={"hot": (ShardStep(1), ShardStep(8, since))})
+
+
+async def test_a_step_of_shards_whose_date_came_too_early_is_refused() -> None:
+    """Ids of its time may exist before it is in force: it must be withdrawn, and dated later."""
+    world = await established()
+    soon = with_step(WAIT / 2)
+    with pytest.raises(
+        ContractChangeRefused, match=r"'hot': the date .* has come before.*withdraw"
+    ):
+        await world.operator().change(to(soon))
+    pending = await world.operator().newest()
+    assert pending.coming == soon
+    assert (await world.operator().withdraw(pending)).terms == TERMS
+
+
+async def test_a_step_of_shards_in_time_comes_into_force() -> None:
+    """A day ahead is enough; what is in force already is not looked at again."""
+    world = await established()
+    done = await world.operator().change(to(with_step(86_400)))
+    world.pass_by(100_000)
+    later = replace(done.terms, settle=4000.0)
+    assert (await world.operator().change(to(later))).terms == later
+
+
+async def test_a_table_without_a_contract_has_nothing_to_change() -> None:
+    """The message says how to write one."""
+    with pytest.raises(ContractMissing, match="ledger table adopt"):
+        await ContractWorld().operator().change(to(SLOWER))
+
+
+def test_what_is_waited_for_is_said() -> None:
+    """Regions, or seconds."""
+    assert str(Waiting(3, (AWAY, SOUTH))) == f"revision 3 has not arrived in {AWAY}, {SOUTH}"
+    assert str(Waiting(3, seconds_left=61.4)) == "revision 3 comes into force in 61 s"
