@@ -23,7 +23,7 @@ class Profile:
     compactor, of which each draws its own; a fault is a crash or a stall of up to one of `stalls`.
     `kinds` weighs the kinds of operations, `repeats` are the longest delays of repeated calls. Of a
     compactor's transactions a share of `late_folds` lands late, of an application's writes one of
-    `late_writes`.
+    `late_writes`. Between two busy periods lie `idle` seconds, from and to.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Profile:
     prune_min: tuple[int, ...] = (1, 2, 4)
     late_folds: tuple[float, ...] = (0.0, 0.0, 0.25)
     late_writes: tuple[float, ...] = (0.0,)
+    idle: tuple[float, float] = (200.0, 1200.0)
     moves: float = 0.2
     outages: tuple[int, ...] = (0, 1, 3)
     reads_per_net: int = 3
@@ -157,7 +158,8 @@ PROFILES = (
         fold_min=(1, 2),
         prune_min=(1,),
         late_folds=(0.0,),
-        late_writes=(0.1, 0.5),
+        late_writes=(0.5,),
+        idle=(60.0, 300.0),
         outages=(0, 1),
         reads_per_net=1,
         kinds={"one": 2, "keyed": 10, "many": 1, "together": 1},

@@ -93,7 +93,7 @@ def draw(seed: int) -> Scenario:
     chance, sharing = stream(seed, "scene"), stream(seed, "sharing")
     profile = PROFILES[seed % len(PROFILES)]
     regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
-    busy = _busy(chance)
+    busy = _busy(chance, profile)
     span = busy[-1].ends
     rough = profile.rough * chance.random() ** 2
     moves = chance.random() < profile.moves
@@ -202,12 +202,12 @@ def _held_up(faults: FaultProfile, share: float) -> FaultProfile:
     return replace(faults, late=max(faults.late, share))
 
 
-def _busy(chance: Random) -> tuple[BusyPeriod, ...]:
+def _busy(chance: Random, profile: Profile) -> tuple[BusyPeriod, ...]:
     periods, begins = [], chance.uniform(50.0, 300.0)
     for _ in range(chance.choice((5, 6, 7))):
         ends = begins + chance.uniform(100.0, 250.0)
         periods.append(BusyPeriod(begins, ends))
-        begins = ends + chance.uniform(200.0, 1200.0)
+        begins = ends + chance.uniform(*profile.idle)
     return tuple(periods)
 
 
