@@ -51,6 +51,9 @@ def test_changes_recorded_in_two_regions_are_totalled_in_all(desk: Desk) -> None
     found = objects(desk.run("ledger", "total", "shop", "--everywhere", "--json"))
     assert [one["region"] for one in found] == list(desk.world.regions)
     assert {(one["value"], one["entries"]) for one in found} == {("7.5", 2)}
+    assert not any(one["steady"] or one["ended"] < one["as_of"] for one in found)
+    (steady,) = objects(desk.run("ledger", "total", "shop", "--steady", "--json"))
+    assert (steady["value"], steady["steady"]) == ("7.5", True)
     table = desk.run("ledger", "total", "shop", "other", "--everywhere").out
     rows = [line.split() for line in table.splitlines() if line.split()[:1] == ["shop"]]
     assert [row[1:3] for row in rows] == [[region, "7.5"] for region in desk.world.regions]
