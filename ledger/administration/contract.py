@@ -4,13 +4,14 @@ A value is given as in a settings file. What the change of one value breaks is r
 anything is announced, by the rules of the settings: they are the same.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from ledger.contract.changing import ContractWriter, Report, Waiting
+from ledger.contract.reading import read_contract
 from ledger.core.contract import Shards, ShardStep, Terms
 from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, LedgerError
@@ -18,7 +19,7 @@ from ledger.runtime.clock import Clock, SystemClock
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
 from ledger.settings.model import CONTRACTED
-from ledger.store.opening import open_stores
+from ledger.store.opening import open_store, open_stores
 
 DURATIONS = tuple(name for name in CONTRACTED if name not in {"home", "shards"})
 SHARDS_AHEAD = timedelta(days=1)
@@ -33,14 +34,25 @@ def _ignore(_waiting: Waiting) -> None:
 async def contract_writer(
     settings: Settings, *, clock: Clock | None = None, report: Report = _ignore
 ) -> AsyncIterator[ContractWriter]:
-    """Open every region of the settings to read and write the contract.
+    """Open every region of the settings, and of the contract, to read and write the contract.
 
     Raises:
         SettingsError, AccessDenied: as for `open_stores`.
+        ContractConflict: the settings do not say how a region of the contract is reached.
+        And as `ContractWriter.read_all`.
     """
     clock = clock or SystemClock()
     async with open_stores(settings, clock=clock) as stores:
-        yield ContractWriter(stores, clock=clock, report=report)
+        found = await ContractWriter(stores, clock=clock).read_all()
+        named = {region for each in found.values() if each is not None for region in each.regions}
+        async with open_stores(_reaching(settings, named), named - {*stores}, clock=clock) as more:
+            yield ContractWriter({**stores, **more}, clock=clock, report=report)
+
+
+def _reaching(settings: Settings, regions: Iterable[str]) -> Settings:
+    """Return settings that reach these regions too."""
+    more = {region: settings.reach(region) for region in regions}
+    return settings.replace(regions={**settings.regions, **more})
 
 
 async def establish(settings: Settings, *, report: Report = _ignore) -> Contract:
@@ -73,23 +85,25 @@ class Shown:
         return tuple(region for region, each in self.regions.items() if each != self.newest)
 
 
-async def show(settings: Settings) -> Shown:
-    """Read the contract in every region."""
+async def show(settings: Settings, *, clock: Clock | None = None) -> Shown:
+    """Read the contract in every region of the settings and of the contract."""
+    clock = clock or SystemClock()
     found: dict[str, Contract | LedgerError | None] = {}
-    for region in settings.regions:
-        one_region = settings.region(region)
-        alone = Settings(
-            table=settings.table,
-            regions={region: one_region},
-            request_timeout=settings.request_timeout,
-            transport=settings.transport,
-        )
-        try:
-            async with contract_writer(alone) as writer:
-                found[region] = (await writer.read_all())[region]
-        except LedgerError as error:
-            found[region] = error
+    waiting = list(settings.regions)
+    while waiting:
+        region = waiting.pop(0)
+        shown = found[region] = await _shown_in(settings, region, clock)
+        if isinstance(shown, Contract):
+            waiting += [each for each in shown.regions if each not in {*found, *waiting}]
     return Shown(settings.table, found)
+
+
+async def _shown_in(settings: Settings, region: str, clock: Clock) -> Contract | LedgerError | None:
+    try:
+        async with open_store(_reaching(settings, [region]), region, clock=clock) as store:
+            return await read_contract(store)
+    except LedgerError as error:
+        return error
 
 
 def refined(
@@ -119,7 +133,7 @@ def refined(
     elif name == "regions":
         new = tuple(part.strip() for part in value.split(","))
     elif name == "shards":
-        new = _with_step(terms, value, since=since or now + SHARDS_AHEAD)
+        new = _with_step(contract, value, since=since, now=now)
     else:
         raise InvalidInput(
             f"the contract must be changed by one of {', '.join((*CONTRACTED, 'regions'))},"
@@ -127,19 +141,23 @@ def refined(
         )
     changed = replace(terms, **{name: new})
     # The rules between the values are those of the settings.
-    reach = {region: settings.regions.get(region) for region in changed.regions}
+    reach = {region: settings.reach(region) for region in changed.regions}
     checked = Settings(table=settings.table, regions=reach, **_as_settings(changed))
     return checked.terms
 
 
-def _with_step(terms: Terms, value: str, *, since: datetime) -> Shards:
+def _with_step(contract: Contract, value: str, *, since: datetime | None, now: datetime) -> Shards:
     pattern, found, count = value.rpartition("=")
     if not found or not pattern or not count.isdecimal():
         raise InvalidInput(f"shards must be PATTERN=COUNT, such as visits-*=8, got {value!r}")
-    steps = terms.shards.get(pattern, (ShardStep(1),))
-    step = ShardStep(int(count), since)
+    shards = contract.terms.shards
+    steps = shards.get(pattern, (ShardStep(1),))
+    # Run again without a date, the command means the step that it announced.
+    *_before, last = contract.coming.shards.get(pattern, steps) if contract.coming else steps
+    if since is None and last not in steps and last.count == int(count):
+        since = last.since
     # The first pattern that matches counts, so a new one goes last.
-    return {**terms.shards, pattern: (*steps, step)}
+    return {**shards, pattern: (*steps, ShardStep(int(count), since or now + SHARDS_AHEAD))}
 
 
 def _as_settings(terms: Terms) -> dict[str, Any]:

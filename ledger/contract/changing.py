@@ -11,6 +11,7 @@ new, so it may stay so for any time. `ledger.core.contract` has the reasons.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from ledger.contract.reading import read_contract
@@ -137,7 +138,10 @@ class ContractWriter:
                 return await self._until_all_show(contract)
             # The change before this one has to be known everywhere before the next begins.
             await self._until_all_show(contract)
-            contract = await self._step(contract, replace(contract, coming=wanted))
+            announced = replace(contract, coming=wanted)
+            self._check_reach(announced)
+            self._check_dates(announced, seconds_to_wait(contract.terms, wanted))
+            contract = await self._step(contract, announced)
         elif contract.coming != wanted:
             raise ContractChangeRefused(
                 "another change of the contract is pending: finish it with `ledger table set"
@@ -185,8 +189,12 @@ class ContractWriter:
             return pending
         return await self._until_all_show(await self._step(pending, replace(pending, coming=None)))
 
-    def _check_dates(self, pending: Contract) -> None:
-        """Refuse to bring a step of shards into force once ids of its time may exist."""
+    def _check_dates(self, pending: Contract, seconds_left: float = 0.0) -> None:
+        """Refuse a step of shards that ids of its time may precede.
+
+        Raises:
+            ContractChangeRefused: in so many seconds, at the earliest, it would be in force.
+        """
         coming, now = pending.coming or pending.terms, self._clock.now()
         known = {step for steps in pending.terms.shards.values() for step in steps}
         for pattern, steps in coming.shards.items():
@@ -194,12 +202,8 @@ class ContractWriter:
                 if step in known or step.since is None:
                     continue
                 ahead = (step.since - now).total_seconds()
-                if ahead <= coming.clock_skew:
-                    raise ContractChangeRefused(
-                        f"shards of {pattern!r}: the date {step.since.isoformat()} has come before"
-                        " the change was in force: withdraw it with `ledger table set --withdraw`,"
-                        " and announce a later date"
-                    )
+                if ahead <= coming.clock_skew + seconds_left:
+                    raise ContractChangeRefused(_too_early(pattern, step.since, seconds_left))
 
     async def _step(self, before: Contract, after: Contract) -> Contract:
         after = replace(after, revision=before.revision + 1)
@@ -234,8 +238,17 @@ class ContractWriter:
             raise ContractConflict(f"the contract's home {home} is not in the settings")
         return self._stores[home]
 
+    def _check_reach(self, contract: Contract) -> None:
+        """Check that every region that has to show a contract is among the stores."""
+        if unknown := [region for region in contract.regions if region not in self._stores]:
+            raise ContractConflict(
+                f"region {unknown[0]} must show the contract before it changes, and is not in the"
+                " settings: add it to `regions`"
+            )
+
     async def _until_all_show(self, contract: Contract) -> Contract:
         """Wait until every region shows this contract or a later one; return the newest shown."""
+        self._check_reach(contract)
         while True:
             found = await self.read_all()
             behind = tuple(
@@ -261,3 +274,13 @@ def _check_same(shown: Iterable[Contract], terms: Terms) -> None:
             "the table has a contract already, with other terms: `ledger table show` prints it,"
             " `ledger table set` changes it"
         )
+
+
+def _too_early(pattern: str, since: datetime, seconds_left: float) -> str:
+    named = f"shards of {pattern!r}: the date {since.isoformat()}"
+    if seconds_left:
+        return f"{named} is too near: the change takes at least {seconds_left:.0f} s"
+    return (
+        f"{named} has come before the change was in force: withdraw it with `ledger table set"
+        " --withdraw`, and announce a later date"
+    )

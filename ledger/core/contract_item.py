@@ -50,6 +50,12 @@ class Contract:
         """The terms that settings may repeat: those in force, then the coming ones, if any."""
         return (self.terms,) if self.coming is None else (self.terms, self.coming)
 
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """Every region that must show the contract: those in force, then those that come."""
+        coming = () if self.coming is None else self.coming.regions
+        return tuple(dict.fromkeys((*self.terms.regions, *coming)))
+
     def is_older_than(self, other: "Contract") -> bool:
         """Return whether `other` supersedes this: a higher generation, then a higher revision."""
         return (self.generation, self.revision) < (other.generation, other.revision)

@@ -248,7 +248,7 @@ class Settings(BaseModel):
         Raises:
             ContractConflict: a region must be reached at an endpoint, and the settings name none.
         """
-        regions = {name: self._reach(name) for name in terms.regions}
+        regions = {name: self.reach(name) for name in terms.regions}
         shards = {
             pattern: [{"count": step.count, "since": step.since} for step in steps]
             for pattern, steps in terms.shards.items()
@@ -295,7 +295,12 @@ class Settings(BaseModel):
                 f" {self.table}: {', '.join(sorted(known))}"
             )
 
-    def _reach(self, name: str) -> Region:
+    def reach(self, name: str) -> Region:
+        """Return how a region that the table's contract names is reached.
+
+        Raises:
+            ContractConflict: others have an endpoint of their own, and this is not in the settings.
+        """
         if name not in self.regions and any(each.endpoint for each in self.regions.values()):
             raise ContractConflict(
                 f"the contract of table {self.table} names region {name}, and the settings do not"

@@ -242,12 +242,23 @@ async def test_a_move_of_home_is_confirmed_through_the_old_home() -> None:
     assert all_show(world, done)
 
 
-async def test_a_home_that_cannot_be_reached_is_named() -> None:
-    """Settings without the contract's home cannot change it."""
+@pytest.mark.parametrize("region", [HOME, SOUTH])
+async def test_a_region_that_is_not_among_the_stores_stops_the_change(region: str) -> None:
+    """What is not asked cannot show the announcement: nothing is announced, or goes on."""
     world = await established()
-    del world.stores[HOME]
-    with pytest.raises(ContractConflict, match=f"home {HOME} is not in the settings"):
+    del world.stores[region]
+    with pytest.raises(ContractConflict, match=f"region {region} must show the contract"):
         await world.operator().change(to(SLOWER))
+    assert world.shown() == [Contract(terms=TERMS)] * 2
+
+
+async def test_a_region_to_come_must_be_reached_before_it_is_announced() -> None:
+    """It has to show the announcement like all others."""
+    world = ContractWorld((HOME, AWAY))
+    await world.operator().establish(make_terms(regions=(HOME, AWAY)))
+    with pytest.raises(ContractConflict, match=f"region {SOUTH} must show the contract"):
+        await world.operator().change(to(TERMS))
+    assert all(each and each.coming is None for each in world.shown())
 
 
 def with_step(seconds_ahead: float) -> Terms:
@@ -256,16 +267,27 @@ def with_step(seconds_ahead: float) -> Terms:
     return replace(TERMS, shards={"hot": (ShardStep(1), ShardStep(8, since))})
 
 
+async def test_a_step_of_shards_too_near_is_not_announced() -> None:
+    """Its date must lie beyond the wait and the skew of clocks."""
+    world = await established()
+    with pytest.raises(ContractChangeRefused, match=r"'hot': the date .* is too near"):
+        await world.operator().change(to(with_step(WAIT + TERMS.clock_skew)))
+    assert all_show(world, Contract(terms=TERMS))
+
+
 async def test_a_step_of_shards_whose_date_came_too_early_is_refused() -> None:
     """Ids of its time may exist before it is in force: it must be withdrawn, and dated later."""
     world = await established()
-    soon = with_step(WAIT / 2)
+    late = with_step(WAIT + 200)
+    begun = world.slept
+    world.cut = {SOUTH}
+    world.on_sleep = lambda: world.cut.clear() if world.slept > begun + 100 else None
     with pytest.raises(
         ContractChangeRefused, match=r"'hot': the date .* has come before.*withdraw"
     ):
-        await world.operator().change(to(soon))
+        await world.operator().change(to(late))
     pending = await world.operator().newest()
-    assert pending.coming == soon
+    assert pending.coming == late
     assert (await world.operator().withdraw(pending)).terms == TERMS
 
 

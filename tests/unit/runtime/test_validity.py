@@ -30,7 +30,9 @@ def test_after_it_none_is_sent(seconds: float, set_back: float) -> None:
     clock.wall -= timedelta(seconds=set_back)
     with (
         signed_within(VALIDITY, clock),
-        pytest.raises(ContractStale, match=r"until 2026-11-21T06:55:00.* not sent: repeat the call"),
+        pytest.raises(
+            ContractStale, match=r"until 2026-11-21T06:55:00.* not sent: repeat the call"
+        ),
     ):
         check_validity(clock.now())
 

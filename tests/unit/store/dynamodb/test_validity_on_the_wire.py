@@ -1,6 +1,6 @@
 """No request of a store leaves the machine after the validity around it, by either transport."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from support.clock import FakeClock

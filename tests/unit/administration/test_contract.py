@@ -1,0 +1,127 @@
+"""One value of a contract changed by name: as a settings file has it, and by the same rules."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from support.clock import START
+from support.contracts import make_terms
+from support.ledgers import AWAY, HOME, LOCAL, SOUTH
+
+from ledger.administration.contract import SHARDS_AHEAD, Shown, refined
+from ledger.core.contract import ShardStep, Terms
+from ledger.core.contract_item import Contract
+from ledger.core.errors import ContractConflict, InvalidInput, SettingsError, Unreachable
+from ledger.settings import Settings
+
+TERMS = make_terms(shards={"hot-*": 2})
+SETTINGS = Settings(regions=dict.fromkeys((HOME, AWAY, SOUTH), LOCAL))
+SINCE = datetime(2027, 1, 1, tzinfo=UTC)
+LATER = START + timedelta(hours=1)
+
+
+def changed(name: str, value: str, *, contract: Contract | None = None, **options: Any) -> Terms:
+    """Return the terms with one value changed."""
+    given = {"settings": SETTINGS, "now": START, **options}
+    return refined(contract or Contract(terms=TERMS), name, value, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("settle", "2h", 7200.0),
+        ("settle", "1500", 1500.0),
+        ("retry_horizon", "250ms", 0.25),
+        ("signature_lifetime", "10m", 600.0),
+        ("clock_skew", "2s", 2.0),
+        ("observation_delay", "1m", 60.0),
+        ("read_deadline", "5s", 5.0),
+        ("home", AWAY, AWAY),
+        ("regions", f"{HOME}, {AWAY}", (HOME, AWAY)),
+    ],
+)
+def test_each_value_as_a_file_has_it(name: str, value: str, expected: Any) -> None:
+    """That value changes and no other, the ones that would follow from it among them."""
+    assert changed(name, value) == replace(TERMS, **{name: expected})
+
+
+def test_shards_grow_by_a_dated_step() -> None:
+    """A day ahead, or at the date given; a new pattern goes last and begins with one shard."""
+    assert changed("shards", "hot-*=8").shards == {
+        "hot-*": (ShardStep(2), ShardStep(8, START + SHARDS_AHEAD))
+    }
+    grown = changed("shards", "x=y=4", since=SINCE).shards
+    assert list(grown.items()) == [
+        ("hot-*", (ShardStep(2),)),
+        ("x=y", (ShardStep(1), ShardStep(4, SINCE))),
+    ]
+
+
+def test_run_again_it_means_the_step_that_it_announced() -> None:
+    """The date is not counted from the second run: another date would be another change."""
+    announced = changed("shards", "hot-*=8")
+    pending = Contract(terms=TERMS, revision=1, coming=announced)
+    assert changed("shards", "hot-*=8", contract=pending, now=LATER) == announced
+    assert changed("shards", "hot-*=9", contract=pending, now=LATER) != announced
+    assert changed("shards", "hot-*=8", contract=pending, since=SINCE) != announced
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("settle", "15m", "settle .* must exceed retry_horizon"),
+        ("retry_horizon", "30m", "settle .* must exceed retry_horizon"),
+        ("signature_lifetime", "1h", "must exceed"),
+        ("clock_skew", "10m", "must exceed"),
+        ("observation_delay", "15s", r"observation_delay .* must exceed read_deadline"),
+        ("read_deadline", "20s", r"observation_delay .* must exceed read_deadline"),
+        ("home", "eu-north-1", "is not one of the regions"),
+        ("regions", AWAY, "is not one of the regions"),
+        ("shards", "hot-*=1", "only grow"),
+        ("shards", "hot-*=1000", "100"),
+    ],
+)
+def test_what_breaks_a_relation_is_refused(name: str, value: str, rule: str) -> None:
+    """By the rules of the settings, with their message; nothing is announced."""
+    with pytest.raises(SettingsError, match=rule):
+        changed(name, value)
+
+
+def test_a_signature_of_aws_is_not_made_shorter() -> None:
+    """Requests to AWS live as long as AWS says, whatever the contract would like."""
+    aws = Settings(regions=dict.fromkeys((HOME, AWAY, SOUTH)))
+    with pytest.raises(SettingsError, match="signature_lifetime"):
+        changed("signature_lifetime", "10m", settings=aws)
+
+
+@pytest.mark.parametrize("value", ["hot", "=3", "hot=", "hot=x", "hot=-1"])
+def test_shards_are_a_pattern_and_a_count(value: str) -> None:
+    """Anything else names the form."""
+    with pytest.raises(InvalidInput, match="must be PATTERN=COUNT"):
+        changed("shards", value)
+
+
+def test_a_name_that_no_contract_holds_is_refused() -> None:
+    """The message lists what it holds."""
+    with pytest.raises(InvalidInput, match=r"changed by one of home, settle.*regions, got 'cache'"):
+        changed("cache", "1")
+    with pytest.raises(InvalidInput, match="must be a duration"):
+        changed("settle", "long")
+
+
+def test_a_region_without_an_endpoint_beside_others_is_refused() -> None:
+    """Where it is must be in the settings first."""
+    with pytest.raises(ContractConflict, match="endpoint"):
+        changed("regions", f"{HOME},eu-north-1")
+
+
+def test_what_regions_show_is_compared_with_the_newest() -> None:
+    """Behind are those that show an older contract, none, or cannot be read."""
+    newest = Contract(terms=TERMS, revision=2)
+    shown = Shown(
+        "t", {HOME: newest, AWAY: Contract(terms=TERMS), SOUTH: None, "x": Unreachable("gone")}
+    )
+    assert shown.newest == newest
+    assert shown.behind == (AWAY, SOUTH, "x")
+    assert Shown("t", {HOME: None}).newest is None
