@@ -27,6 +27,7 @@ from ledger.administration.table_plan import (
     steps_to_create,
     steps_to_delete,
 )
+from ledger.administration.warm import Warm
 from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.core.keys import EXPIRES
 from ledger.runtime.clock import SystemClock, blocking_sleep
@@ -78,7 +79,7 @@ class Progress:
 class TableState:
     """What every region showed at the end, and the steps that this run took to get there.
 
-    `expiry` is whether the settings want time to live.
+    `expiry` is whether the settings want time to live; `warm` is the throughput asked for.
     """
 
     table: str
@@ -87,11 +88,12 @@ class TableState:
     taken: tuple[Step, ...] = ()
     errors: Mapping[str, StoreError] = dataclasses.field(default_factory=dict)
     expiry: bool = False
+    warm: Warm | None = None
 
     @property
     def left(self) -> tuple[Step, ...]:
         """The steps still missing; empty if all is there. Regions in `errors` count as missing."""
-        return steps_to_create(self.views, expiry=self.expiry)
+        return steps_to_create(self.views, expiry=self.expiry, warm=self.warm)
 
 
 Report = Callable[[Progress], None]
@@ -131,6 +133,7 @@ def connect(settings: Settings) -> Clients:
 def create_table(
     settings: Settings,
     *,
+    warm: Warm | None = None,
     report: Report = lambda _progress: None,
     timeout: float = TIMEOUT_SECONDS,
     poll: float = POLL_SECONDS,
@@ -142,7 +145,8 @@ def create_table(
 
     On-demand, encrypted with AWS's key for DynamoDB, a stream of both images, a replica in every
     region, and in each of them point-in-time recovery and deletion protection. Time to live as
-    `settings.time_to_live` says.
+    `settings.time_to_live` says. With `warm` all replicas are made to serve that much at once; AWS
+    charges for it, and it can never be lowered.
 
     Raises:
         RequestRefused: a table of another shape has the name; nothing was changed.
@@ -150,8 +154,8 @@ def create_table(
         Unreachable: a region does not answer, or the steps are not done within `timeout` seconds.
         AccessDenied: the credentials are missing, wrong, or lack a permission.
     """
-    work = _Work(settings, connect(settings), report, timeout, poll, sleep, monotonic)
-    return work.run(partial(steps_to_create, expiry=settings.time_to_live))
+    work = _Work(settings, connect(settings), report, timeout, poll, sleep, monotonic, warm)
+    return work.run(partial(steps_to_create, expiry=settings.time_to_live, warm=warm))
 
 
 def delete_table(
@@ -196,6 +200,7 @@ class _Work:
     poll: float
     sleep: Callable[[float], None]
     monotonic: Callable[[], float]
+    warm: Warm | None = None
 
     def run(self, steps_of: Callable[[Views], tuple[Step, ...]]) -> TableState:
         """Take step after step until none is left and the tables rest, within the timeout."""
@@ -209,7 +214,7 @@ class _Work:
             total = max(total, len(taken.keys() | set(left)))
             if not left and (at_rest(views) or not taken):
                 home, expiry = self.settings.home, self.settings.time_to_live
-                return TableState(table, home, views, tuple(taken), expiry=expiry)
+                return TableState(table, home, views, tuple(taken), expiry=expiry, warm=self.warm)
             step = left[0] if left else list(taken)[-1]
             elapsed = self.monotonic() - began
             self._check_time(elapsed, left or (step,))
@@ -238,7 +243,7 @@ class _Work:
         base = base_of(views)
         through = base.region if base else step.region
         try:
-            _act(self.clients, step, through, self.settings.table)
+            _act(self.clients, step, through, self.settings.table, self.warm)
         except (ClientError, BotoCoreError) as error:
             mapped = from_botocore(error, region=step.region, table=self.settings.table)
             if error_code(error) in BUSY_CODES or isinstance(mapped, Throttled):
@@ -247,7 +252,7 @@ class _Work:
         return True
 
 
-def _act(clients: Clients, step: Step, through: str, table: str) -> None:
+def _act(clients: Clients, step: Step, through: str, table: str, warm: Warm | None) -> None:
     """Send the one request of a step, to its own region or to the one that keeps the replicas."""
     own, base, region = clients[step.region], clients[through], step.region
     match step.kind:
@@ -259,6 +264,9 @@ def _act(clients: Clients, step: Step, through: str, table: str) -> None:
             base.update_table(TableName=table, ReplicaUpdates=[{"Create": {"RegionName": region}}])
         case Kind.REMOVE:
             base.update_table(TableName=table, ReplicaUpdates=[{"Delete": {"RegionName": region}}])
+        case Kind.WARM if warm:
+            wanted: Any = warm.request
+            own.update_table(TableName=table, WarmThroughput=wanted)
         case Kind.EXPIRY:
             own.update_time_to_live(
                 TableName=table,
@@ -269,10 +277,9 @@ def _act(clients: Clients, step: Step, through: str, table: str) -> None:
                 TableName=table,
                 PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
             )
-        case Kind.PROTECT:
-            own.update_table(TableName=table, DeletionProtectionEnabled=True)
-        case Kind.UNPROTECT:
-            own.update_table(TableName=table, DeletionProtectionEnabled=False)
+        case Kind.PROTECT | Kind.UNPROTECT:
+            is_wanted = step.kind is Kind.PROTECT
+            own.update_table(TableName=table, DeletionProtectionEnabled=is_wanted)
         case Kind.DELETE:
             own.delete_table(TableName=table)
 
@@ -310,6 +317,10 @@ def _view(region: str, description: "TableDescriptionTypeDef") -> TableView:
         for each in description.get("AttributeDefinitions", [])
     }
     stream = description.get("StreamSpecification", {})
+    warm = description.get("WarmThroughput", {})
+    replicas = [
+        each for each in description.get("Replicas", []) if each.get("RegionName") != region
+    ]
     return TableView(
         region=region,
         status=description.get("TableStatus", "UNKNOWN"),
@@ -319,13 +330,22 @@ def _view(region: str, description: "TableDescriptionTypeDef") -> TableView:
         ),
         stream=stream.get("StreamViewType") if stream.get("StreamEnabled") else None,
         replicas={
-            each.get("RegionName", "?"): each.get("ReplicaStatus", "UNKNOWN")
-            for each in description.get("Replicas", [])
-            if each.get("RegionName") != region
+            each.get("RegionName", "?"): each.get("ReplicaStatus", "UNKNOWN") for each in replicas
+        },
+        inaccessible={
+            each.get("RegionName", "?"): each["ReplicaInaccessibleDateTime"]
+            for each in replicas
+            if "ReplicaInaccessibleDateTime" in each
         },
         consistency=description.get("MultiRegionConsistency", "EVENTUAL"),
         billing=description.get("BillingModeSummary", {}).get("BillingMode", "PROVISIONED"),
         protected=description.get("DeletionProtectionEnabled", False),
+        warm=(
+            Warm(warm["WriteUnitsPerSecond"], warm.get("ReadUnitsPerSecond"))
+            if "WriteUnitsPerSecond" in warm
+            else None
+        ),
+        warming=warm.get("Status") == "UPDATING",
     )
 
 

@@ -15,9 +15,11 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import Final
 
+from ledger.administration.warm import Warm
 from ledger.core.errors import RequestRefused, SettingsError
 from ledger.core.keys import EXPIRES
 
@@ -38,6 +40,7 @@ class Kind(Enum):
     CREATE = "create the table"
     STREAM = "turn on the stream"
     REPLICA = "add the replica"
+    WARM = "raise the warm throughput"
     EXPIRY = f"turn on time to live by {EXPIRES}"
     RECOVERY = "turn on point-in-time recovery"
     PROTECT = "turn on deletion protection"
@@ -59,7 +62,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """One region's table, as DynamoDB described it; `expires` is what its time to live goes by."""
+    """One region's table, as DynamoDB described it.
+
+    `expires` is what its time to live goes by; `warm` what it serves at once, `warming` while that
+    is being raised. `inaccessible` is since when a replica has been so.
+    """
 
     region: str
     status: str
@@ -71,6 +78,9 @@ class TableView:
     recovery: bool = False
     protected: bool = False
     expires: str | None = None
+    warm: Warm | None = None
+    warming: bool = False
+    inaccessible: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def active(self) -> bool:
@@ -155,15 +165,18 @@ def _keys_text(keys: Sequence[tuple[str, str, str]]) -> str:
     return ", ".join(f"{name} ({kind}, {role})" for name, role, kind in keys)
 
 
-def steps_to_create(views: Views, *, expiry: bool = False) -> tuple[Step, ...]:
+def steps_to_create(
+    views: Views, *, expiry: bool = False, warm: Warm | None = None
+) -> tuple[Step, ...]:
     """Return the steps that are left until every region has a protected, recoverable replica.
 
-    With `expiry` the table's time to live is turned on as well; without, it is left as it is.
+    With `expiry` the table's time to live is turned on as well, and its throughput is raised to
+    `warm`; without, they are left as they are.
     """
-    return tuple(_steps_to_create(views, expiry=expiry))
+    return tuple(_steps_to_create(views, expiry=expiry, warm=warm))
 
 
-def _steps_to_create(views: Views, *, expiry: bool) -> Iterator[Step]:
+def _steps_to_create(views: Views, *, expiry: bool, warm: Warm | None) -> Iterator[Step]:
     base = base_of(views)
     base_region = base.region if base else next(iter(views))
     if base is None or base.status == "CREATING":
@@ -174,8 +187,15 @@ def _steps_to_create(views: Views, *, expiry: bool) -> Iterator[Step]:
         replica = base.replicas.get(region) if base else None
         if region != base_region and not (replica in USABLE and view and view.status in USABLE):
             yield Step(Kind.REPLICA, region)
+    if warm and not (base and warm.is_met_by(base.warm)):
+        yield Step(Kind.WARM, base_region)
     if expiry and not (base and base.expires):
         yield Step(Kind.EXPIRY, base_region)
+    yield from _own_steps(views)
+
+
+def _own_steps(views: Views) -> Iterator[Step]:
+    """Return what each replica has of its own."""
     for region, view in views.items():
         if not (view and view.recovery):
             yield Step(Kind.RECOVERY, region)
@@ -204,7 +224,7 @@ def _steps_to_delete(views: Views) -> Iterator[Step]:
 
 def at_rest(views: Views) -> bool:
     """Return whether no region's table is changing."""
-    return all(view is None or view.active for view in views.values())
+    return all(view is None or (view.active and not view.warming) for view in views.values())
 
 
 def is_ready(step: Step, views: Views) -> bool:

@@ -6,6 +6,7 @@ Nothing is sent to AWS: the text goes to standard output, or to a file.
 import sys
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
 from ledger.administration.templates.replication_alarms import REPLICATION_COMMENT
 from ledger.administration.templates.scheduled_job import COMPACTOR_COMMENT
 from ledger.administration.templates.table import TABLE_COMMENT
+from ledger.administration.warm import Warm
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
@@ -66,9 +68,20 @@ def write_template(
     *,
     config: Config = None,
     output: OutputOption = None,
+    warm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WRITES[,READS]",
+            help="Of the table: units a second to serve at once; charged, and never lowered.",
+        ),
+    ] = None,
 ) -> None:
     """Write a CloudFormation template: table, compactor, pipeline, policies or alarms."""
     make, comment = _TEMPLATES[name]
+    if warm is not None:
+        if name is not Template.TABLE:
+            raise InvalidInput(f"--warm is for the template table, got {name.value}")
+        make = partial(table_template, warm=Warm.parse(warm))
     _write(as_yaml(make(Settings.load(config)), comment=comment), output)
 
 

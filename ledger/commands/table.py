@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
+from ledger.administration.replica_states import problems
 from ledger.administration.table import (
     TIMEOUT_SECONDS,
     Progress,
@@ -21,6 +22,7 @@ from ledger.administration.table import (
     table_state,
 )
 from ledger.administration.table_plan import Step, TableView, base_of, check
+from ledger.administration.warm import Warm
 from ledger.commands import contract
 from ledger.core.errors import InvalidInput, TableMissing
 from ledger.runtime.command_line import Config, new_app
@@ -32,7 +34,18 @@ Timeout = Annotated[float, typer.Option(min=0, help="Maximum seconds to wait.")]
 
 
 @app.command()
-def create(config: Config = None, timeout: Timeout = TIMEOUT_SECONDS) -> None:
+def create(
+    config: Config = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    warm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WRITES[,READS]",
+            help="Units a second to serve at once; charged, and never lowered.",
+            show_default="4000,12000, as AWS begins",
+        ),
+    ] = None,
+) -> None:
     """Create the table with a replica in every region, or complete a partly created one.
 
     Then write its contract from the settings: what must be equal in all processes. Safe to run
@@ -40,25 +53,36 @@ def create(config: Config = None, timeout: Timeout = TIMEOUT_SECONDS) -> None:
     """
     settings = Settings.load(config)
     with _bar() as bar:
-        state = create_table(settings, timeout=timeout, report=_shown(bar))
+        state = create_table(
+            settings,
+            timeout=timeout,
+            report=_shown(bar),
+            warm=None if warm is None else Warm.parse(warm),
+        )
     _say_taken(state)
     contract.adopt(config)
 
 
 @app.command()
 def status(config: Config = None) -> None:
-    """Show the table in every region; exit with 1 if anything is missing."""
+    """Show the table in every region; exit with 1 if anything is missing or does not replicate."""
     state = table_state(Settings.load(config))
     Console().print(_as_table(state))
     for error in state.errors.values():
         typer.echo(f"error: {error}", err=True)
-    if state.errors:
-        raise typer.Exit(1)
-    if base_of(state.views) is None:
+    if not state.errors and base_of(state.views) is None:
         raise TableMissing(
             f"table {state.table} does not exist in any region:"
             " create it with `ledger table create`"
         )
+    base = base_of(state.views)
+    if base and base.warm:
+        typer.echo(f"warm throughput of each replica, a second: {base.warm}")
+    broken = problems(state.views)
+    for problem in broken:
+        typer.echo(f"problem: {problem}")
+    if broken or state.errors:
+        raise typer.Exit(1)
     check(state.table, state.views)
     for step in state.left:
         typer.echo(f"missing: {step}")

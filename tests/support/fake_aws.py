@@ -40,6 +40,7 @@ class FakeAws:
         self.fail_at: int | None = None
         self.fail_with: Callable[[], Exception] = lambda: refused("AccessDeniedException")
         self.now = 0.0
+        self.warm_as: dict[str, Any] | None = None
 
     def connect(self, settings: Settings) -> Clients:
         """Give a client for each region, home first."""
@@ -106,6 +107,8 @@ class FakeClient:
         for update in request.pop("ReplicaUpdates", []):
             self.replica(table, update)
         table.update({key: value for key, value in request.items() if key != "TableName"})
+        if self.aws.warm_as is not None and "WarmThroughput" in request:
+            table["WarmThroughput"] = self.aws.warm_as
         for peer in table["peers"]:
             if self.aws.tables[peer]["TableStatus"] == "ACTIVE":
                 self.begin(peer, "UPDATING")

@@ -36,6 +36,7 @@ class Table:
     key: TableKey
     billing: str
     throughput: Mapping[str, int]
+    warm: Mapping[str, int]
     stream: str | None
     protected: bool
     created_at: float
@@ -86,6 +87,7 @@ def from_request(body: Mapping[str, Any], region: str, *, now: float, created_at
         key=_key(body),
         billing=billing,
         throughput=throughput or {"ReadCapacityUnits": 0, "WriteCapacityUnits": 0},
+        warm=_warmed(_first_warm(throughput), body.get("WarmThroughput")),
         stream=_stream(body.get("StreamSpecification")),
         protected=bool(body.get("DeletionProtectionEnabled", False)),
         created_at=created_at,
@@ -108,6 +110,27 @@ def _check_billing(billing: str, throughput: Mapping[str, int] | None) -> None:
             "One or more parameter values were invalid: Neither ReadCapacityUnits nor "
             "WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"
         )
+
+
+def _first_warm(throughput: Mapping[str, int] | None) -> Mapping[str, int]:
+    """Return what a new table serves at once: on demand, or as provisioned."""
+    if throughput is None:
+        return {"ReadUnitsPerSecond": 12_000, "WriteUnitsPerSecond": 4_000}
+    return {
+        "ReadUnitsPerSecond": throughput["ReadCapacityUnits"],
+        "WriteUnitsPerSecond": throughput["WriteCapacityUnits"],
+    }
+
+
+def _warmed(now: Mapping[str, int], wanted: Mapping[str, int] | None) -> Mapping[str, int]:
+    """Return the warm throughput once raised: AWS never lowers it."""
+    for name, units in (wanted or {}).items():
+        if name not in now or units < now[name]:
+            raise invalid(
+                f"One or more parameter values were invalid: the requested {name} {units} is lower"
+                f" than the current warm throughput {now.get(name)}"
+            )
+    return {**now, **(wanted or {})}
 
 
 def _key(body: Mapping[str, Any]) -> TableKey:
@@ -233,6 +256,7 @@ class Catalog:
             ],
             "ProvisionedThroughput": {"NumberOfDecreasesToday": 0, **table.throughput},
             "BillingModeSummary": {"BillingMode": table.billing},
+            "WarmThroughput": {**table.warm, "Status": "ACTIVE"},
             "ItemCount": items,
             "TableSizeBytes": 0,
             "DeletionProtectionEnabled": table.protected,
@@ -269,7 +293,7 @@ class Catalog:
             other = self._tables[region][table.name]
             other.billing, other.throughput = table.billing, table.throughput
             other.stream, other.time_to_live = table.stream, table.time_to_live
-            other.encryption = table.encryption
+            other.encryption, other.warm = table.encryption, table.warm
 
 
 def check_update(body: Mapping[str, Any]) -> None:
@@ -307,6 +331,7 @@ def update(table: Table, body: Mapping[str, Any]) -> None:
     specification = body.get("StreamSpecification")
     if specification and specification.get("StreamEnabled") and table.stream is not None:
         raise invalid("Table already has an enabled stream: TableName: " + table.name)
+    table.warm = _warmed(table.warm, body.get("WarmThroughput"))
     table.billing = billing
     if throughput:
         table.throughput = throughput

@@ -189,3 +189,21 @@ async def test_wrong_tables_are_refused(world: World, change: dict[str, Any], ma
     """A name, key or billing mode that breaks a rule is refused with the rule."""
     request = {"TableName": NAME, **KEYS, **change}
     await refused(world.clients[EAST].create_table(**request), "ValidationException", match)
+
+
+async def test_warm_throughput_is_shown_raised_for_all_replicas_and_never_lowered(
+    world: World,
+) -> None:
+    """A new table has AWS's first values; what is raised in one region holds in each."""
+    first = {"ReadUnitsPerSecond": 12_000, "WriteUnitsPerSecond": 4_000, "Status": "ACTIVE"}
+    more = {"ReadUnitsPerSecond": 20_000, "WriteUnitsPerSecond": 40_000}
+    client = world.clients[EAST]
+    await client.create_table(TableName=NAME, **KEYS, **STREAM)
+    assert (await client.describe_table(TableName=NAME))["Table"]["WarmThroughput"] == first
+    await add_replica(client, WEST)
+    await client.update_table(TableName=NAME, WarmThroughput=more)
+    for region in (EAST, WEST):
+        described = await world.clients[region].describe_table(TableName=NAME)
+        assert described["Table"]["WarmThroughput"] == {**more, "Status": "ACTIVE"}
+    lower = client.update_table(TableName=NAME, WarmThroughput={"WriteUnitsPerSecond": 4_000})
+    await refused(lower, "ValidationException", "lower than the current warm throughput")

@@ -14,6 +14,7 @@ from support.fake_aws import (
 
 from ledger.administration.table import Clients, Progress, create_table, delete_table, table_state
 from ledger.administration.table_plan import Kind, Step
+from ledger.administration.warm import Warm
 from ledger.core.errors import (
     AccessDenied,
     LedgerError,
@@ -74,6 +75,49 @@ def test_the_state_says_that_time_to_live_is_missing() -> None:
     assert table_state(SETTINGS, connect=aws.connect).left == ()
     left = table_state(EXPIRING, connect=aws.connect).left
     assert [str(step) for step in left] == ["us-east-1: turn on time to live by ~expires"]
+
+
+WANTED = Warm(40_000, 20_000)
+
+
+def create_warm(settings: Settings, **options: Any) -> Any:
+    """Make a table that serves more at once."""
+    return create_table(settings, warm=WANTED, **options)
+
+
+def test_warm_throughput_is_raised_once_for_all_replicas() -> None:
+    """One request through the base, after the replicas; a second run sends none."""
+    aws = FakeAws()
+    taken = aws.run(create_warm).taken
+    assert [step for step in taken if step.kind is Kind.WARM] == [Step(Kind.WARM, "us-east-1")]
+    assert aws.tables["us-east-1"]["WarmThroughput"] == WANTED.request
+    assert aws.run(create_warm).taken == ()
+
+
+def test_warm_throughput_is_neither_lowered_nor_asked_for_by_itself() -> None:
+    """A table that serves more already is left as it is, and one without the option too."""
+    aws = FakeAws()
+    aws.run()
+    assert "WarmThroughput" not in aws.tables["us-east-1"]
+    aws.tables["us-east-1"]["WarmThroughput"] = Warm(90_000, 90_000).request
+    assert aws.run(create_warm).taken == ()
+
+
+def test_creating_waits_until_the_table_is_warm() -> None:
+    """While AWS still raises the throughput, the table is not said to be ready."""
+    aws = FakeAws()
+    aws.run()
+    warming = {**WANTED.request, "Status": "UPDATING"}
+    aws.warm_as = warming
+    with pytest.raises(Unreachable, match="still to do: us-east-1: raise the warm throughput"):
+        create_warm(
+            SETTINGS,
+            connect=aws.connect,
+            sleep=aws.sleep,
+            monotonic=lambda: aws.now,
+            timeout=60,
+            poll=1,
+        )
 
 
 CREATE_REQUESTS = 9

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ from typer.testing import CliRunner, Result
 
 from ledger.administration.table import Progress, TableState
 from ledger.administration.table_plan import KEYS, STREAM_VIEW, Kind, Step, TableView
+from ledger.administration.warm import Warm
 from ledger.commands import contract as contract_commands
 from ledger.commands import table as table_commands
 from ledger.core.contract_item import Contract
@@ -43,8 +45,8 @@ async def established(settings: Settings, **_: object) -> Contract:
 def test_create_says_what_it_did(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step taken is a line; progress goes to the other stream."""
 
-    def create(settings: Settings, *, timeout: float, report: Any) -> TableState:
-        assert (settings.table, timeout) == ("books", 5)
+    def create(settings: Settings, *, timeout: float, report: Any, warm: Warm | None) -> TableState:
+        assert (settings.table, timeout, warm) == ("books", 5, None)
         report(Progress(STEP, 0, 1, waiting=False, elapsed_seconds=0))
         return state(taken=(STEP,))
 
@@ -56,6 +58,42 @@ def test_create_says_what_it_did(config: str, monkeypatch: pytest.MonkeyPatch) -
         "done: us-east-1: create the table\nrevision 0 of the contract is in force\n"
     )
     assert "us-east-1: create the table" in result.stderr
+
+
+def test_create_asks_for_warm_throughput(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--warm` reaches the table as units; a value that every new table has is refused."""
+    asked: list[Warm | None] = []
+
+    def create(*_: object, warm: Warm | None, **__: object) -> TableState:
+        asked.append(warm)
+        return state()
+
+    monkeypatch.setattr(table_commands, "create_table", create)
+    monkeypatch.setattr(contract_commands, "establish", established)
+    assert run("create", "--config", config, "--warm", "40000,20000").exit_code == 0
+    assert run("create", "--config", config, "--warm", "40000").exit_code == 0
+    assert asked == [Warm(40_000, 20_000), Warm(40_000)]
+    assert isinstance(run("create", "--config", config, "--warm", "400").exception, InvalidInput)
+
+
+def test_status_names_a_replica_that_does_not_replicate(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails the command, and says how long there is to mend it."""
+    broken = dataclasses.replace(WHOLE, replicas={"eu-west-1": "REPLICATION_NOT_AUTHORIZED"})
+    monkeypatch.setattr(table_commands, "table_state", lambda _: state(broken))
+    result = run("status", "--config", config)
+    assert result.exit_code == 1
+    assert "problem: the replica in eu-west-1 is REPLICATION_NOT_AUTHORIZED" in result.stdout
+    assert "after 20 hours" in result.stdout
+
+
+def test_status_shows_the_warm_throughput(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the table serves at once is a line of its own."""
+    warm = dataclasses.replace(WHOLE, warm=Warm(4_000, 12_000))
+    monkeypatch.setattr(table_commands, "table_state", lambda _: state(warm))
+    shown = run("status", "--config", config).stdout
+    assert "warm throughput of each replica, a second: 4,000 writes, 12,000 reads" in shown
 
 
 def test_create_with_all_there_says_so(config: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,18 @@ def test_time_to_live_is_in_the_template_only_if_the_settings_want_it() -> None:
     assert specification == {"AttributeName": "~expires", "Enabled": True}
 
 
+def test_the_table_of_a_template_can_be_warm(run: Run) -> None:
+    """`--warm` is in the table's template alone, and nothing is said without it."""
+    config = str(ROOT / "regions.yaml")
+    plain = table_template(settings_of("us-east-1"))["Resources"]["Table"]["Properties"]
+    assert "WarmThroughput" not in plain
+    written = run("template", "table", "--config", config, "--warm", "40000,20000")
+    assert "      WarmThroughput:\n        ReadUnitsPerSecond: 20000\n" in written
+    assert "        WriteUnitsPerSecond: 40000\n" in written
+    result = CliRunner().invoke(app, ["template", "iam", "--config", config, "--warm", "40000"])
+    assert "--warm is for the template table" in str(result.exception)
+
+
 def test_every_ordered_pair_is_watched_for_lag_and_for_silence() -> None:
     """Each region's stack has the alarms of what it writes, to each other region."""
     settings = settings_of("us-east-1", "eu-west-1", "sa-east-1", table="money")
