@@ -24,6 +24,7 @@ from compactor.waiting import sleep_or_stop
 from ledger.contract.changing import ContractWriter, Waiting
 from ledger.contract.opening import open_table
 from ledger.core.errors import (
+    ClockOff,
     ContractConflict,
     ContractDamaged,
     ContractMissing,
@@ -102,6 +103,11 @@ class Compactor:
         async with self._candidate() as candidate:
             try:
                 await candidate.check_home()
+                candidate.check_clock()
+            except ClockOff as error:
+                self.metrics.waits("clock")
+                self.metrics.passed("waiting", seconds=0.0)
+                return CompactorReport(led=False, waits=str(error), is_whole=False)
             except RegionUnreadable as error:
                 self.metrics.unreadable(error.region)
                 self.metrics.passed("waiting", seconds=0.0)
@@ -204,6 +210,7 @@ class Compactor:
     ) -> None:
         """Wait for the lease, then do pass after pass while it is held."""
         await candidate.check_home()
+        candidate.check_clock()
         outcome = await candidate.acquire(wait_seconds=None, stop=stop)
         if isinstance(outcome, NotHeld):
             return
@@ -211,6 +218,7 @@ class Compactor:
             while not stop.is_set():
                 started = self._clock.monotonic()
                 on_report(await candidate.run_pass(grant, stop=stop))
+                candidate.check_clock()
                 left = started + every_seconds - self._clock.monotonic()
                 await sleep_or_stop(self._clock, left, stop)
 

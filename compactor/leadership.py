@@ -15,6 +15,7 @@ from random import Random
 
 import anyio
 
+from compactor.checks import check_clock
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
 from compactor.observe import check_home
@@ -81,6 +82,14 @@ class Candidate:
         home, name = self._settings.home, self._settings.compactor.name
         if await self._stores[home].get(Get(lease_key(name))) is None:
             await check_home(self._stores, name, home=home)
+
+    def check_clock(self) -> None:
+        """Refuse to lead with a clock that is off: an instance with a right one may.
+
+        Raises:
+            ClockOff: by the answers so far.
+        """
+        check_clock(self._stores, skew=self._live.current.clock_skew)
 
     async def acquire(
         self, *, wait_seconds: float | None, stop: anyio.Event

@@ -11,6 +11,9 @@ from ledger.runtime.metrics import MetricMaker, RegistryMetrics
 PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """A pass takes at least `observation_delay` (20 s by default) once anything is due."""
 
+WAIT_REASONS = ("clock",)
+"""What merging waits for: this machine's clock to be set right."""
+
 
 class CompactorMetrics(RegistryMetrics):
     """The compactor's metrics in one registry."""
@@ -95,6 +98,11 @@ class CompactorMetrics(RegistryMetrics):
             "Times that merging waited because the region could not be read.",
             ("region",),
         )
+        self.waiting = make.gauge(
+            "compactor_waiting",
+            "1 if the last pass merged nothing for this reason, such as a clock that is off.",
+            ("reason",),
+        )
         self.errors = make.counter(
             "compactor_errors_total",
             "Errors met by the compactor, by kind.",
@@ -142,6 +150,11 @@ class CompactorMetrics(RegistryMetrics):
     def unreadable(self, region: str) -> None:
         """Record that merging waits for a region."""
         self.region_unreadable.labels(region).inc()
+
+    def waits(self, reason: str | None) -> None:
+        """Record for which of `WAIT_REASONS` the last pass merged nothing, None for none."""
+        for each in WAIT_REASONS:
+            self.waiting.labels(each).set(int(each == reason))
 
     def passed(self, outcome: str, *, seconds: float, succeeded_at: float | None = None) -> None:
         """Record the end of a pass; `succeeded_at`, seconds since 1970, if it had no error."""

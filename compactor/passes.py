@@ -20,6 +20,7 @@ import anyio
 
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.apply import Done, apply
+from compactor.checks import check_clock
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed, Reach, check_home, observe
@@ -29,6 +30,7 @@ from compactor.waiting import sleep_or_stop
 from ledger.core.contract import Validity
 from ledger.core.errors import (
     AmountOverflow,
+    ClockOff,
     DamagedItem,
     LeaseLost,
     LedgerError,
@@ -110,11 +112,14 @@ class Pass:
         search = self._search()
         try:
             await check_home(self._stores, self._settings.compactor.name, home=self._settings.home)
+            self._check_clock()
             due = await search.run(self._report)
             self._searched()
             await self._visit_all(due, search)
         except RegionUnreadable as error:
             self._unreadable(error)
+        except ClockOff as error:
+            self._wait_for("clock", error)
         await search.drop_served()
         self._searched()
         self._report.seconds = self._clock.monotonic() - started
@@ -194,6 +199,9 @@ class Pass:
         is_late = visit.number > 1 and not plan.is_last  # its last fold has not arrived yet
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
 
+    def _check_clock(self) -> None:
+        check_clock(self._stores, skew=self._settings.clock_skew)
+
     async def _renew(self) -> Validity | None:
         """Take what the table's contract holds now; return until when to act on it.
 
@@ -218,7 +226,9 @@ class Pass:
 
         Raises:
             DamagedItem: the sum of its entries does not fit in 38 digits.
+            ClockOff: by the answers of the observation, too.
         """
+        self._check_clock()
         observation = observed.observation
         target = self._rules.move_to
         self._report.unmoved += target is not None and not is_moved(observation, target)
@@ -290,12 +300,21 @@ class Pass:
         self._report.unreadable = error.region
         self._report.is_whole = False
 
+    def _wait_for(self, reason: str, error: LedgerError) -> None:
+        log.warning("%s", error)
+        self._metrics.waits(reason)
+        self._metrics.error(error)
+        self._report.waits = str(error)
+        self._report.is_whole = False
+
     def _count(self) -> None:
         report = self._report
+        if not report.waits:
+            self._metrics.waits(None)
         self._metrics.quarantined(report.damaged)
         outcome = "done" if report.is_whole else "partial"
         if not report.is_success:
-            outcome = "waiting" if report.unreadable else "problems"
+            outcome = "waiting" if report.unreadable or report.waits else "problems"
         self._metrics.passed(
             outcome,
             seconds=report.seconds,

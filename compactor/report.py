@@ -24,7 +24,8 @@ class CompactorReport:
     it, or without one the visits. `damaged` collections hold an item that cannot be counted, and
     were left as they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them.
     `problems` are other errors of single collections; `unreadable` is a region that could not be
-    read, so that merging waits; `unmoved` collections are not handed over yet in a move of home.
+    read, so that merging waits, and `waits` says what else it waits for: a clock that is off;
+    `unmoved` collections are not handed over yet in a move of home.
     `is_whole` is false if the pass was
     stopped, or its search was cut at `scan_pages_max`: the next one goes on.
     """
@@ -45,6 +46,7 @@ class CompactorReport:
     searched: bool = False
     unmoved: int = 0
     unreadable: str = ""
+    waits: str = ""
     damaged: int = 0
     quarantined: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -54,7 +56,7 @@ class CompactorReport:
     @property
     def is_success(self) -> bool:
         """Whether nothing prevented merging but damage, or another instance leads."""
-        return not self.unreadable and not self.problems
+        return not (self.unreadable or self.waits or self.problems)
 
     def quarantine(self, partition: str, reason: str) -> None:
         """Record that a collection is damaged, once."""
@@ -77,6 +79,8 @@ class CompactorReport:
         """Return the report in one line."""
         if not self.led and self.unreadable:
             return f"region {self.unreadable} cannot be read; no leader elected"
+        if not self.led and self.waits:
+            return f"no leader elected: {self.waits}"
         if not self.led:
             return (
                 f"another instance leads ({self.leader or 'lease just released'}); nothing was done"
@@ -89,6 +93,8 @@ class CompactorReport:
         parts = [done]
         if self.unreadable:
             parts.append(f"region {self.unreadable} cannot be read, so merging waits")
+        if self.waits:
+            parts.append(f"merging waits: {self.waits}")
         if self.damaged:
             parts.append(self.damage())
         if self.problems:

@@ -175,6 +175,7 @@ class Ledger:
             RetryHorizonPassed: `at` is too old; nothing was written.
             KeyConflict: the key already stands for another change.
             OutcomeUnknown: no answer within `write_deadline`; see `retry`.
+            ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
         parts = self._open_parts

@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
+from ledger.core.errors import ClockOff
+
 WINDOW_SECONDS = 60.0
 """How long answers are taken together: quartz drifts by some milliseconds in it."""
 DATE_SECONDS = 1.0
@@ -49,7 +51,7 @@ class ClockOffset:
         return ClockOffset(least, most) if least <= most else None
 
     def __str__(self) -> str:
-        where = "ahead" if self.middle >= 0 else "behind"
+        where = "ahead of" if self.middle >= 0 else "behind"
         return f"{abs(self.middle):.1f} s {where}"
 
 
@@ -81,6 +83,22 @@ def measured(
     if both is None:
         return MeasuredOffset(seen, answered)
     return known if both == known.offset else MeasuredOffset(both, known.since)
+
+
+def check_offset(offset: ClockOffset | None, *, skew: float, region: str) -> None:
+    """Refuse to act by a clock that is certainly off by more than `skew` seconds.
+
+    Raises:
+        ClockOff: with the offset.
+    """
+    if offset is None or not offset.is_beyond(skew):
+        return
+    raise ClockOff(
+        f"this machine's clock is {offset} that of {region}, more than clock_skew ({skew:g} s):"
+        " nothing is written or merged until it is set right",
+        region=region,
+        offset_seconds=offset.middle,
+    )
 
 
 @lru_cache(DATES_KEPT)  # every answer of a second has the same

@@ -33,6 +33,7 @@
         ├── TableMissing            the table is not in this region
         ├── RequestRefused          DynamoDB found the request wrong
         │   └── TokenReused         a request token stands for another transaction
+        ├── ClockOff                this machine's clock differs from a region's beyond the skew
         ├── ContractStale           the contract was read too long ago, and cannot be read now
         └── RegionUnreadable        a region cannot be read, so merging waits
 
@@ -209,6 +210,18 @@ class RequestRefused(StoreError):
 
 class TokenReused(RequestRefused):
     """The client request token stands for another transaction of the last ten minutes."""
+
+
+class ClockOff(StoreError):
+    """This machine's clock is off by more than `clock_skew`; nothing was written or merged.
+
+    `offset_seconds` is by how much it is ahead of that of `region`, to half a second.
+    """
+
+    def __init__(self, message: str, *, region: str, offset_seconds: float) -> None:
+        super().__init__(message)
+        self.region = region
+        self.offset_seconds = offset_seconds
 
 
 class ContractStale(StoreError):

@@ -179,7 +179,10 @@ class Reader:
             consistent=consistent,
             keys_max=settings.read_keys_max,
         )
-        if not settings.cache.incremental:
+        offset = self._store.clock_offset
+        if not settings.cache.incremental or (
+            offset is not None and offset.is_beyond(settings.clock_skew)
+        ):  # by a clock that is off nothing is settled
             return await read()
         found = await read(base=self._bases.get(partition), border=self._border(settings))
         self._bases.keep(partition, found.base)

@@ -18,6 +18,7 @@ from random import Random
 from anyio.abc import TaskGroup
 
 from ledger.core import amounts, keys
+from ledger.core.clock_offset import check_offset
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
@@ -39,6 +40,8 @@ class Writer:
     def __init__(
         self, store: Store, *, settings: LiveSettings, clock: Clock, randomness: Random
     ) -> None:
+        self._store = store
+        self._live = settings
         self._settings = settings.current
         self._clock = clock
         self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
@@ -70,6 +73,7 @@ class Writer:
 
     def record(self, change: Change) -> Awaitable[Entry]:
         """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait."""
+        self._check_clock()
         if self._group is None or change.key is not None:
             return self._direct.put(self._planner.plan(change))
         if change.is_plain:
@@ -78,6 +82,7 @@ class Writer:
 
     def add(self, counter: str, change: int | Decimal) -> Awaitable[Entry]:
         """Write a change that is only an amount, as `record` does."""
+        self._check_clock()
         if self._group is None:
             return self._direct.put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_counter(counter), amounts.exact(change)
@@ -87,21 +92,33 @@ class Writer:
 
     async def record_many(self, changes: Sequence[Change]) -> list[Entry]:
         """Write many changes, each on its own; see `Ledger.record_many`."""
+        self._check_clock()
         planned = self._planner.plan_many(changes)
         await large_write.send_all(self._direct, planned)
         return [change.entry for change in planned]
 
     async def record_together(self, changes: Sequence[Change]) -> list[Entry]:
         """Write up to 100 changes, all or none; see `Ledger.record_together`."""
+        self._check_clock()
         planned = [self._planner.plan(change) for change in changes]
         await self._direct.transaction(planned)
         return [change.entry for change in planned]
 
     async def retry(self, entries: Sequence[Entry], *, together: bool) -> list[Entry]:
         """Write the same entries again; see `Ledger.retry`."""
+        self._check_clock()
         planned = self._planner.replan(entries)
         if together:
             await self._direct.transaction(planned)
         else:
             await large_write.send_all(self._direct, planned)
         return [change.entry for change in planned]
+
+    def _check_clock(self) -> None:
+        """Refuse to make ids, or to judge them, by a clock that is off.
+
+        Raises:
+            ClockOff: nothing was written.
+        """
+        skew = self._live.current.clock_skew
+        check_offset(self._store.clock_offset, skew=skew, region=self._store.region)

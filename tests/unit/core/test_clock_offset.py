@@ -117,7 +117,10 @@ def test_a_date_is_read_or_left(text: str, expected: datetime | None) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "text"),
-    [(ClockOffset(699.0, 700.0), "699.5 s ahead"), (ClockOffset(-701.0, -700.0), "700.5 s behind")],
+    [
+        (ClockOffset(699.0, 700.0), "699.5 s ahead of"),
+        (ClockOffset(-701.0, -700.0), "700.5 s behind"),
+    ],
 )
 def test_messages_say_ahead_or_behind(offset: ClockOffset, text: str) -> None:
     """An operator sees at once which way the clock is to be set."""

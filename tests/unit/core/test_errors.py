@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from ledger.core.errors import (
+    ClockOff,
     KeyConflict,
     LedgerError,
     OutcomeUnknown,
@@ -22,6 +23,7 @@ ERRORS = (
     OutcomeUnknown("no answer", entries=[ENTRY], together=True),
     KeyConflict("another change", ours=ENTRY, theirs=ENTRY),
     RegionUnreadable("eu-west-1", Throttled("slow down")),
+    ClockOff("set it", region="eu-west-1", offset_seconds=-700.5),
     SettingsError("two problems", problems=["one", "two"]),
 )
 COPIES: tuple[Callable[[LedgerError], LedgerError], ...] = (

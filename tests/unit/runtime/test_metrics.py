@@ -22,7 +22,7 @@ LEDGER_NAMES = {
 COMPACTOR_NAMES = {
     "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",
     "compactor_backlog_entries", "compactor_due_collections", "compactor_folds_total",
-    "compactor_damaged_collections",
+    "compactor_damaged_collections", "compactor_waiting",
     "compactor_entries_merged_total", "compactor_entries_deleted_total",
     "compactor_pass_duration_seconds", "compactor_passes_total",
     "compactor_last_success_timestamp_seconds", "compactor_region_unreadable_total",
@@ -62,6 +62,7 @@ def test_each_method_moves_its_metrics() -> None:
     metrics.cache_miss("eu-west-1")
     metrics.cache_share("eu-west-1")
     metrics.cache_size("eu-west-1", 12)
+    metrics.clock_offset("eu-west-1", -0.25)
     shown = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in registry.collect()
@@ -83,6 +84,7 @@ def test_each_method_moves_its_metrics() -> None:
         ("ledger_cache_misses_total", region): 1,
         ("ledger_cache_shared_total", region): 1,
         ("ledger_cache_counters", region): 12,
+        ("ledger_clock_offset_seconds", region): -0.25,
     }
     assert {key: shown.get(key) for key in expected} == expected
 
@@ -99,6 +101,7 @@ def test_each_method_of_the_compactor_moves_its_metrics() -> None:
     metrics.fold("rejected")
     metrics.deleted(25)
     metrics.unreadable("eu-west-1")
+    metrics.waits("clock")
     metrics.passed("done", seconds=21, succeeded_at=1_900_000_000)
     metrics.error(Unreachable("gone"))
     shown: dict[tuple[Any, ...], float] = {
@@ -118,6 +121,7 @@ def test_each_method_of_the_compactor_moves_its_metrics() -> None:
         ("compactor_entries_merged_total",): 40,
         ("compactor_entries_deleted_total",): 25,
         ("compactor_region_unreadable_total", "eu-west-1"): 1,
+        ("compactor_waiting", "clock"): 1,
         ("compactor_passes_total", "done"): 1,
         ("compactor_pass_duration_seconds_sum",): 21,
         ("compactor_last_success_timestamp_seconds",): 1_900_000_000,

@@ -1,5 +1,6 @@
 """Reading only what is new, where that is provably the same: one region, no other writers."""
 
+from datetime import timedelta
 from decimal import Decimal
 from random import Random
 
@@ -8,6 +9,7 @@ from support.clock import FakeClock
 from support.ledgers import HOME, LOCAL, WEST, net, seeded
 
 from ledger.core import fold, ids
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import entry_id, entry_item, net_of
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
@@ -257,6 +259,21 @@ async def test_from_another_region_an_entry_would_be_missed() -> None:
     assert (await reader.total("c")).value == 1
     whole = reader_of(home, clock=clock, settings=SETTINGS.replace(cache={"incremental": False}))
     assert (await whole.total("c")).value == 11
+
+
+@pytest.mark.parametrize(("offset", "counted"), [(None, 1), (ClockOffset(699.0, 700.0), 11)])
+async def test_with_a_clock_that_is_ahead_an_entry_would_be_missed(
+    offset: ClockOffset | None, counted: int
+) -> None:
+    """A reader that is ahead takes ids for settled that may still appear, so it reads them all."""
+    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    slow = entry_id(clock.now(), 2)
+    store.clock_offset = offset
+    reader = reader_of(store, clock=FakeClock(clock.now() + timedelta(seconds=700)))
+    await put(store, entry_id(clock.now(), 1), 1)
+    assert (await reader.total("c")).value == 1
+    await put(store, slow, 10)
+    assert (await reader.total("c")).value == counted
 
 
 async def test_bases_are_bounded() -> None:
