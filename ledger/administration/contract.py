@@ -117,8 +117,8 @@ def refined(
 ) -> Terms:
     """Return the terms of a contract with one value changed.
 
-    `value` is a duration, a region (home), regions separated by commas (regions), or
-    PATTERN=COUNT (shards), dated `since`.
+    `value` is a duration, regions separated by commas (regions), or PATTERN=COUNT (shards), dated
+    `since`.
 
     Raises:
         InvalidInput: there is no such value in a contract.
@@ -129,14 +129,14 @@ def refined(
     if name in DURATIONS:
         new = seconds_of(value)
     elif name == "home":
-        new = value
+        raise InvalidInput(f"the home is moved by `compactor move-home {value}`: with its lease")
     elif name == "regions":
         new = tuple(part.strip() for part in value.split(","))
     elif name == "shards":
         new = _with_step(contract, value, since=since, now=now)
     else:
         raise InvalidInput(
-            f"the contract must be changed by one of {', '.join((*CONTRACTED, 'regions'))},"
+            f"what can be set in the contract is {', '.join((*DURATIONS, 'shards', 'regions'))};"
             f" got {name!r}"
         )
     changed = replace(terms, **{name: new})

@@ -18,7 +18,12 @@ import anyio
 from ledger.contract.reading import read_contract
 from ledger.core.contract import Terms, Validity
 from ledger.core.contract_item import Contract
-from ledger.core.errors import ContractMissing, ContractStale, StoreError
+from ledger.core.errors import (
+    ContractConflict,
+    ContractMissing,
+    ContractStale,
+    StoreError,
+)
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -101,6 +106,7 @@ class ContractView:
 
         Raises:
             ContractStale: it cannot be read, and the view is too old to act on.
+            ContractConflict: the region has left the table.
             ContractMissing, ContractDamaged, UpgradeNeeded: as `open`.
         """
         if not self.is_due():
@@ -125,6 +131,11 @@ class ContractView:
             raise ContractStale(
                 f"{self._store.region} shows revision {found.revision} of the table's contract,"
                 f" after revision {known.revision}"
+            )
+        if self._store.region not in found.regions:
+            raise ContractConflict(
+                f"region {self._store.region} is not in the contract of table"
+                f" {self._settings.table}: {', '.join(found.terms.regions)}"
             )
         if found != known:
             self._current = self._settings.under(found.obeyed, home=found.terms.home)

@@ -286,13 +286,25 @@ class Settings(BaseModel):
                 raise ContractConflict(
                     f"{name} is {_shown(given)} in the settings, {_shown(held[0])} in the contract"
                     f" of table {self.table}: remove it from the settings, or change the contract"
-                    f" with `ledger table set {name} VALUE`"
+                    f" with {_command_for(name)}"
                 )
         known = {region for terms in accepted for region in terms.regions}
         if unknown := [name for name in self.regions if name not in known]:
             raise ContractConflict(
                 f"region {unknown[0]} of the settings is not in the contract of table"
                 f" {self.table}: {', '.join(sorted(known))}"
+            )
+
+    def check_written(self, region: str) -> None:
+        """Check that a region may be written to under these terms.
+
+        Raises:
+            ContractConflict: it is about to be added to the table, or to leave it, or has left.
+        """
+        if region not in self.terms.written:
+            raise ContractConflict(
+                f"region {region} is not written to: a change of the table's contract adds it or"
+                " takes it out (`ledger table show`); nothing was written"
             )
 
     def reach(self, name: str) -> Region:
@@ -392,6 +404,10 @@ class Settings(BaseModel):
             return handler(values)
         except ValidationError as error:
             raise settings_error(problems_of(error, cls), Sources()) from error
+
+
+def _command_for(name: str) -> str:
+    return "`compactor move-home REGION`" if name == "home" else f"`ledger table set {name} VALUE`"
 
 
 def _shown(value: object) -> str:

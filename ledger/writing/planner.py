@@ -11,6 +11,7 @@ from ledger.core.errors import InvalidInput
 from ledger.core.ids import SUFFIX_BITS
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
+from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.writing.plan import Change, Planned, plan, plan_group, replan
 
@@ -31,11 +32,12 @@ class Planner:
 
         Raises:
             InvalidInput: a value breaks a rule; the message names both.
+            ContractConflict: the region is not written to; see `Settings.check_written`.
         """
         return plan(
             change,
             region=self._region,
-            settings=self._settings.current,
+            settings=self._open_settings,
             now=self._clock.now(),
             suffix=self._random.getrandbits(SUFFIX_BITS),
             until=self._until,
@@ -61,7 +63,7 @@ class Planner:
         return plan_group(
             changes,
             region=self._region,
-            settings=self._settings.current,
+            settings=self._open_settings,
             now=self._clock.now(),
             bits=self._random.getrandbits(SUFFIX_BITS * len(changes)),
             until=self._until,
@@ -74,12 +76,21 @@ class Planner:
             InvalidInput: something is not an entry; nothing was written.
             InvalidEntry: an id is not in the ledger's form.
             RetryHorizonPassed: too late to repeat one.
+            ContractConflict: as `plan`.
         """
-        now, until, settings = self._clock.now(), self._until, self._settings.current
+        now, until, settings = self._clock.now(), self._until, self._open_settings
         return [
             replan(entry, region=self._region, settings=settings, now=now, until=until)
             for entry in _checked(entries)
         ]
+
+    @property
+    def _open_settings(self) -> Settings:
+        """The settings of now, which must allow this region to be written to."""
+        settings = self._settings.current
+        if settings.terms.closed:
+            settings.check_written(self._region)
+        return settings
 
     @property
     def _until(self) -> datetime | None:

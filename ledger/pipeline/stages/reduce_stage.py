@@ -50,6 +50,7 @@ class ReduceStage:
         What another reducer was faster with is left out.
 
         Raises:
+            ContractConflict: the region is not written to; see `Settings.check_written`.
             StoreError: some are not reduced yet; they can be handed in again.
         """
         jobs = [partial(self._reduce, group) for group in grouped(items)]
@@ -62,10 +63,12 @@ class ReduceStage:
         """Reduce one group of map items."""
         for tries in range(1, TRIES_MAX + 1):
             await self._settings.renew()
+            settings = self._settings.current
+            settings.check_written(self._store.region)
             plan = plan_reduce(
                 items,
                 region=self._store.region,
-                settings=self._settings.current,
+                settings=settings,
                 now=self._clock.now(),
                 validity=self._settings.validity,
             )

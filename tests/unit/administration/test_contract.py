@@ -37,7 +37,7 @@ def changed(name: str, value: str, *, contract: Contract | None = None, **option
         ("clock_skew", "2s", 2.0),
         ("observation_delay", "1m", 60.0),
         ("read_deadline", "5s", 5.0),
-        ("home", AWAY, AWAY),
+        ("contract_life", "2m", 120.0),
         ("regions", f"{HOME}, {AWAY}", (HOME, AWAY)),
     ],
 )
@@ -76,7 +76,6 @@ def test_run_again_it_means_the_step_that_it_announced() -> None:
         ("clock_skew", "10m", "must exceed"),
         ("observation_delay", "15s", r"observation_delay .* must exceed read_deadline"),
         ("read_deadline", "20s", r"observation_delay .* must exceed read_deadline"),
-        ("home", "eu-north-1", "is not one of the regions"),
         ("regions", AWAY, "is not one of the regions"),
         ("shards", "hot-*=1", "only grow"),
         ("shards", "hot-*=1000", "100"),
@@ -104,8 +103,12 @@ def test_shards_are_a_pattern_and_a_count(value: str) -> None:
 
 def test_a_name_that_no_contract_holds_is_refused() -> None:
     """The message lists what it holds."""
-    with pytest.raises(InvalidInput, match=r"changed by one of home, settle.*regions, got 'cache'"):
+    with pytest.raises(
+        InvalidInput, match=r"set in the contract is settle, .*regions; got 'cache'"
+    ):
         changed("cache", "1")
+    with pytest.raises(InvalidInput, match=f"compactor move-home {AWAY}"):
+        changed("home", AWAY)
     with pytest.raises(InvalidInput, match="must be a duration"):
         changed("settle", "long")
 
