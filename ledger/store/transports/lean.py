@@ -8,6 +8,7 @@ what is not in `OPERATIONS` goes through aiobotocore as ever.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -21,9 +22,9 @@ from ledger.store.dynamodb.connect import ClientOptions
 from ledger.store.dynamodb.requests import Request
 from ledger.store.dynamodb.transport import NoAnswer, Response, Transport, check_answer
 from ledger.store.transports.lean_connection import Answer
-from ledger.store.transports.lean_http import Http, open_http
+from ledger.store.transports.lean_http import open_http
 from ledger.store.transports.lean_json import decode, encode
-from ledger.store.transports.lean_signing import Signer
+from ledger.store.transports.lean_routes import Routes, open_routes
 
 OPERATIONS: Mapping[str, str] = {
     "batch_write_item": "BatchWriteItem",
@@ -46,16 +47,14 @@ class LeanTransport:
 
     def __init__(
         self,
-        http: Http,
+        routes: Routes,
         *,
-        signer: Signer,
         credentials: CredentialsSource | None,
         user_agent: str,
         now: Callable[[], datetime],
         otherwise: Transport,
     ) -> None:
-        self._http = http
-        self._signer = signer
+        self._routes = routes
         self._credentials = credentials
         self._more = {"Accept-Encoding": "identity", "User-Agent": user_agent}
         self._now = now
@@ -70,14 +69,15 @@ class LeanTransport:
             raise NoCredentialsError
         body = encode(request)
         credentials = await self._credentials.get_frozen_credentials()
-        signed = self._now()
+        route = await self._routes.of(credentials.account_id)
+        signed = self._now()  # after every wait: what is signed late must not be sent
         signing.check(signed)
-        headers = self._signer.headers(name, body, credentials=credentials, at=signed)
-        return read_answer(await self._http.post({**headers, **self._more}, body), name)
+        headers = route.signer.headers(name, body, credentials=credentials, at=signed)
+        return read_answer(await route.http.post({**headers, **self._more}, body), name)
 
     async def close(self) -> None:
         """Close every connection, the other transport's too."""
-        await self._http.close()
+        await self._routes.close()
         await self._otherwise.close()
 
 
@@ -126,18 +126,16 @@ async def open_lean(
     now: Callable[[], datetime],
     otherwise: Transport,
 ) -> AsyncIterator[LeanTransport]:
-    """Open the lean transport beside a client, to the endpoint that the client found."""
-    url = client.meta.endpoint_url
-    opening = open_http(
-        url,
+    """Open the lean transport beside a client, to the endpoints that the client would send to."""
+    opening = partial(
+        open_http,
         ca_bundle=session.get_config_variable("ca_bundle"),
         request_timeout=request_timeout,
         connections_max=connections_max,
     )
-    async with opening as http:
+    async with open_routes(client, opening) as routes:
         yield LeanTransport(
-            http,
-            signer=Signer(url=url, region=client.meta.region_name),
+            routes,
             credentials=await _credentials(session, options),
             user_agent=session.user_agent(),
             now=now,

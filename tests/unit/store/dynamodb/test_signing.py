@@ -19,6 +19,7 @@ from ledger.store.dynamodb.transport import Transport
 from ledger.store.opening import open_store
 from ledger.store.transports.lean import LeanTransport
 from ledger.store.transports.lean_http import open_http
+from ledger.store.transports.lean_routes import Route, Routes
 from ledger.store.transports.lean_signing import Signer
 from ledger.store.writes import Applied, Put, Unknown, signed_by
 
@@ -116,9 +117,16 @@ async def test_lean_transport_looks_once_it_has_its_credentials(allowed: int, se
         answering_bytes([OK]) as server,
         open_http(server.endpoint, ca_bundle=None, request_timeout=5, connections_max=1) as http,
     ):
+        route = Route(http, Signer(url=server.endpoint, region=HOME))
+
+        async def make(_url: str) -> Route:
+            return route
+
+        async def find() -> str:
+            return server.endpoint
+
         lean = LeanTransport(
-            http,
-            signer=Signer(url=server.endpoint, region=HOME),
+            Routes(find, make),
             credentials=SlowCredentials(clock),
             user_agent="test",
             now=clock.now,

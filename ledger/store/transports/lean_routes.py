@@ -1,0 +1,112 @@
+"""The way to a region's endpoint, which can depend on the account of the credentials.
+
+DynamoDB has an endpoint for each account (`https://ACCOUNT.ddb.REGION.amazonaws.com`), which
+answers for that account without the hops of the regional one. Which one a request goes to is for
+botocore to say: its rules take in `account_id_endpoint_mode`, the credentials, and endpoints of
+one's own; this asks for the URL of a presigned request, which is its public way to tell it.
+
+Source: AWS SDKs and Tools Reference Guide, "Account-based endpoints".
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+
+from ledger.store.transports.lean_http import Http
+from ledger.store.transports.lean_signing import Signer
+
+ACCOUNTS_MAX = 16
+"""Accounts of which the route is remembered; a client's credentials are nearly always of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One endpoint: the connections to it, and the signatures that it accepts."""
+
+    http: Http
+    signer: Signer
+
+
+class Routes:
+    """The routes of one client, by the account of the credentials; made by `open_routes`."""
+
+    def __init__(
+        self, find: Callable[[], Awaitable[str]], make: Callable[[str], Awaitable[Route]]
+    ) -> None:
+        self._find = find
+        self._make = make
+        self._by_account: dict[str | None, Route] = {}
+        self._by_url: dict[str, Route] = {}
+        self._lock = anyio.Lock()
+
+    async def of(self, account: str | None) -> Route:
+        """Return the route for credentials of this account, None if they name none.
+
+        Raises:
+            EndpointResolutionError: an account is required, and they name none.
+        """
+        found = self._by_account.get(account)
+        if found is not None:
+            return found
+        async with self._lock:
+            if account not in self._by_account:
+                if len(self._by_account) >= ACCOUNTS_MAX:
+                    self._by_account.clear()
+                self._by_account[account] = await self.open(await self._find())
+            return self._by_account[account]
+
+    async def open(self, url: str) -> Route:
+        """Return the route to an endpoint, made if there is none.
+
+        Raises:
+            OSError: the bundle of certificates cannot be read.
+        """
+        if url not in self._by_url:
+            self._by_url[url] = await self._make(url)
+        return self._by_url[url]
+
+    async def close(self) -> None:
+        """Close the connections of every route."""
+        for route in self._by_url.values():
+            await route.http.close()
+
+
+@asynccontextmanager
+async def open_routes(
+    client: Any, open_http: Callable[[str], AbstractAsyncContextManager[Http]]
+) -> AsyncIterator[Routes]:
+    """Open the routes of an aiobotocore client: the regional one now, others when first needed.
+
+    Raises:
+        OSError: the bundle of certificates cannot be read.
+    """
+    async with AsyncExitStack() as opened:
+
+        async def make(url: str) -> Route:
+            http = await opened.enter_async_context(open_http(url))
+            return Route(http, Signer(url=url, region=client.meta.region_name))
+
+        async def find() -> str:
+            return await endpoint_of(client)
+
+        routes = Routes(find, make)
+        await routes.open(client.meta.endpoint_url)
+        yield routes
+
+
+async def endpoint_of(client: Any) -> str:
+    """Return the endpoint to which a client would send a request now.
+
+    Raises:
+        EndpointResolutionError: an account is required, and the credentials name none.
+    """
+    regional = str(client.meta.endpoint_url)
+    presigned = await client.generate_presigned_url("describe_limits")
+    there = urlsplit(presigned)
+    if (there.scheme, there.netloc) == urlsplit(regional)[:2]:
+        return regional
+    return f"{there.scheme}://{there.netloc}"
