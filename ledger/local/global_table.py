@@ -182,6 +182,16 @@ class LocalGlobalTable:
         body = {"lag": lag} if jitter is None else {"lag": lag, "jitter": jitter}
         self._control("lag", body)
 
+    def set_clock(self, region: str, seconds: float) -> None:
+        """Let a region's clock be this many seconds ahead of this machine's, below 0 behind.
+
+        Its answers' `Date` shows it; signatures are not checked.
+
+        Raises:
+            LocalTableError: no such region, or more than a day.
+        """
+        self._control("clock", {"region": region, "seconds": seconds})
+
     def faults(
         self,
         kind: Fault | None,

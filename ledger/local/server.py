@@ -30,6 +30,8 @@ from ledger.local.replication.replicator import Replicator
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
+CLOCK_SECONDS_MAX = 86_400
+"""How far a region's clock may be set from this machine's, either way."""
 
 _Result = TypeVar("_Result")
 
@@ -49,6 +51,7 @@ class Server:
         self._tables = Catalog(options.regions)
         self._engine = _engine(options.engine)
         self._faults = Faults(seed=options.seed, hook=options.fault)
+        self._clocks: dict[str, float] = {}
         self._replicator: Replicator
         self._front: Front
 
@@ -123,7 +126,7 @@ class Server:
         ports = options.ports or [0] * len(options.regions)
         for region, port in zip(options.regions, ports, strict=True):
             self.endpoints[region] = await self._listeners.listen(
-                port, region_handler(self._front, region)
+                port, region_handler(self._front, region, self._clocks)
             )
         self.control_url = await self._listeners.listen(
             options.control_port, control_handler(self.control)
@@ -146,12 +149,8 @@ class Server:
         match name:
             case "status":
                 pass
-            case "pause":
-                for link in self._links(body):
-                    await link.pause()
-            case "heal":
-                for link in self._links(body):
-                    link.heal()
+            case "pause" | "heal":
+                await self._hold_links(body, held=name == "pause")
             case "lag":
                 lag = body.get("lag", self._replicator.lag)
                 jitter = body.get("jitter", self._replicator.jitter)
@@ -163,6 +162,8 @@ class Server:
                 )
             case "contract":
                 await self._hold(terms_of_values(body["terms"]))
+            case "clock":
+                self._set_clock(body.get("region"), body.get("seconds"))
             case "fault":
                 self._faults.rules = [self._rule(rule) for rule in body.get("rules", ())]
             case _:
@@ -189,6 +190,24 @@ class Server:
         request = {"TableName": self.options.table, "Key": key, "ConsistentRead": True}
         item = (await self._engine.call(region, "GetItem", request)).body.get("Item")
         return None if item is None else contract_of(item)
+
+    async def _hold_links(self, body: Mapping[str, Any], *, held: bool) -> None:
+        for link in self._links(body):
+            if held:
+                await link.pause()
+            else:
+                link.heal()
+
+    def _set_clock(self, region: object, seconds: object) -> None:
+        if region not in self.options.regions:
+            names = ", ".join(self.options.regions)
+            raise LocalTableError(f"region must be one of {names}, got {region!r}")
+        if not isinstance(seconds, int | float) or not abs(seconds) <= CLOCK_SECONDS_MAX:
+            raise LocalTableError(
+                f"seconds must be between -{CLOCK_SECONDS_MAX:,} and {CLOCK_SECONDS_MAX:,},"
+                f" got {seconds!r}"
+            )
+        self._clocks[str(region)] = float(seconds)
 
     def _links(self, body: Mapping[str, Any]) -> list[Link]:
         """Return the link that a request names, or all links if it names none."""
@@ -244,6 +263,7 @@ class Server:
             "lag": self._replicator.lag,
             "jitter": self._replicator.jitter,
             "seed": self.options.seed,
+            "clocks": dict(self._clocks),
             "queued": {f"{link.source} {link.target}": link.waiting for link in links},
             "paused": [[link.source, link.target] for link in links if not link.up],
             "applied": self._replicator.applied,

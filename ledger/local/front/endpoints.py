@@ -7,8 +7,10 @@ import asyncio
 import base64
 import json
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
 from typing import Any
 
 from aiohttp import web
@@ -54,10 +56,19 @@ def _error(error: ApiError) -> web.Response:
     return _answer(body, error.status)
 
 
-def region_handler(front: Front, region: str) -> Handler:
-    """Return what answers the requests that come to the port of a region."""
+def region_handler(front: Front, region: str, clocks: Mapping[str, float]) -> Handler:
+    """Return what answers the requests that come to the port of a region.
+
+    `clocks` are the seconds by which the clocks of regions are ahead of this machine's.
+    """
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        response = await answer(request)
+        if seconds := clocks.get(region):
+            response.headers["Date"] = formatdate(time.time() + seconds, usegmt=True)
+        return response
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         try:
             operation, body = await _request(request)
             _check_present(request)
@@ -118,7 +129,7 @@ async def _close(request: web.BaseRequest, *, hold: bool) -> None:
 
 
 def control_handler(control: Control) -> Handler:
-    """Return what answers the control port: GET /status, POST /pause, /heal, /lag, ..."""
+    """Return what answers the control port: GET /status, POST /pause, /heal, /lag, /clock, ..."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         name = request.path.strip("/") or "status"

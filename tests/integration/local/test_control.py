@@ -215,6 +215,8 @@ async def test_another_holder_controls_a_running_table(world: World) -> None:
         ),
         (lambda table: table.heal(EAST, EAST), "does not replicate to itself"),
         (lambda table: table.set_lag(-1), "lag must be between 0 and 600 seconds, got -1"),
+        (lambda table: table.set_clock("mars-1", 1), "region must be one of .*got 'mars-1'"),
+        (lambda table: table.set_clock(EAST, 9e9), "seconds must be between -86,400 and 86,400"),
         (
             lambda table: table.faults(Fault.HANG, probability=2),
             "probability must be between 0 and 1, got 2",
