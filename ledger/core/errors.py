@@ -193,7 +193,14 @@ class Unreachable(StoreError):
 
 
 class Throttled(StoreError):
-    """The table still throttled the request after every try allowed."""
+    """The table still throttled the request after every try allowed.
+
+    `limits` are those that DynamoDB says were exceeded, in its words, if it says so. Of
+    `KeyRangeThroughputExceeded`, a hot key, `counters` are those of the request: shard them.
+    """
+
+    limits: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
 
 
 class AccessDenied(StoreError):

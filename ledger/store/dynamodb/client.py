@@ -66,9 +66,9 @@ class TableClient:
                 rejected = rejection(error)
                 if rejected is not None:
                     return rejected
-                failure = self._judge(error)
+                failure = self._judge(error, request)
             except BotoCoreError as error:
-                failure = self._judge(error)
+                failure = self._judge(error, request)
             if failure.applied_maybe:
                 return Unknown(str(failure.error), tries.requests + 1)
             await self._wait_or_raise(failure, tries)
@@ -84,7 +84,7 @@ class TableClient:
             try:
                 response = await self._send(operation, request)
             except (BotoCoreError, ClientError) as error:
-                failure = self._judge(error)
+                failure = self._judge(error, request)
             else:
                 tries.succeeded()
                 return response
@@ -105,8 +105,8 @@ class TableClient:
         self.watch.answered(sent, response)
         return response
 
-    def _judge(self, error: BotoCoreError | ClientError) -> Failure:
-        return judge(error, region=self.region, table=self.table)
+    def _judge(self, error: BotoCoreError | ClientError, request: Request) -> Failure:
+        return judge(error, region=self.region, table=self.table, request=request)
 
     @staticmethod
     async def _wait_or_raise(failure: Failure, tries: Tries) -> None:
@@ -119,7 +119,7 @@ class TableClient:
         if not (failure.passing or failure.applied_maybe):
             raise error
         if not await tries.again(
-            type(error).__name__.lower(),
+            failure.cause,
             throttled=failure.throttled,
             retry_after_seconds=failure.retry_after_seconds,
         ):

@@ -1,5 +1,6 @@
 """What a failed request means; the same for every transport."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from ledger.store.dynamodb.errors import (
     from_botocore,
     status_code,
 )
+from ledger.store.dynamodb.throttling import HOT_KEY, exceeded_limits, explained
 from ledger.store.dynamodb.transport import NeverSent
 from ledger.store.retry import RETRY_AFTER_HEADER, retry_after_seconds
 from ledger.store.writes import Rejected
@@ -47,12 +49,27 @@ class Failure:
     throttled: bool = False
     retry_after_seconds: float = 0.0
 
+    @property
+    def cause(self) -> str:
+        """Return its name in the metric of repeats: a hot key has one of its own."""
+        if isinstance(self.error, Throttled) and HOT_KEY in self.error.limits:
+            return "hot_key"
+        return type(self.error).__name__.lower()
 
-def judge(error: BotoCoreError | ClientError, *, region: str, table: str) -> Failure:
+
+def judge(
+    error: BotoCoreError | ClientError,
+    *,
+    region: str,
+    table: str,
+    request: Mapping[str, Any] | None = None,
+) -> Failure:
     """Return what an error of a transport means for the request."""
     mapped = from_botocore(error, region=region, table=table)
     if isinstance(error, ClientError):
         passing = isinstance(mapped, Throttled)
+        if isinstance(mapped, Throttled):
+            mapped = explained(mapped, exceeded_limits(error.response), request or {})
         server = status_code(error) >= SERVER_STATUS_MIN or isinstance(mapped, Unreachable)
         return Failure(
             mapped,

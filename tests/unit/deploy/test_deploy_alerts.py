@@ -15,6 +15,8 @@ from ledger.core import errors
 from ledger.pipeline.aws.invocations import SHOWN
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.runtime.metrics import Metrics
+from ledger.store.dynamodb.judging import Failure
+from ledger.store.dynamodb.throttling import HOT_KEY
 from ledger.store.wrappers.metered import outcome_name
 from ledger.store.writes import Unknown
 
@@ -127,9 +129,13 @@ def test_alerts_match_labels_as_the_code_writes_them() -> None:
     """The kinds, causes and outcomes that alerts look for are those that the code gives."""
     text = " ".join(rule["expr"] for rule in rules())
     kinds = set(re.findall(r'kind="(\w+)"', text))
-    causes = set(re.findall(r'cause="(\w+)"', text))
+    causes = {
+        name for names in re.findall(r'cause=~?"([\w|]+)"', text) for name in names.split("|")
+    }
     assert kinds == {errors.OutcomeUnknown.__name__}
-    assert causes == {errors.Throttled.__name__.lower()}
+    plain, hot = errors.Throttled("slow down"), errors.Throttled("slow down")
+    hot.limits = (HOT_KEY,)
+    assert causes == {Failure(error).cause for error in (plain, hot)}
     assert set(re.findall(r'outcome="(\w+)"', text)) == {outcome_name(Unknown("no answer"))}
     assert set(re.findall(r'reason="(\w+)"', text)) < set(SHOWN)
 
