@@ -24,7 +24,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.opening import open_stores
 from ledger.store.port import Store
 from ledger.store.reads import Page, Query
-from ledger.store.writes import Applied, Outcome, Put, Unknown, Write
+from ledger.store.writes import Applied, Delete, Outcome, Put, Unknown, Write
 
 REGIONS = (HOME, AWAY, SOUTH)
 
@@ -132,3 +132,10 @@ class ContractWorld(FakeClock):
     def shown(self) -> list[Contract | None]:
         """Return what each region shows."""
         return [self.at(region) for region in self.stores]
+
+
+async def remove_contract(settings: Settings) -> None:
+    """Let no region have a contract, as in a table that an earlier release made."""
+    async with open_stores(settings) as stores:
+        for store in stores.values():
+            assert isinstance(await store.write(Delete(contract_key(generation=1))), Applied)
