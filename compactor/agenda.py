@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from compactor.plan import Plan
+from compactor.succession import Succession
 from ledger.core.contract import Validity
 from ledger.core.values import NetChange
 
@@ -43,7 +44,7 @@ class PendingAction:
     """What is to be done with a collection, once the clock shows `ripe_at` (monotonic).
 
     `net` is the one that the plan was made from, `sizes` are those of the items that it touches;
-    its requests are signed within `validity`.
+    its requests are signed within `validity`. In a table that lost a region `succession` has more.
     """
 
     visit: Visit
@@ -52,6 +53,7 @@ class PendingAction:
     plan: Plan
     ripe_at: float
     validity: Validity | None = None
+    succession: Succession | None = None
 
     @property
     def ids(self) -> int:

@@ -6,18 +6,22 @@ the net is still at the version observed. The next pass handles a lost race or a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from compactor.plan import Plan
+from compactor.succession import Again, Succession
 from ledger.core import keys
 from ledger.core.entry import net_item
 from ledger.core.values import NetChange
 from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Delete, Outcome, Put
 
+COPIES = "copies"
+"""How often an entry was put again, in a table that lost a region."""
 BATCHES_AT_ONCE = 4
 """Concurrent batches per collection: thousands of deletes take seconds, beside other work."""
 
@@ -55,6 +59,55 @@ async def apply(
     before = 0 if net is None else sizes.get(keys.net_sort_key(net.generation), 0)
     put = Put(net_item(plan.fold, partition), condition=_still(net), replaces_bytes=before)
     return Done(deleted, await store.transact([fence, put]))
+
+
+async def apply_succession(
+    stores: Mapping[str, Store],
+    home: str,
+    partition: str,
+    net: NetChange | None,
+    succession: Succession,
+    *,
+    fence: Check,
+    sizes: Mapping[str, int],
+) -> Done:
+    """Carry out what a table that lost a region needs besides the plan made from `net`.
+
+    Raises:
+        StoreError: DynamoDB failed; what was done before that stands, and is harmless.
+    """
+    store = stores[home]
+    if succession.take_over is not None:
+        put = Put(net_item(succession.take_over, partition), Absent())
+        return Done(0, await store.transact([fence, put]))
+    deleted = 0
+    for region, sort_keys in (succession.deletes or {}).items():
+        deleted += await _delete(stores[region], partition, sort_keys, sizes)
+    for again in succession.again:
+        await _put_again(stores[again.region], partition, again)
+    plan = replace(succession.plan, deletes=())
+    done = await apply(store, partition, net, plan, fence=fence, sizes=sizes)
+    return Done(deleted, done.fold)
+
+
+async def _put_again(store: Store, partition: str, again: Again) -> None:
+    """Put an entry once more, if it and the net are as they were observed.
+
+    The entry is put with a mark of its own, since DynamoDB does not replicate a write that changes
+    nothing; readers ignore it.
+    """
+    item = await store.get(Get((partition, again.key)))
+    if item is None:
+        return
+    stamp = again.stamp
+    held = Absent() if stamp is None else Equals("version", {"S": stamp[1]})
+    copies = int(item.get(COPIES, {}).get("N", "0")) + 1
+    await store.transact(
+        [
+            Check((partition, again.net_key), held),
+            Put({**item, COPIES: {"N": str(copies)}}, Equals("change", item["change"])),
+        ]
+    )
 
 
 def _still(net: NetChange | None) -> Condition:

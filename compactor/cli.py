@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Annotated, TypeVar
@@ -16,7 +17,10 @@ from rich.table import Table
 from compactor.job import Compactor
 from compactor.report import CompactorReport
 from compactor.status import CompactorStatus, status_of
+from compactor.taking import at_stake, check_removed, take_home, without_lost
+from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, Config, SayOnce, new_app, run
 from ledger.runtime.metrics import serve
 from ledger.runtime.signals import stopped_by_signals
@@ -113,6 +117,44 @@ def move_home(
     if report.damaged:
         typer.echo(f"{report.damage()}; they are merged once they are mended", err=True)
         raise typer.Exit(FAILED)
+
+
+@app.command("take-home")
+def take_home_command(
+    target: Annotated[str, typer.Argument(help="The new home region.")],
+    lost: Annotated[str, typer.Option(help="The region that is lost for good.")],
+    confirm: Annotated[
+        str | None,
+        typer.Option(metavar="REGION", help="The lost region's name, in place of the prompt."),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Take the home over from a region that is lost for good; takes half an hour by default.
+
+    The lost region must be removed from the table's replicas first. Also for a lost region that is
+    not the home: TARGET is then the home as it is. If interrupted, run it again.
+    """
+    remaining = without_lost(Settings.load(config), target, lost)
+    typer.echo(at_stake(lost), err=True)
+    _confirm_lost(lost, confirm)
+    check_removed(remaining, lost)
+
+    async def take() -> Contract:
+        return await take_home(remaining, target, lost, clock=SystemClock(), report=SayOnce())
+
+    contract = anyio.run(take)
+    typer.echo(
+        f"the home is {contract.terms.home}, {lost} is given up: revision {contract.revision} of"
+        f" generation {contract.generation} of the contract is in force; compactors take over"
+        " collection by collection"
+    )
+
+
+def _confirm_lost(lost: str, confirm: str | None) -> None:
+    if confirm is None and sys.stdin.isatty():
+        confirm = typer.prompt("Type the lost region's name to continue", default="")
+    if confirm != lost:
+        raise InvalidInput(f"nothing was changed: confirm with --confirm {lost}, got {confirm!r}")
 
 
 async def _service(compactor: Compactor, seconds: float, stop: anyio.Event) -> None:

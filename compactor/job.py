@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
 from compactor.moving import move_all
-from compactor.observe import is_handed_over
+from compactor.observe import is_handed_over, lease_name
 from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
@@ -170,7 +170,7 @@ class Compactor:
             if target == settings.home:
                 raise SettingsError(f"{target} is the home region already")
             report = CompactorReport()
-            if not await is_handed_over(stores, settings.compactor.name, target=target):
+            if not await is_handed_over(stores, lease_name(settings), target=target):
                 report = await self._hand_over(self._contend(stores, live), target, stop)
             is_done = report.led and report.is_success and report.is_whole and not report.unmoved
             if is_done and self._given_stores is None:

@@ -18,7 +18,7 @@ import anyio
 from compactor.checks import check_clock
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
-from compactor.observe import check_home
+from compactor.observe import check_home, lease_name
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
@@ -53,19 +53,21 @@ class Candidate:
         self._live = settings
         self._settings = settings.current
         compactor = self._settings.compactor
+        self._name = lease_name(self._settings)
         self._stores = stores
         self._clock = clock
         self._random = randomness
         self._metrics = metrics
         self._seen = seen or SeenNets()
+        self._put_again: dict[tuple[str, str], float] = {}
         self._lease = Lease(
             stores[self._settings.home],
-            compactor.name,
+            self._name,
             owner=owner,
             terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
             clock=clock,
             randomness=randomness,
-            key=lease_key(compactor.name),
+            key=lease_key(self._name),
             elsewhere=ELSEWHERE,
         )
 
@@ -79,7 +81,7 @@ class Candidate:
             LeaseLost: a region shows the lease as another home's.
             RegionUnreadable: a region that might show it cannot be read.
         """
-        home, name = self._settings.home, self._settings.compactor.name
+        home, name = self._settings.home, self._name
         if await self._stores[home].get(Get(lease_key(name))) is None:
             await check_home(self._stores, name, home=home)
 
@@ -169,6 +171,7 @@ class Candidate:
             metrics=self._metrics,
             stop=stop,
             seen=self._seen,
+            put_again=self._put_again,
         )
         try:
             report = await new_pass.run()

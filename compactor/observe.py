@@ -22,6 +22,7 @@ from ledger.core.values import NetChange
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
+from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.totals.collection import query_net, read_net
@@ -60,11 +61,15 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An observation, when it was complete (monotonic), and the sizes of the home's items."""
+    """An observation, when it was complete (monotonic), and the sizes of the home's items.
+
+    The views hold every entry up to the sort key `upto`; None if they hold them all.
+    """
 
     observation: Observation
     at: float
     sizes: Mapping[str, int]
+    upto: str | None = None
 
     def sizes_for(self, plan: Plan) -> dict[str, int]:
         """Return the sizes of the items that a plan deletes or replaces."""
@@ -105,7 +110,8 @@ async def observe(
     collections = {
         region: own.collection if region == home else views[region].collection for region in stores
     }
-    return Observed(Observation(partition, net, collections), clock.monotonic(), own.sizes)
+    seen = Observation(partition, net, collections)
+    return Observed(seen, clock.monotonic(), own.sizes, upto)
 
 
 def _enough(net: NetChange | None, upto: str | None) -> str | None:
@@ -113,6 +119,16 @@ def _enough(net: NetChange | None, upto: str | None) -> str | None:
     if upto is None or net is None or not net.merged:
         return upto
     return max(upto, str(net.merged[-1]))
+
+
+def lease_name(settings: Settings) -> str:
+    """Return the name of the compactor's lease: another one after each loss of the home.
+
+    A heartbeat of the lost home could otherwise arrive late, and win by its stamp.
+    """
+    generation = settings.terms.generation
+    name = settings.compactor.name
+    return name if generation == 1 else f"{name}#{generation}"
 
 
 async def check_home(stores: Mapping[str, Store], lease_name: str, *, home: str) -> None:

@@ -12,6 +12,7 @@ repair, since each step is correct by itself and the next pass begins by observi
 """
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
@@ -19,13 +20,14 @@ from random import Random
 import anyio
 
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
-from compactor.apply import Done, apply
+from compactor.apply import Done, apply, apply_succession
 from compactor.checks import check_clock
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
-from compactor.observe import Observed, Reach, check_home, observe
-from compactor.plan import Plan, Rules, decide, is_moved
+from compactor.observe import Observed, Reach, check_home, lease_name, observe
+from compactor.plan import Rules, decide, is_moved
 from compactor.report import CompactorReport
+from compactor.succession import Succession, succeed
 from compactor.waiting import sleep_or_stop
 from ledger.core.contract import Validity
 from ledger.core.errors import (
@@ -45,7 +47,7 @@ from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import outcome_name
-from ledger.store.writes import Applied
+from ledger.store.writes import Applied, Check
 from ledger.totals.seen import SeenNets
 
 # The simulator's mutants replace `apply`, `decide` and `observe` here.
@@ -53,6 +55,10 @@ __all__ = ["Pass", "apply", "decide", "not_led", "observe", "rules_of"]
 
 _VERSION_BITS = 128
 _WAIT_SECONDS_MIN = 0.001
+PUT_AGAIN_MAX = 100_000
+"""How many of them a process remembers; one that is forgotten is put once more, at a cost."""
+AGAIN_PUT_SECONDS = 3600.0
+"""How long the copy of an entry that was put again may take to arrive everywhere."""
 log = logging.getLogger(__name__)
 
 
@@ -67,6 +73,7 @@ def rules_of(settings: Settings, *, move_to: str | None = None) -> Rules:
         fold_age=compactor.fold_age,
         prune_min=compactor.prune_min,
         move_to=move_to,
+        generation=settings.terms.generation,
     )
 
 
@@ -85,6 +92,7 @@ class Pass:
         metrics: CompactorMetrics,
         stop: anyio.Event,
         seen: SeenNets | None = None,
+        put_again: dict[tuple[str, str], float] | None = None,
     ) -> None:
         self._stores = stores
         self._seen = seen or SeenNets()
@@ -99,6 +107,7 @@ class Pass:
         self._metrics = metrics
         self._stop = stop
         self._report = CompactorReport()
+        self._put_again = put_again if put_again is not None else {}
 
     async def run(self) -> CompactorReport:
         """Do the pass and return its report.
@@ -111,7 +120,7 @@ class Pass:
         self._lease.check()  # even if nothing is due: a leader that has lost it must stop
         search = self._search()
         try:
-            await check_home(self._stores, self._settings.compactor.name, home=self._settings.home)
+            await check_home(self._stores, lease_name(self._settings), home=self._settings.home)
             self._check_clock()
             due = await search.run(self._report)
             self._searched()
@@ -180,23 +189,25 @@ class Pass:
                 )
             for region, view in observed.observation.views.items():
                 self._seen.look(region, visit.partition, view.net, before[region])
-            plan = self._decided(observed)
+            succession = self._decided(observed)
         except DamagedItem as error:
             self._quarantine(visit, error)
             agenda.looked(visit)
             return
+        plan = succession.plan
         if visit.number == 1:
             self._report.collections += 1
             self._report.backlog += 0 if self._report.searched else plan.backlog
-        if not plan.is_idle:
+        if not succession.is_idle:
             ripe_at = observed.at + self._settings.observation_delay
             net = observed.observation.net
             sizes = observed.sizes_for(plan)
-            agenda.hold(PendingAction(visit, net, sizes, plan, ripe_at, validity))
+            more = succession if self._has_lost else None
+            agenda.hold(PendingAction(visit, net, sizes, plan, ripe_at, validity, more))
             return
-        if plan.is_last:
+        if succession.is_last:
             search.book.finish(visit.partition)
-        is_late = visit.number > 1 and not plan.is_last  # its last fold has not arrived yet
+        is_late = visit.number > 1 and not succession.is_last  # its last fold has not arrived yet
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
 
     def _check_clock(self) -> None:
@@ -221,8 +232,13 @@ class Pass:
             self._rules = rules_of(settings, move_to=self._move_to)
         return self._live.validity
 
-    def _decided(self, observed: Observed) -> Plan:
-        """Decide what to do with a collection.
+    @property
+    def _has_lost(self) -> bool:
+        """Whether the table lost a region for good: some of its writes arrived in part."""
+        return bool(self._settings.terms.lost)
+
+    def _decided(self, observed: Observed) -> Succession:
+        """Decide what to do with a collection; in a table that lost nothing, a plan alone.
 
         Raises:
             DamagedItem: the sum of its entries does not fit in 38 digits.
@@ -233,10 +249,29 @@ class Pass:
         target = self._rules.move_to
         self._report.unmoved += target is not None and not is_moved(observation, target)
         version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
+        now = self._clock.now()
         try:
-            return decide(observation, self._rules, now=self._clock.now(), version=version)
+            if self._has_lost:
+                found = succeed(
+                    observation, self._rules, now=now, version=version, upto=observed.upto
+                )
+                return self._without_recent(observation.partition, found)
+            plan = decide(observation, self._rules, now=now, version=version)
+            deletes = {self._home.region: plan.deletes} if plan.deletes else None
+            return Succession(plan=plan, deletes=deletes, waits=plan.waits)
         except AmountOverflow as error:
             raise DamagedItem(f"counter {observation.partition!r}: {error}") from None
+
+    def _without_recent(self, partition: str, found: Succession) -> Succession:
+        """Leave out what this process put again within the hour: it may still be on its way."""
+        since = self._clock.monotonic() - AGAIN_PUT_SECONDS
+        recent = self._put_again
+        if len(recent) > PUT_AGAIN_MAX:
+            recent.clear()
+        again = tuple(
+            each for each in found.again if recent.get((partition, each.key), -math.inf) < since
+        )
+        return replace(found, again=again)
 
     async def _act(self, held: PendingAction, agenda: Agenda, search: Search) -> None:
         """Carry out a decision whose observation is `observation_delay` seconds old.
@@ -248,14 +283,7 @@ class Pass:
         visit, plan = held.visit, held.plan
         try:
             with signed_within(held.validity, self._clock):
-                done = await apply(
-                    self._home,
-                    visit.partition,
-                    held.net,
-                    plan,
-                    fence=fence,
-                    sizes=held.sizes,
-                )
+                done = await self._apply(held, fence)
         except StoreError as error:
             self._problem(error)
             agenda.acted(visit)
@@ -264,6 +292,24 @@ class Pass:
         if plan.is_last and done.is_folded:
             search.book.finish(visit.partition)
         agenda.acted(visit, again_at=self._again_at() if plan.is_cut else None)
+
+    async def _apply(self, held: PendingAction, fence: Check) -> Done:
+        partition, more = held.visit.partition, held.succession
+        if more is None:
+            return await apply(
+                self._home, partition, held.net, held.plan, fence=fence, sizes=held.sizes
+            )
+        for each in more.again:
+            self._put_again[partition, each.key] = self._clock.monotonic()
+        return await apply_succession(
+            self._stores,
+            self._home.region,
+            partition,
+            held.net,
+            more,
+            fence=fence,
+            sizes=held.sizes,
+        )
 
     def _again_at(self) -> float:
         return self._clock.monotonic() + AGAIN_SECONDS

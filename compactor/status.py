@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from compactor.observe import lease_name
+from ledger.administration.contract import show
 from ledger.core.errors import StoreError
 from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.settings import Settings
@@ -22,8 +24,11 @@ class CompactorStatus:
 
 
 async def status_of(settings: Settings) -> CompactorStatus:
-    """Read the lease in every region."""
-    name = settings.compactor.name
+    """Read the lease in every region that the table's contract names., or else the settings."""
+    newest = (await show(settings)).newest
+    if newest is not None:
+        settings = settings.under(newest.obeyed, home=newest.terms.home)
+    name = lease_name(settings)
     regions: dict[str, LeaseRecord | StoreError | None] = {}
     async with AsyncExitStack() as stack:
         for region in settings.regions:

@@ -173,7 +173,7 @@ class ContractWriter:
             self._report(Waiting(pending.revision, seconds_left=left))
             await self._clock.sleep(max(min(self._poll_seconds, left), _TICK_SECONDS))
         self._check_dates(pending)
-        done = replace(pending, terms=coming, coming=None)
+        done = replace(pending, terms=coming, coming=None, through="")
         return await self._until_all_show(await self._step(pending, done))
 
     async def withdraw(self, pending: Contract) -> Contract:
@@ -188,6 +188,47 @@ class ContractWriter:
         if pending.coming is None:
             return pending
         return await self._until_all_show(await self._step(pending, replace(pending, coming=None)))
+
+    async def take_over(self, home: str, *, lost: str) -> Contract:
+        """Bring a contract without a lost region into force; if that was home, in a new generation.
+
+        The stores are those of the remaining regions. Of two operators who take over at the same
+        time one wins, and the other gives up. When interrupted, run it again.
+
+        Raises:
+            ContractChangeRefused: another change is pending, or another operator took over.
+            StoreError: a remaining region cannot be read or written; run it again.
+        """
+        contract = await self.newest()
+        if lost not in contract.terms.regions and contract.coming is None:
+            return await self._until_all_show(contract)
+        if contract.coming is not None and lost in contract.coming.lost:
+            return await self.finish(contract)  # begun by an earlier run
+        if contract.coming is not None and contract.terms.home != lost:
+            raise ContractChangeRefused(
+                "another change of the contract is pending: finish it with `ledger table set"
+                " --resume`, or take it back with `ledger table set --withdraw`"
+            )
+        terms = contract.terms
+        remaining = tuple(region for region in terms.regions if region != lost)
+        coming = replace(terms, home=home, regions=remaining, lost=(*terms.lost, lost))
+        if terms.home != lost:
+            return await self.finish(await self._step(contract, replace(contract, coming=coming)))
+        # What the lost home wrote is never overwritten: a late write of it could win by its stamp.
+        pending = Contract(
+            terms=terms,
+            revision=contract.revision + 1 + contract.revision % 2,
+            generation=contract.generation + 1,
+            coming=coming,
+            through=home,
+        )
+        await self._put(pending, Absent(), through=home)
+        shown = await self._until_all_show(pending)
+        if shown != pending:
+            raise ContractChangeRefused(
+                f"another operator took the home over: to {shown.written_through}"
+            )
+        return await self.finish(pending)
 
     def _check_dates(self, pending: Contract, seconds_left: float = 0.0) -> None:
         """Refuse a step of shards that ids of its time may precede.
@@ -209,7 +250,7 @@ class ContractWriter:
         after = replace(after, revision=before.revision + 1)
         revision = Equals("revision", {"N": str(before.revision)})
         # A change of the home is brought into force through the old one, which wrote all before.
-        return await self._put(after, revision, through=before.terms.home)
+        return await self._put(after, revision, through=before.written_through)
 
     async def _put(self, contract: Contract, condition: Condition, *, through: str) -> Contract:
         """Write the contract through a region, its home.
@@ -247,18 +288,25 @@ class ContractWriter:
             )
 
     async def _until_all_show(self, contract: Contract) -> Contract:
-        """Wait until every region shows this contract or a later one; return the newest shown."""
+        """Wait until every region shows this contract or a later one; return the newest shown.
+
+        Two operators may have written one revision through two regions: then until the last writer
+        has won in every region.
+        """
         self._check_reach(contract)
         while True:
             found = await self.read_all()
+            shown = [each for each in found.values() if each is not None]
+            newest = max(shown, key=lambda each: (each.generation, each.revision), default=contract)
             behind = tuple(
                 region
                 for region, each in found.items()
-                if each is None or each.is_older_than(contract)
+                if each is None
+                or each.is_older_than(contract)
+                or (each != newest and not each.is_older_than(newest))
             )
-            shown = [each for each in found.values() if each is not None]
             if not behind:
-                return max(shown, key=lambda each: (each.generation, each.revision))
+                return newest
             self._report(Waiting(contract.revision, behind))
             await self._clock.sleep(self._poll_seconds)
 

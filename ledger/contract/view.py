@@ -67,6 +67,11 @@ class ContractView:
         """
         await self._read()
         self._settings.check_agrees(*self.contract.accepted)
+        if self._store.region not in self.terms.regions:
+            raise ContractConflict(
+                f"region {self._store.region} is not in the contract of table"
+                f" {self._settings.table}: {', '.join(self.terms.regions)}"
+            )
 
     @property
     def current(self) -> Settings:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -27,23 +27,33 @@ DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
 _SORT_KEY = re.compile(r"table#([0-9]{4})", flags=re.ASCII)
-_NEVER_STORED = {"closed", "announced"}
-"""What only `stricter` makes."""
+_NEVER_STORED = {"closed", "announced", "generation"}
+"""What only `stricter` makes, and what the sort key says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """The contract as one region showed it; `coming` are the terms of a pending change."""
+    """The contract as one region showed it; `coming` are the terms of a pending change.
+
+    `through` is the region that takes the home over from one that is lost, while that is pending.
+    """
 
     terms: Terms
     revision: int = 0
     generation: int = 1
     coming: Terms | None = None
+    through: str = ""
 
     @property
     def obeyed(self) -> Terms:
         """The terms to obey now: those in force, or the stricter of them and the coming ones."""
-        return self.terms if self.coming is None else stricter(self.terms, self.coming)
+        terms = self.terms if self.coming is None else stricter(self.terms, self.coming)
+        return replace(terms, generation=self.generation)
+
+    @property
+    def written_through(self) -> str:
+        """The region through which this contract is written: the home, or who takes it over."""
+        return self.through or self.terms.home
 
     @property
     def accepted(self) -> tuple[Terms, ...]:
@@ -52,9 +62,10 @@ class Contract:
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Every region that must show the contract: those in force, then those that come."""
-        coming = () if self.coming is None else self.coming.regions
-        return tuple(dict.fromkeys((*self.terms.regions, *coming)))
+        """Every region that must show the contract: in force or to come, and not lost."""
+        coming = self.terms if self.coming is None else self.coming
+        either = dict.fromkeys((*self.terms.regions, *coming.regions))
+        return tuple(region for region in either if region not in coming.lost)
 
     def is_older_than(self, other: "Contract") -> bool:
         """Return whether `other` supersedes this: a higher generation, then a higher revision."""
@@ -77,6 +88,8 @@ def contract_item(contract: Contract) -> dict[str, AttributeValue]:
     }
     if contract.coming is not None:
         item["next"] = {"S": _to_json(contract.coming)}
+    if contract.through:
+        item["through"] = {"S": contract.through}
     return {**item, "digest": {"S": _digest(item)}}
 
 
@@ -99,6 +112,7 @@ def contract_of(item: Item) -> Contract:
         revision=int(revision),
         generation=int(found[1]),
         coming=None if coming is None else _of_json(item, "next"),
+        through=item.get("through", {}).get("S", ""),
     )
     if is_pending(contract.revision) != (coming is not None):
         raise _damaged(item, "an odd revision announces a change, an even one is in force")
@@ -113,6 +127,7 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
         if field.name not in _NEVER_STORED
     }
     values["regions"] = list(terms.regions)
+    values["lost"] = list(terms.lost)
     values["shards"] = {
         pattern: [
             {"count": step.count, "since": step.since.isoformat() if step.since else None}
@@ -157,6 +172,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         observation_delay=float(values["observation_delay"]),
         read_deadline=float(values["read_deadline"]),
         contract_life=float(values["contract_life"]),
+        lost=tuple(str(region) for region in values["lost"]),
         shards={
             str(pattern): tuple(_step(step) for step in steps)
             for pattern, steps in values["shards"].items()
@@ -171,7 +187,7 @@ def _step(values: Mapping[str, Any]) -> ShardStep:
 
 def _digest(item: Item) -> str:
     parts = [item["sk"]["S"], item.get("revision", {}).get("N", "")]
-    parts += [item.get(name, {}).get("S", "") for name in ("terms", "next")]
+    parts += [item.get(name, {}).get("S", "") for name in ("terms", "next", "through")]
     lengths = b"".join(len(part.encode()).to_bytes(4, "big") + part.encode() for part in parts)
     return hashlib.sha256(lengths).hexdigest()[: 2 * DIGEST_BYTES]
 

@@ -288,12 +288,6 @@ class Settings(BaseModel):
                     f" of table {self.table}: remove it from the settings, or change the contract"
                     f" with {_command_for(name)}"
                 )
-        known = {region for terms in accepted for region in terms.regions}
-        if unknown := [name for name in self.regions if name not in known]:
-            raise ContractConflict(
-                f"region {unknown[0]} of the settings is not in the contract of table"
-                f" {self.table}: {', '.join(sorted(known))}"
-            )
 
     def check_written(self, region: str) -> None:
         """Check that a region may be written to under these terms.

@@ -1,0 +1,88 @@
+"""Taking the home over from a region that is lost for good, or dropping a lost region.
+
+An operator's decision, never automatic: a region that comes back as it was must not find its table
+merged by others. So nothing is done while any remaining region still lists the lost one among the
+table's replicas; from then on nothing that it wrote replicates, and a region that is added again
+later is a new, empty replica.
+
+::
+
+    OLD removed from the replicas ──> contract of the next generation, through NEW ──> wait ──>
+    in force ──> compactors of NEW take over collection by collection (`compactor.succession`)
+"""
+
+from ledger.administration.table import Connect, connect, table_state
+from ledger.contract.changing import POLL_SECONDS, ContractWriter, Report
+from ledger.core.contract_item import Contract
+from ledger.core.errors import ContractChangeRefused, InvalidInput
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+from ledger.store.opening import open_stores
+
+
+def at_stake(lost: str) -> str:
+    """Return what an operator has to know before a region is given up."""
+    return (
+        f"{lost} is given up for good. What was acknowledged there and has not arrived in another"
+        " region is lost, and record_together may have arrived in part. Stop its writers first:"
+        " nothing that they still write will ever count."
+    )
+
+
+def without_lost(settings: Settings, target: str, lost: str) -> Settings:
+    """Return the settings of the remaining regions.
+
+    Raises:
+        InvalidInput: the target is the lost region, or none of the settings.
+    """
+    if target == lost:
+        raise InvalidInput(f"the new home must be another region than the lost one, got {lost!r}")
+    remaining = {name: reach for name, reach in settings.regions.items() if name != lost}
+    if target not in remaining:
+        raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {target!r}")
+    return settings.replace(regions=remaining, home=target)
+
+
+def check_removed(remaining: Settings, lost: str, *, connect: Connect = connect) -> None:
+    """Check that no remaining region lists the lost one among the table's replicas.
+
+    Raises:
+        ContractChangeRefused: one does, or still deletes it.
+        StoreError: one cannot be asked.
+    """
+    state = table_state(remaining, connect=connect)
+    for error in state.errors.values():
+        raise error
+    for region, view in state.views.items():
+        if view is None:
+            raise ContractChangeRefused(f"{region} has no table {remaining.table}")
+        if status := view.replicas.get(lost):
+            raise ContractChangeRefused(
+                f"{region} still lists {lost} among the replicas of table {remaining.table}"
+                f" ({status}): remove it first, in AWS by `aws dynamodb update-table --region"
+                f" {region} --table-name {remaining.table} --replica-updates"
+                f' \'[{{"Delete": {{"RegionName": "{lost}"}}}}]\'`, and run this again once it'
+                " is gone in every region"
+            )
+
+
+async def take_home(
+    remaining: Settings,
+    target: str,
+    lost: str,
+    *,
+    clock: Clock,
+    report: Report,
+    poll_seconds: float = POLL_SECONDS,
+) -> Contract:
+    """Bring a contract into force that names the new home and no longer the lost region.
+
+    The lost region must be out of the replicas: see `check_removed`.
+
+    Raises:
+        ContractChangeRefused: another change is pending, or another operator took over.
+        StoreError: a remaining region cannot be read or written; run it again.
+    """
+    async with open_stores(remaining, clock=clock) as stores:
+        writer = ContractWriter(stores, clock=clock, report=report, poll_seconds=poll_seconds)
+        return await writer.take_over(target, lost=lost)
