@@ -1,5 +1,6 @@
 """What a change must be to be written, and what is said about one that is not."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -9,9 +10,11 @@ from support.clock import START
 from support.ledgers import AWAY, HOME, make_settings
 
 from ledger.core import ids
+from ledger.core.contract import ShardStep, stricter
 from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import (
     AmountOverflow,
+    ContractChangeRefused,
     InvalidAmount,
     InvalidCounter,
     InvalidEntry,
@@ -20,7 +23,16 @@ from ledger.core.errors import (
     RetryHorizonPassed,
 )
 from ledger.core.values import Entry
-from ledger.writing.plan import Change, Planned, confirmed, distinct, latest_repeat, plan, replan
+from ledger.writing.plan import (
+    Change,
+    Planned,
+    confirmed,
+    distinct,
+    latest_repeat,
+    plan,
+    plan_group,
+    replan,
+)
 
 SETTINGS = make_settings()
 
@@ -253,3 +265,69 @@ def test_two_changes_differ_in_their_suffix_only() -> None:
 
     assert ids.parse(one.entry.id) == entry_id(START, 1)
     assert one.put.key != two.put.key
+
+
+@pytest.mark.parametrize("ahead", [0.0, 1.0])
+def test_an_id_is_as_far_ahead_as_clocks_may_be(ahead: float) -> None:
+    """Up to `clock_skew` a key of the future is of a clock that is ahead; beyond it is refused."""
+    at = START + timedelta(seconds=SETTINGS.clock_skew + ahead)
+    change = Change("c", 1, key="k", at=at)
+    if ahead == 0:
+        assert planned(change).entry.at == at
+    else:
+        with pytest.raises(InvalidEntry, match="ahead of the clock"):
+            planned(change)
+
+
+@pytest.mark.parametrize("seconds", [1.0, 10_000.0])
+def test_nothing_is_signed_past_the_view_of_the_contract(seconds: float) -> None:
+    """Of the retry horizon and the view's end the earlier bounds each request, in all forms."""
+    until = START + timedelta(seconds=seconds)
+    horizon = START + timedelta(seconds=SETTINGS.retry_horizon)
+    expected = min(until, horizon)
+    one = plan(Change("c", 1), region=HOME, settings=SETTINGS, now=START, suffix=1, until=until)
+    again = replan(one.entry, region=HOME, settings=SETTINGS, now=START, until=until)
+    (grouped,) = plan_group(
+        [("c", Decimal(1), 1)], region=HOME, settings=SETTINGS, now=START, bits=7, until=until
+    )
+    for each in (one, again, grouped):
+        assert each.latest == expected
+        assert (each.put.not_after, each.batch_put.not_after) == (expected, expected)
+
+
+def test_an_entry_is_written_again_into_the_shard_that_it_has() -> None:
+    """Whatever settings say now: in another shard it would count a second time."""
+    entry = planned(Change("c", 1)).entry
+    assert entry.shard == 0
+    more = make_settings(shards={"c": 50})
+    again = replan(replace(entry, shard=3), region=HOME, settings=more, now=START)
+    assert again.put.key[0] == "~3~c"
+
+
+def test_a_keyed_change_waits_for_a_change_of_its_shards() -> None:
+    """While it is pending two processes could put one id into two shards."""
+    since = START - timedelta(seconds=10)
+    old = SETTINGS.terms
+    new = replace(old, shards={"c": (ShardStep(1), ShardStep(50, since))})
+    settings = SETTINGS.under(stricter(old, new), home=HOME)
+    with pytest.raises(ContractChangeRefused, match="its number of shards at"):
+        plan(Change("c", 1, key="k", at=START), region=HOME, settings=settings, now=START, suffix=0)
+    unknown = replace(planned(Change("c", 1)).entry, shard=None)
+    with pytest.raises(ContractChangeRefused, match="its number of shards at"):
+        replan(unknown, region=HOME, settings=settings, now=START)
+    assert plan(Change("c", 1), region=HOME, settings=settings, now=START, suffix=1).put.key == (
+        "c",
+        str(entry_id(START, 1)),
+    )
+
+
+def test_sums_of_different_numbers_of_changes_are_different() -> None:
+    """A combined entry of two changes is not the one of three that has the same sum."""
+    two, three = (
+        plan_group([("c", Decimal(6), count)], region=HOME, settings=SETTINGS, now=START, bits=7)[0]
+        for count in (2, 3)
+    )
+    with pytest.raises(KeyConflict):
+        confirmed(two.entry, three.item)
+    with pytest.raises(KeyConflict):
+        distinct([two, three])
