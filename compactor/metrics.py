@@ -11,8 +11,8 @@ from ledger.runtime.metrics import MetricMaker, RegistryMetrics
 PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """A pass takes at least `observation_delay` (20 s by default) once anything is due."""
 
-WAIT_REASONS = ("clock",)
-"""What merging waits for: this machine's clock to be set right."""
+WAIT_REASONS = ("clock", "replicas")
+"""What merging waits for: a clock that is off, replicas that are not those of the contract."""
 
 
 class CompactorMetrics(RegistryMetrics):
@@ -100,7 +100,7 @@ class CompactorMetrics(RegistryMetrics):
         )
         self.waiting = make.gauge(
             "compactor_waiting",
-            "1 if the last pass merged nothing for this reason, such as a clock that is off.",
+            "1 if the last pass merged nothing for this reason, clock or replicas.",
             ("reason",),
         )
         self.errors = make.counter(

@@ -21,7 +21,7 @@ import anyio
 
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.apply import Done, apply, apply_succession
-from compactor.checks import check_clock
+from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed, Reach, check_home, lease_name, observe
@@ -37,6 +37,7 @@ from ledger.core.errors import (
     LeaseLost,
     LedgerError,
     RegionUnreadable,
+    ReplicasDiffer,
     StoreError,
 )
 from ledger.primitives.leases.lease import Lease
@@ -108,6 +109,7 @@ class Pass:
         self._stop = stop
         self._report = CompactorReport()
         self._put_again = put_again if put_again is not None else {}
+        self._replicas_due = -math.inf
 
     async def run(self) -> CompactorReport:
         """Do the pass and return its report.
@@ -122,6 +124,7 @@ class Pass:
         try:
             await check_home(self._stores, lease_name(self._settings), home=self._settings.home)
             self._check_clock()
+            await self._check_replicas()
             due = await search.run(self._report)
             self._searched()
             await self._visit_all(due, search)
@@ -129,6 +132,8 @@ class Pass:
             self._unreadable(error)
         except ClockOff as error:
             self._wait_for("clock", error)
+        except ReplicasDiffer as error:
+            self._wait_for("replicas", error)
         await search.drop_served()
         self._searched()
         self._report.seconds = self._clock.monotonic() - started
@@ -213,13 +218,25 @@ class Pass:
     def _check_clock(self) -> None:
         check_clock(self._stores, skew=self._settings.clock_skew)
 
+    async def _check_replicas(self) -> None:
+        """Compare the table's replicas with the regions observed, if that is due."""
+        now = self._clock.monotonic()
+        if now < self._replicas_due:
+            return
+        self._replicas_due = now + REPLICAS_SECONDS
+        check_replicas(
+            await self._home.replicas(), home=self._home.region, regions=self._stores.keys()
+        )
+
     async def _renew(self) -> Validity | None:
         """Take what the table's contract holds now; return until when to act on it.
 
         Raises:
             LeaseLost: the home or the regions are no longer those that the pass began with.
             ContractStale: it cannot be read.
+            ReplicasDiffer: the table has other replicas.
         """
+        await self._check_replicas()
         await self._live.renew()
         settings = self._live.current
         if settings is not self._settings:

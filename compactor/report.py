@@ -24,9 +24,9 @@ class CompactorReport:
     it, or without one the visits. `damaged` collections hold an item that cannot be counted, and
     were left as they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them.
     `problems` are other errors of single collections; `unreadable` is a region that could not be
-    read, so that merging waits, and `waits` says what else it waits for: a clock that is off;
-    `unmoved` collections are not handed over yet in a move of home.
-    `is_whole` is false if the pass was
+    read, so that merging waits, and `waits` says what else it waits for: a clock that is off, or
+    replicas that are not those of the contract; `unmoved` collections are not handed over yet in a
+    move of home. `is_whole` is false if the pass was
     stopped, or its search was cut at `scan_pages_max`: the next one goes on.
     """
 

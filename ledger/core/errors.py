@@ -35,6 +35,7 @@
         │   └── TokenReused         a request token stands for another transaction
         ├── ClockOff                this machine's clock differs from a region's beyond the skew
         ├── ContractStale           the contract was read too long ago, and cannot be read now
+        ├── ReplicasDiffer          the table's replicas are not those of its contract, or one rests
         └── RegionUnreadable        a region cannot be read, so merging waits
 
 Expected outcomes of one step (applied, rejected, unknown) are values, not errors: see
@@ -233,6 +234,10 @@ class ClockOff(StoreError):
 
 class ContractStale(StoreError):
     """The table's contract was read too long ago to act under it, and cannot be read again."""
+
+
+class ReplicasDiffer(StoreError):
+    """The table has other replicas than its contract, or one does not replicate: merging waits."""
 
 
 class RegionUnreadable(StoreError):

@@ -7,7 +7,7 @@ time passes.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from zlib import crc32
 
@@ -70,7 +70,7 @@ class Table:
 
 
 class MemoryStore:
-    """A `Store` over a `Table`; a test sets `clock_offset`."""
+    """A `Store` over a `Table`; a test sets `clock_offset` and `described`."""
 
     def __init__(
         self,
@@ -83,6 +83,7 @@ class MemoryStore:
         self.region = region
         self.retry_budget = RetryBudget()
         self.clock_offset: ClockOffset | None = None
+        self.described: Mapping[str, str] | None = None
         self.table = Table() if table is None else table
         self.page_items_max = page_items_max
         self._clock = clock
@@ -155,6 +156,10 @@ class MemoryStore:
 
     def _bound(self, limit: int | None) -> int:
         return min(limit or self.page_items_max, self.page_items_max)
+
+    async def replicas(self) -> Mapping[str, str] | None:
+        """Return what a test has described."""
+        return self.described
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""

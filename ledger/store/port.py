@@ -14,7 +14,7 @@ never made, unprocessed items of a batch) is repeated by the store itself within
 raises a `StoreError`: a call that raised a `StoreError` has written nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ledger.core.clock_offset import ClockOffset
@@ -63,6 +63,12 @@ class Store(Protocol):
 
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment of the table."""
+
+    async def replicas(self) -> Mapping[str, str] | None:
+        """Describe the table's replicas in other regions: to each region its state, in AWS's words.
+
+        None where there is no description, as in memory.
+        """
 
     async def close(self) -> None:
         """Close the connections; the store must not be used afterwards."""

@@ -162,6 +162,11 @@ class RecordingStore(ForwardingStore):
         self._note("Scan")
         return await super().scan(scan)
 
+    async def replicas(self) -> Mapping[str, str] | None:
+        """Describe the table."""
+        self._note("DescribeTable")
+        return await super().replicas()
+
 
 class ForgetfulStore(RecordingStore):
     """A store that shows no marker until it is asked for that very one.

@@ -99,6 +99,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.COMPACTOR: (
         Grant("ObserveEveryRegion", ("GetItem", "Query")),
         Grant("FindCollections", ("Scan",), Where.HOME),
+        Grant("SeeReplicas", ("DescribeTable",), Where.HOME),
         Grant(
             "HoldTheLease",
             ("PutItem", "UpdateItem", "ConditionCheckItem"),

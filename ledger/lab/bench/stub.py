@@ -12,11 +12,12 @@ import asyncio
 import json
 import re
 import sys
+from email.utils import formatdate
 from functools import cache, lru_cache
-from time import process_time
+from time import process_time, time
 from typing import cast
 
-from ledger.lab.bench.stub_pages import answer, page_of
+from ledger.lab.bench.stub_pages import NO_DATE, answer, page_of
 from ledger.runtime.loops import run_on_loop
 
 HOST = "127.0.0.1"
@@ -31,6 +32,11 @@ _PUT = b'"PutRequest"'
 
 _EMPTY = answer(b"{}")
 _BATCH_DONE = answer(b'{"UnprocessedItems":{}}')
+
+
+@lru_cache(1)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
 
 
 @cache
@@ -118,7 +124,7 @@ class Connection(asyncio.Protocol):
     def _write(self, response: bytes) -> None:
         # The client may have gone while its answer was held back.
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(response)
+            self._transport.write(response.replace(NO_DATE, _date(int(time())), 1))
 
 
 async def serve() -> None:

@@ -27,6 +27,8 @@ _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _MIXER = 0x9E3779B97F4A7C15
 """Spreads numbers over the 64 bits of an id's suffix (the golden ratio, as Knuth does)."""
 _NAME = re.compile(r"read-(\d+)")
+NO_DATE = b"Thu, 01 Jan 1970 00:00:00 GMT"
+"""In place of the time of an answer, which its sender puts there."""
 _CONTRACT = contract_item(Contract(terms=Settings(regions={REGION: None}).terms))
 
 
@@ -46,7 +48,7 @@ def answer(body: bytes) -> bytes:
     head = (
         "HTTP/1.1 200 OK\r\n"
         "Server: Server\r\n"
-        "Date: Sat, 21 Nov 2026 00:00:00 GMT\r\n"
+        f"Date: {NO_DATE.decode()}\r\n"
         "Content-Type: application/x-amz-json-1.0\r\n"
         f"Content-Length: {len(body)}\r\n"
         "Connection: keep-alive\r\n"

@@ -130,6 +130,9 @@ class SimStore:
         await self._process.begin()
         return await self._request(lambda: done(source.scan(scan)), None)
 
+    async def replicas(self) -> None:
+        """Describe nothing: the world's regions are those of the settings."""
+
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
 

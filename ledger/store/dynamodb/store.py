@@ -3,7 +3,7 @@
 How a request is carried is a `Transport`'s business, how often it is sent that of `TableClient`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
@@ -99,6 +99,20 @@ class DynamoStore:
         """Read one page of one segment."""
         request = requests.scan_request(scan, self._table)
         return _page(await self._client.read("scan", request), self.region)
+
+    async def replicas(self) -> Mapping[str, str]:
+        """Describe the table's replicas in other regions, by DescribeTable."""
+        answer = await self._client.read("describe_table", {"TableName": self._table})
+        try:
+            return {
+                str(replica["RegionName"]): str(replica.get("ReplicaStatus", "of unknown state"))
+                for replica in answer["Table"].get("Replicas") or ()
+                if replica["RegionName"] != self.region
+            }
+        except (AttributeError, KeyError, TypeError):
+            raise Unreachable(
+                f"{self.region}: the answer is not a table's description: check the endpoint"
+            ) from None
 
     async def close(self) -> None:
         """Close the connections."""

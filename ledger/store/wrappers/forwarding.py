@@ -1,6 +1,6 @@
 """The store that every wrapper builds on: it forwards each request to the store behind it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from ledger.core.clock_offset import ClockOffset
@@ -11,8 +11,8 @@ from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
 
 Answer = TypeVar("Answer")
-Operation = Literal["write", "write_batch", "transact", "get", "query", "scan"]
-READS: frozenset[Operation] = frozenset({"get", "query", "scan"})
+Operation = Literal["write", "write_batch", "transact", "get", "query", "scan", "replicas"]
+READS: frozenset[Operation] = frozenset({"get", "query", "scan", "replicas"})
 
 
 class ForwardingStore:
@@ -63,6 +63,10 @@ class ForwardingStore:
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
         return await self._carry("scan", lambda: self._inner.scan(scan))
+
+    async def replicas(self) -> Mapping[str, str] | None:
+        """Describe the table's replicas in other regions."""
+        return await self._carry("replicas", self._inner.replicas)
 
     async def close(self) -> None:
         """Close the store behind."""

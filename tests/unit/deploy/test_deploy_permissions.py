@@ -331,6 +331,7 @@ def test_every_action_is_one_of_dynamodb(role: Role) -> None:
         (lambda store: store.get(Get(("a", "b"))), "get_item"),
         (lambda store: store.query(Query("a")), "query"),
         (lambda store: store.scan(Scan()), "scan"),
+        (lambda store: store.replicas(), "describe_table"),
     ],
 )
 async def test_the_port_calls_what_the_recorder_notes(
@@ -365,7 +366,7 @@ class Client:
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         async def call(**_request: object) -> dict[str, Any]:
             self.called.append(operation)
-            return {"Items": []}
+            return {"Items": [], "Table": {}}
 
         return call
 

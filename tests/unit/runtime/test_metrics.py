@@ -122,6 +122,7 @@ def test_each_method_of_the_compactor_moves_its_metrics() -> None:
         ("compactor_entries_deleted_total",): 25,
         ("compactor_region_unreadable_total", "eu-west-1"): 1,
         ("compactor_waiting", "clock"): 1,
+        ("compactor_waiting", "replicas"): 0,
         ("compactor_passes_total", "done"): 1,
         ("compactor_pass_duration_seconds_sum",): 21,
         ("compactor_last_success_timestamp_seconds",): 1_900_000_000,
