@@ -9,7 +9,10 @@ from typing import Any
 from support.ledgers import LOCAL
 
 from ledger.administration.templates import Role, policy
+from ledger.contract.view import ContractView
+from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.entry import Item
+from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.memory import Table as MemoryTable
@@ -119,6 +122,13 @@ class Recorder:
         """Give the store of one region; all regions show one table, as if replicated at once."""
         kind = ForgetfulStore if forgetful else RecordingStore
         return kind(MemoryStore(region, self.table), self.calls)
+
+    async def read_contract(self, *regions: str) -> None:
+        """Read the contract of these settings in regions, as each process does."""
+        contract = contract_item(Contract(terms=SETTINGS.terms))
+        self.table.set(contract_key(generation=1), contract)
+        for region in regions:
+            await ContractView(self.store(region), SETTINGS, clock=SystemClock()).open()
 
 
 class RecordingStore(ForwardingStore):

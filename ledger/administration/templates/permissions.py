@@ -3,8 +3,9 @@
 Three things narrow a role. **Actions**: only those that its code calls; a test records the calls
 and compares. **Regions**: compactor and importer write through the home region only, so elsewhere
 they hold no write at all; nor do users of the other methods, which hold in one region only.
-**Partition keys**: the lease, the markers of imports and the cursor of the compactor's search have
-partition keys of their own (`~lease`, `~import`, `~scan`), and so have the other methods (all that
+**Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
+compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
+so have the other methods (all that
 begin with `~count`, `~sequence~`, `~version~`, `~lease~`) and the pipeline (`~state~`,
 `~pipeline~`), so no writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so
 that a reader writes nothing else. The net change shares its partition key with its entries, so IAM
@@ -23,6 +24,7 @@ from typing import Any
 
 from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
 from ledger.administration.templates.table import home_first
+from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import (
     COUNT_PREFIX,
@@ -57,6 +59,7 @@ class Role(StrEnum):
     IMPORTER = "importer"
     METHODS = "methods"
     PIPELINE = "pipeline"
+    OPERATOR = "operator"
     ADMINISTRATOR = "administrator"
 
 
@@ -86,12 +89,17 @@ _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
 )
 _METHODS = (_COUNTS, _NUMBERS, _VERSIONS, _LEASES)
 _STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
-_OTHERS = (LEASE_PARTITION, SCAN_PARTITION, *_METHODS, _STATES, _LANES)
+_OTHERS = (CONTRACT_PARTITION, LEASE_PARTITION, SCAN_PARTITION, *_METHODS, _STATES, _LANES)
 _RESERVED = (IMPORT_PARTITION, *_OTHERS)
+# Every process reads the contract in its own region before it acts, and again each minute.
+_READ_CONTRACT = Grant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
 _LEASING = ("GetItem", "PutItem", "UpdateItem", "ConditionCheckItem")
 
 _GRANTS: dict[Role, tuple[Grant, ...]] = {
-    Role.WRITER: (Grant("WriteEntries", ("PutItem", "BatchWriteItem"), never_keys=_RESERVED),),
+    Role.WRITER: (
+        _READ_CONTRACT,
+        Grant("WriteEntries", ("PutItem", "BatchWriteItem"), never_keys=_RESERVED),
+    ),
     Role.READER: (
         Grant("ReadCollections", ("Query",)),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
@@ -116,9 +124,11 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             Where.HOME,
             never_keys=_OTHERS,
         ),
-        Grant("ReadMarkers", ("GetItem", "Query"), Where.HOME, only_keys=(IMPORT_PARTITION,)),
+        Grant("ReadMarkers", ("Query",), only_keys=(CONTRACT_PARTITION, IMPORT_PARTITION)),
+        Grant("LookAtMarkers", ("GetItem",), Where.HOME, only_keys=(IMPORT_PARTITION,)),
     ),
     Role.METHODS: (
+        Grant("ReadTheContract", ("Query",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
         Grant("Count", ("GetItem", "PutItem", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)),
         Grant(
             "Number",
@@ -132,10 +142,16 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     ),
     # States are written in their records' home regions, all else in the lane's: any may be either.
     Role.PIPELINE: (
+        _READ_CONTRACT,
         Grant("KeepStates", ("GetItem", "PutItem"), only_keys=(_STATES,)),
         Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
         Grant("WriteEntries", ("PutItem",), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+    ),
+    # Beside another role: `ledger table adopt` and `set`, and the end of `compactor move-home`.
+    Role.OPERATOR: (
+        _READ_CONTRACT,
+        Grant("ChangeTheContract", ("PutItem",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
     ),
     Role.ADMINISTRATOR: (
         Grant(

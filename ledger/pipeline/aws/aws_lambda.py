@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any, Protocol
 
+from ledger.contract.view import ContractView
 from ledger.core.errors import SettingsError
 from ledger.pipeline.aws.dead_letter_queue import open_queue
 from ledger.pipeline.aws.invocations import Answer, Invocations, values_of
@@ -25,6 +26,7 @@ from ledger.runtime import cloudwatch
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 
@@ -105,7 +107,16 @@ class KeptConnections:
         self._clock = clock
         self._stack = AsyncExitStack()
         self._stores: dict[str, Store] = {}
+        self._views: dict[str, ContractView] = {}
         self._queues: dict[str, DeadLetters] = {}
+
+    async def settings(self, region: str) -> LiveSettings:
+        """Return the view of the table's contract as a region shows it."""
+        if region not in self._views:
+            view = ContractView(await self.store(region), self._settings, clock=self._clock)
+            await view.open()
+            self._views[region] = view
+        return self._views[region]
 
     async def store(self, region: str) -> Store:
         """Return the store of a region."""

@@ -32,6 +32,7 @@ from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
+from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 
 LANES_MAX = 4
@@ -51,6 +52,13 @@ class Connections(Protocol):
 
         Raises:
             SettingsError: it is not one of the settings.
+        """
+
+    async def settings(self, region: str) -> LiveSettings:
+        """Return what the lanes of a region go by: the settings under the table's contract.
+
+        Raises:
+            ContractMissing, ContractConflict: the table has no contract, or another one.
         """
 
     async def dead_letters(self, region: str) -> DeadLetters:
@@ -102,13 +110,13 @@ class Invocations:
         randomness: Random,
         metrics: PipelineMetrics | None = None,
     ) -> None:
+        Form(settings)  # refuses settings that could count nothing
         self._settings = settings
         self._connections = connections
         self._clock = clock
         self._random = randomness
         self._metrics = metrics or PipelineMetrics()
         self._ledger_metrics = Metrics()
-        self._homes = Form(settings).homes
         self._lanes: OrderedDict[str, _Lane] = OrderedDict()
 
     async def answer(self, event: Event, *, seconds: float) -> Answer:
@@ -146,7 +154,8 @@ class Invocations:
         return self._lanes[name]
 
     async def _begin(self, batch: Batch, name: str) -> _Lane:
-        regions = {batch.region, *self._homes}
+        settings = await self._connections.settings(batch.region)
+        regions = {batch.region, *Form(settings.current).homes}
         stores = {region: await self._connections.store(region) for region in sorted(regions)}
         lane = _Lane(stores[batch.region], name)
         lane.pipeline = Pipeline(
@@ -154,7 +163,7 @@ class Invocations:
             lane,
             region=batch.region,
             stores=stores,
-            settings=self._settings,
+            settings=settings,
             dead_letters=await self._connections.dead_letters(batch.region),
             clock=self._clock,
             randomness=self._random,

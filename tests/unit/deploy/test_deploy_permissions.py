@@ -1,13 +1,15 @@
 import ast
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
 import botocore.session
 import pytest
+from support.clock import FakeClock
 from support.permissions import (
     HOME,
     OTHER,
@@ -25,6 +27,8 @@ from support.stream_events import event_of, kinesis_records
 from compactor.job import Compactor
 from ledger.administration import table
 from ledger.administration.templates import Role, policy
+from ledger.contract.changing import ContractWriter
+from ledger.contract.opening import OpenOthers
 from ledger.core.entry import Item
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer
@@ -38,6 +42,7 @@ from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.clock import SystemClock, system_random
+from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
@@ -123,13 +128,14 @@ async def handled(_: Event, lease: Lease) -> list[Action]:
 
 
 def is_entry_or_hint(call: Call) -> bool:
-    """Tell whether a call is of the ledger itself."""
+    """Return whether a call is of the ledger itself."""
     return all(not is_like(each, ["~*"]) for each in call.partitions)
 
 
 async def test_the_writer_has_just_enough() -> None:
     """Every call of writing is allowed, in any region, and nothing beyond them is."""
     recorder = Recorder()
+    await recorder.read_contract(HOME, OTHER)
     for region in (HOME, OTHER):
         await write_all(recorder.store(region))
     assert_just_enough(Role.WRITER, recorder.calls, [HOME, OTHER])
@@ -140,9 +146,15 @@ async def test_the_reader_has_just_enough() -> None:
     recorder = Recorder()
     await write_all(recorder.store(HOME))
     recorder.calls.clear()
+    await recorder.read_contract(HOME, OTHER)
     for region in (HOME, OTHER):
         await read_all(recorder.store(region))
     assert_just_enough(Role.READER, recorder.calls, [HOME, OTHER])
+
+
+def opening(stores: Mapping[str, Store]) -> OpenOthers:
+    """Return an opening of stores that are open already."""
+    return lambda: nullcontext(stores)
 
 
 async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
@@ -150,16 +162,24 @@ async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
     path = tmp_path / "changes.csv"
     path.write_text("counter,change\n" + "a,1\nb,2\n" * 120, encoding="utf-8")
     recorder = Recorder()
+    await recorder.read_contract(HOME)
     for forgetful in (False, True):
         store = recorder.store(HOME, forgetful=forgetful)
+        others: dict[str, Store] = {OTHER: recorder.store(OTHER, forgetful=forgetful)}
         with open_source(str(path)) as source:
             surveyed = await survey(source, Form(), stop=StopSign())
             assert surveyed is not None
-            importer = Importer(store, SETTINGS, clock=SystemClock(), randomness=system_random())
+            importer = Importer(
+                store,
+                SETTINGS,
+                others=opening(others),
+                clock=SystemClock(),
+                randomness=system_random(),
+            )
             report = await importer.run(source, surveyed)
     assert report.rows_there == 240
-    assert_just_enough(Role.IMPORTER, recorder.calls, [HOME])
-    assert granted(Role.IMPORTER, OTHER) == set()
+    assert_just_enough(Role.IMPORTER, recorder.calls, [HOME, OTHER])
+    assert granted(Role.IMPORTER, OTHER) == {"Query"}
 
 
 async def test_the_compactor_has_just_enough() -> None:
@@ -167,6 +187,7 @@ async def test_the_compactor_has_just_enough() -> None:
     recorder = Recorder()
     await write_all(recorder.store(HOME))
     recorder.calls.clear()
+    await recorder.read_contract(HOME)
     stores = {region: recorder.store(region) for region in (HOME, OTHER)}
     deleted = 0
 
@@ -179,7 +200,9 @@ async def test_the_compactor_has_just_enough() -> None:
     assert_just_enough(Role.COMPACTOR, recorder.calls, [HOME, OTHER])
 
 
-@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan", *METHODS_OWN, *PIPELINE_OWN])
+@pytest.mark.parametrize(
+    "partition", ["~contract", "~lease", "~import", "~scan", *METHODS_OWN, *PIPELINE_OWN]
+)
 @pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem"])
 def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> None:
     """Neither alone nor beside an entry can a writer write a lease, a marker, a cursor, a state."""
@@ -190,9 +213,34 @@ def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> 
     assert not Call(action, OTHER, ("customer1-balance", partition)).is_allowed(document)
 
 
+async def test_the_operator_has_just_enough() -> None:
+    """The contract is established and changed through home, and read everywhere."""
+    recorder = Recorder()
+    stores = {region: recorder.store(region) for region in (HOME, OTHER)}
+    operator = ContractWriter(stores, clock=FakeClock(instant=True))
+    await operator.establish(SETTINGS.terms)
+    await operator.change(lambda contract: replace(contract.terms, settle=60.0))
+    await operator.withdraw(await operator.newest())
+    assert_just_enough(Role.OPERATOR, recorder.calls, [HOME, OTHER])
+
+
+def test_no_other_role_writes_the_contract() -> None:
+    """But the administrator, who fills replicas: no role of a running process can."""
+    writers = {
+        role
+        for role in Role
+        for action in ("PutItem", "BatchWriteItem", "UpdateItem", "DeleteItem")
+        if Call(action, HOME, ("~contract",)).is_allowed(policy(SETTINGS, role))
+    }
+    assert writers == {Role.OPERATOR, Role.ADMINISTRATOR}
+    for role in Role:
+        assert Call("Query", HOME, ("~contract",)).is_allowed(policy(SETTINGS, role)), role
+
+
 async def test_users_of_the_other_methods_have_just_enough() -> None:
     """Every call of counters, sequences, guards and leases is allowed, and nothing beyond them."""
     recorder = Recorder()
+    await recorder.read_contract(HOME)
     await use_all_methods(recorder.store(HOME))
     calls = [call for call in recorder.calls if not is_entry_or_hint(call)]
     assert_just_enough(Role.METHODS, calls, [HOME])
@@ -215,7 +263,9 @@ async def test_no_item_of_the_ledger_expires_but_markers() -> None:
     assert all(partition.startswith("~count-marker~") for partition in expiring)
 
 
-@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan", "customer1-balance"])
+@pytest.mark.parametrize(
+    "partition", ["~contract", "~lease", "~import", "~scan", "customer1-balance"]
+)
 def test_users_of_the_other_methods_touch_nothing_else(partition: str) -> None:
     """Neither the compactor's lease nor an entry can be written, alone or beside their own."""
     document = policy(SETTINGS, Role.METHODS)
@@ -243,7 +293,7 @@ async def run_the_pipeline(stores: Mapping[str, RecordingStore], region: str) ->
         stream = f"arn:aws:kinesis:{region}:111122223333:stream/{name}"
         lambda_ = Invocations(
             settings,
-            _Given(stores),
+            _Given(stores, settings),
             clock=SystemClock(),
             randomness=system_random(),
         )
@@ -256,6 +306,11 @@ class _Given:
     """Connections that are there already."""
 
     stores: Mapping[str, RecordingStore]
+    given: Settings
+
+    async def settings(self, region: str) -> Settings:
+        assert region in self.stores
+        return self.given
 
     async def store(self, region: str) -> Store:
         return cast("Store", self.stores[region])
@@ -268,13 +323,14 @@ class _Given:
 async def test_the_pipeline_has_just_enough() -> None:
     """Every call of a lane in either region is allowed, and nothing beyond them is."""
     recorder = Recorder()
+    await recorder.read_contract(HOME, OTHER)
     stores = {region: recorder.store(region, forgetful=True) for region in (HOME, OTHER)}
     for region in stores:
         await run_the_pipeline(stores, region)
     assert_just_enough(Role.PIPELINE, recorder.calls, [HOME, OTHER])
 
 
-@pytest.mark.parametrize("partition", ["~lease", "~import", "~scan", *METHODS_OWN])
+@pytest.mark.parametrize("partition", ["~contract", "~lease", "~import", "~scan", *METHODS_OWN])
 def test_the_pipeline_touches_nothing_of_others(partition: str) -> None:
     """Neither a lease, a marker, a cursor nor what other methods keep can be written by it."""
     document = policy(SETTINGS, Role.PIPELINE)
@@ -297,8 +353,8 @@ def test_the_compactor_writes_nowhere_but_at_home() -> None:
 def test_a_policy_for_one_region_names_no_other() -> None:
     """A writer that runs in one region gets its replica only."""
     document = policy(SETTINGS, Role.WRITER, region=OTHER)
-    resources = [each for statement in document["Statement"] for each in statement["Resource"]]
-    assert resources == ["arn:aws:dynamodb:eu-west-1:111122223333:table/money"]
+    resources = {each for statement in document["Statement"] for each in statement["Resource"]}
+    assert resources == {"arn:aws:dynamodb:eu-west-1:111122223333:table/money"}
 
 
 def test_the_administrator_may_call_what_making_the_table_calls() -> None:

@@ -10,7 +10,8 @@ from support.pipelines import CATEGORIES, FIELDS, POISON, message, shown, truth
 from support.stream_events import event_of, kinesis_records, recorded
 
 from ledger.administration.templates.pipeline_function import FUNCTION_SECONDS_MAX, HANDLER
-from ledger.core.errors import SettingsError
+from ledger.core.contract_item import Contract, contract_item, contract_key
+from ledger.core.errors import ContractConflict, ContractMissing, SettingsError
 from ledger.pipeline.aws import aws_lambda
 from ledger.pipeline.aws.aws_lambda import (
     STOP_MARGIN_SECONDS,
@@ -45,8 +46,10 @@ class InMemory(KeptConnections):
 
     async def store(self, region: str) -> Store:
         """Return the store of a region."""
-        type(self).opened += 1
-        return MemoryStore(region, self.table)
+        if region not in self._stores:
+            type(self).opened += 1
+            self._stores[region] = MemoryStore(region, self.table)
+        return self._stores[region]
 
     async def dead_letters(self, region: str) -> DeadLetterList:
         """Return a list that no one reads."""
@@ -64,7 +67,9 @@ def in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[
     config.write_text(settings.model_dump_json(exclude_none=True), encoding="utf-8")
     monkeypatch.setenv("LEDGER_CONFIG", str(config))
     monkeypatch.setattr(aws_lambda, "KeptConnections", InMemory)
-    monkeypatch.setattr(InMemory, "table", MemoryStore(HOME).table)
+    table = MemoryStore(HOME).table
+    table.set(contract_key(generation=1), contract_item(Contract(terms=settings.terms)))
+    monkeypatch.setattr(InMemory, "table", table)
     monkeypatch.setattr(InMemory, "opened", 0)
     environment.cache_clear()
     yield InMemory
@@ -117,6 +122,18 @@ def test_settings_that_are_wrong_are_read_again(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(SettingsError, match="no/such/regions"):
             handler(event_of([]), LambdaContext())
     assert handler(event_of([]), LambdaContext()) == {"batchItemFailures": []}
+
+
+def test_a_function_goes_by_the_tables_contract(in_memory: type[InMemory]) -> None:
+    """Without one it brings nothing in, nor beside one that its file contradicts."""
+    records = kinesis_records([message("T1", 1, 10)])
+    terms = make_settings(shards={"risk/*": 4}).terms
+    in_memory.table.set(contract_key(generation=1), None)
+    with pytest.raises(ContractMissing, match="ledger table adopt"):
+        handler(event_of(records), LambdaContext())
+    in_memory.table.set(contract_key(generation=1), contract_item(Contract(terms=terms)))
+    with pytest.raises(ContractConflict, match="shards is"):
+        handler(event_of(records), LambdaContext())
 
 
 async def test_a_function_without_a_queue_does_not_begin() -> None:

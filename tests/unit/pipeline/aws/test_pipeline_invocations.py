@@ -34,6 +34,7 @@ from ledger.pipeline.aws.stream_events import DELETED
 from ledger.pipeline.core.items import position_key, position_of, state_key
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetterList
+from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Decide, Fault, FaultyStore, Late, Lost, Raises
@@ -57,6 +58,7 @@ class Kept:
     )
     letters: DeadLetterList = field(default_factory=DeadLetterList)
     decide: Decide = lambda _call: None
+    given: Settings = field(default_factory=pipeline_settings)
     opened: list[str] = field(default_factory=list)
     faulty: list[FaultyStore] = field(default_factory=list)
 
@@ -66,6 +68,11 @@ class Kept:
         store = FaultyStore(self.stores[region], self._decided)
         self.faulty.append(store)
         return store
+
+    async def settings(self, region: str) -> Settings:
+        """Return settings that no contract changes."""
+        assert region in self.stores
+        return self.given
 
     def _decided(self, call: Call) -> Fault | None:
         return self.decide(call)
@@ -97,7 +104,7 @@ def environment(
     kept: Kept, *, metrics: PipelineMetrics | None = None, **pipeline: Any
 ) -> Invocations:
     """Return one environment of the function: what it remembers, it remembers until it ends."""
-    settings = pipeline_settings(**pipeline)
+    settings = kept.given = pipeline_settings(**pipeline)
     clock = FakeClock(instant=True)
     return Invocations(settings, kept, clock=clock, randomness=seeded(), metrics=metrics)
 
