@@ -243,3 +243,52 @@ def test_an_owner_has_a_name(world: World) -> None:
     """An empty owner, which would read as a released lease, is refused."""
     with pytest.raises(ValueError, match="owner"):
         world.contender("")
+
+
+async def test_a_slow_acquisition_is_relied_on_from_when_it_was_sent(world: World) -> None:
+    """The holder stops a lease less its margin after it asked, however late the answer came."""
+    world.slow_writes(7.0)
+    one = world.contender("one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(one.acquire, 0)
+        await world.clock.advance(7.0)
+    await world.clock.advance(19.9)
+    one.check()
+    await world.clock.advance(0.2)
+    with pytest.raises(LeaseLost, match="no heartbeat is known"):
+        one.check()
+
+
+async def test_an_acquisition_answered_too_late_is_none(world: World) -> None:
+    """By then another may be about to take it, so the caller does not begin."""
+    world.slow_writes(27.5)
+    one, outcomes = world.contender("one"), list[LeaseGrant | NotHeld]()
+
+    async def acquire() -> None:
+        outcomes.append(await one.acquire(0))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(acquire)
+        await world.clock.advance(27.5)
+    assert isinstance(outcomes[0], NotHeld)
+    with pytest.raises(LeaseLost):
+        one.fence()
+
+
+async def test_a_heartbeat_answered_too_late_is_a_loss(world: World) -> None:
+    """It was applied, but the holder may not rely on it any more: it must hear so now."""
+    one = await acquired(world)
+    world.slow_writes(27.5)
+    ended: list[Exception] = []
+
+    async def beat() -> None:
+        try:
+            await one.heartbeat()
+        except LeaseLost as error:
+            ended.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        await world.clock.advance(27.5)
+    assert len(ended) == 1
+    assert one.lost.is_set()

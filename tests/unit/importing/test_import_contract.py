@@ -1,0 +1,132 @@
+"""Imports under a contract that changes meanwhile, and batches whose markers are hard to read."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from support.clock import START, FakeClock
+from support.importing import (
+    HOME,
+    SETTINGS,
+    Fate,
+    FateStore,
+    csv_of,
+    imported,
+    markers_of,
+    seeded,
+    source_of,
+    sums_of,
+    sums_of_csv,
+    surveyed,
+)
+from support.live import Live, SignedStore
+
+from ledger.core.contract import NO_HOME, Validity
+from ledger.core.entry import Item
+from ledger.core.errors import ContractStale, ImportRefused, OutcomeUnknown
+from ledger.importing.form import BATCH_ROWS
+from ledger.importing.importer import BATCHES_PARALLEL, Importer, ImportReport
+from ledger.settings import Settings
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.reads import Get
+from ledger.store.writes import Action, Outcome, Rejected
+
+ROWS = 10 * BATCH_ROWS
+AWAY = "eu-west-1"
+MOVED = SETTINGS.under(SETTINGS.replace(home=AWAY).terms, home=AWAY)
+
+
+def moving() -> Settings:
+    """Return settings while the home is being moved."""
+    terms = SETTINGS.terms
+    pending = replace(terms, home=NO_HOME)
+    return SETTINGS.under(pending, home=HOME)
+
+
+async def run(
+    store: MemoryStore, live: Live, *, clock: FakeClock | None = None, rows: int = ROWS
+) -> ImportReport:
+    """Import a file under settings that change."""
+    importer = Importer(store, live, clock=clock or FakeClock(instant=True), randomness=seeded(1))
+    return await importer.run(source_of(csv_of(rows)), await surveyed(csv_of(rows)))
+
+
+@pytest.mark.parametrize("then", [moving(), MOVED], ids=["moving", "moved"])
+async def test_a_home_that_was_moved_before_is_noticed_before_anything_is_read(
+    then: Settings,
+) -> None:
+    """What the file says of the home is not enough: the contract is looked at first."""
+    clock = FakeClock(instant=True)
+    store = SignedStore(HOME, clock)
+    with pytest.raises(ImportRefused, match="home"):
+        await run(store, Live(SETTINGS, then), clock=clock)
+    assert store.requests == 0
+
+
+@pytest.mark.parametrize("then", [moving(), MOVED], ids=["moving", "moved"])
+async def test_a_home_that_is_moved_meanwhile_ends_the_import(then: Settings) -> None:
+    """Each batch looks again: two homes could write it before the markers have arrived."""
+    store = FateStore(Table())
+    with pytest.raises(ImportRefused, match="home"):
+        await run(store, Live(SETTINGS, SETTINGS, SETTINGS, SETTINGS, then))
+    assert len(store.sent) <= BATCHES_PARALLEL
+    assert len(markers_of(store.table)) == len(store.sent) < ROWS // BATCH_ROWS
+
+
+async def test_no_batch_is_signed_past_the_view_of_the_contract() -> None:
+    """A process that stood still since it looked sends nothing."""
+    clock = FakeClock(instant=True)
+    over = Validity(START - timedelta(seconds=1), clock.monotonic() + 100)
+    store = SignedStore(HOME, clock)
+    with pytest.raises(ContractStale):
+        await run(store, Live(SETTINGS, validity=over), clock=clock)
+    assert list(store.table.items()) == []
+
+
+class Blind(FateStore):
+    """An engine that hands back no item; some of its refusals are of markers that then vanish."""
+
+    def __init__(self, table: Table, fates: Sequence[Fate] = (), *, refusals: int = 0) -> None:
+        super().__init__(table, fates)
+        self.refusals = refusals
+        self.consistent: list[bool] = []
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Refuse a batch for its marker, which is gone by the next look."""
+        if self.refusals:
+            self.refusals -= 1
+            return Rejected({len(actions) - 1: None, 0: None})
+        outcome = await super().transact(actions, token=token)
+        if isinstance(outcome, Rejected):
+            return Rejected(dict.fromkeys(outcome.found))
+        return outcome
+
+    async def get(self, get: Get) -> Item | None:
+        """Note how the marker is read."""
+        self.consistent.append(get.consistent)
+        return await super().get(get)
+
+
+async def test_a_marker_that_was_handed_back_by_none_is_read_consistently() -> None:
+    """An eventual read could miss it, and the batch would be tried for ever."""
+    store = Blind(Table(), ["applied, no answer"])
+    report = await imported(csv_of(BATCH_ROWS), store)
+    assert store.consistent == [True]
+    assert sums_of(store.table) == sums_of_csv(BATCH_ROWS)
+    assert (report.rows, report.rows_there) == (BATCH_ROWS, 0)
+
+
+async def test_a_batch_whose_marker_is_gone_is_written() -> None:
+    """Without its marker a batch is not known to be there, so it is not counted as done."""
+    store = Blind(Table(), refusals=2)
+    report = await imported(csv_of(BATCH_ROWS), store)
+    assert sums_of(store.table) == sums_of_csv(BATCH_ROWS)
+    assert report.rows == BATCH_ROWS
+
+
+async def test_throttling_does_not_make_an_unknown_batch_a_failed_one() -> None:
+    """After a try without an answer the rows may be there, whatever later tries say."""
+    fates: list[Fate] = ["lost, no answer", *["throttled"] * 1000]
+    with pytest.raises(OutcomeUnknown, match="nothing is counted twice"):
+        await imported(csv_of(BATCH_ROWS), FateStore(Table(), fates))
