@@ -29,6 +29,7 @@ class Watched(MemoryStore):
     def __init__(self) -> None:
         super().__init__(HOME, page_items_max=PAGE_ITEMS)
         self.firsts: list[str | None] = []
+        self.consistent: list[bool] = []
         self.before: dict[int, Callable[[], None]] = {}
 
     async def query(self, query: Query) -> Page:
@@ -36,6 +37,7 @@ class Watched(MemoryStore):
         if happens := self.before.get(len(self.firsts)):
             happens()
         self.firsts.append(query.first)
+        self.consistent.append(query.consistent)
         return await super().query(query)
 
     def put(self, entry: EntryId, change: int) -> None:
@@ -71,6 +73,15 @@ async def read(
         base=base,
         border=border,
     )
+
+
+async def test_the_net_in_between_is_read_as_the_pages_are() -> None:
+    """An older net than that of the last page would make each read of a long collection restart."""
+    store, _ = filled(20)
+    store.table.set(NET, net("c", 0, []))
+    await read(store, keys_max=7)
+    assert store.consistent == [True] * len(store.firsts)
+    assert len(store.firsts) > 5
 
 
 async def test_a_short_collection_is_one_request() -> None:

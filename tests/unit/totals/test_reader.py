@@ -1,6 +1,7 @@
 """Reading totals: every page, every shard, and merges that race the pages."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
@@ -9,10 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import START, FakeClock
 from support.ledgers import HOME, make_settings, net, sample
+from support.live import Live, SignedStore
 
 from ledger.core import keys
+from ledger.core.contract import CONTRACT_LIFE, Validity
 from ledger.core.entry import Item, entry_id, entry_item
-from ledger.core.errors import AmountOverflow, DamagedItem, ReadTooSlow, Throttled, Unreachable
+from ledger.core.errors import (
+    AmountOverflow,
+    ContractStale,
+    DamagedItem,
+    ReadTooSlow,
+    Throttled,
+    Unreachable,
+)
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.runtime.metrics import Metrics
@@ -228,6 +238,50 @@ async def test_error_of_any_page_is_raised_plain(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
         await make_reader(store).total("wide")
     assert caught.value is error
+
+
+async def test_a_steady_read_is_consistent_whatever_the_settings_say() -> None:
+    """Two eventual looks could agree on a state that was none: replicas of a region step back."""
+    clock = FakeClock(instant=True)
+    store = RacingStore(clock)
+    for entry in ids_of(5):
+        put(store.table, "c", 1, entry)
+    settings = make_settings(consistent_reads=False)
+    reader = Reader(store, settings=settings, clock=clock, metrics=Metrics())
+    await reader.steady_totals(["c"])
+    assert store.consistent == [True] * 6
+
+
+async def test_looks_of_one_sum_and_other_changes_do_not_agree() -> None:
+    """A deposit and its withdrawal in between leave the sum, and no moment that is sure."""
+    clock = FakeClock(instant=True)
+    one, two, three = ids_of(3)
+
+    def move() -> None:
+        put(store.table, "c", 100, two)
+        put(store.table, "c", -100, three)
+
+    store = RacingStore(clock, None, move)
+    put(store.table, "c", 1, one)
+    total = (await make_reader(store, clock=clock).steady_totals(["c"]))["c"]
+    assert (total.value, total.changes) == (Decimal(1), 3)
+    assert len(store.consistent) == 1 + 2 + 2
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_no_page_is_asked_for_past_the_view_of_the_contract(*, late: bool) -> None:
+    """A process that stood still may know fewer shards than there are: it reads nothing."""
+    clock = FakeClock(instant=True)
+    store = SignedStore(HOME, clock)
+    validity = Validity.of_read(START - timedelta(seconds=CONTRACT_LIFE + late), 0.0)
+    live = Live(SHARDED, validity=validity)
+    reader = Reader(store, settings=live, clock=clock, metrics=Metrics())
+    if late:
+        with pytest.raises(ContractStale):
+            await reader.total("wide")
+    else:
+        assert (await reader.total("wide")).value == 0
+    assert store.requests == (0 if late else 4)
 
 
 @pytest.mark.parametrize("consistent", [True, False])
