@@ -171,3 +171,16 @@ async def test_other_tools_entries_do_not_fill_the_view() -> None:
     seen = await seen_by(Case(regions, ()), Reach.of(RULES, now=NOW))
     plan = decide(seen.observation, RULES, now=NOW, version="v2")
     assert plan.folded == 5
+
+
+async def test_the_newest_id_of_the_net_is_read_itself() -> None:
+    """Ids of one moment differ in their last digits alone: none of them is taken for gone."""
+    regions = three_regions(page_items_max=1)
+    named = [entry_id(NOW - timedelta(hours=2), place) for place in range(3)]
+    for one in named:
+        item = entry_item(Entry("counter", str(one), Decimal(1)))
+        regions.replicas[WEST].table.set(("counter", str(one)), item)
+    for store in regions.replicas.values():
+        store.table.set(("counter", "~net#0001"), net("counter", 3, named))
+    shown = (await seen_by(Case(regions, tuple(named)), Reach.of(RULES, now=NOW))).observation
+    assert set(shown.views[WEST].entries) == set(map(str, named))

@@ -1,6 +1,7 @@
 """The search led by hints: few reads, nothing lost, and a full search as the safety net."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ledger.core.errors import AccessDenied, Throttled, Unreachable
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Fault, Lost, Raises
+from ledger.store.writes import BatchOutcome, BatchWrite
 
 SCAN_EVERY = 300.0
 SPAN = SETTLE / 3
@@ -273,3 +275,17 @@ async def test_hints_are_read_in_pages_and_up_to_a_time() -> None:
     assert pages > 10
     assert await delete_hints(store, made)
     assert await read_hints(store, last="9") == ([], 4)
+
+
+@pytest.mark.parametrize("left", ["unprocessed", "unknown"])
+async def test_hints_of_which_one_may_be_missing_are_not_left(left: str) -> None:
+    """Then the cursor of the search may not advance: nothing would lead to that collection."""
+
+    class Half(MemoryStore):
+        async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
+            await super().write_batch(writes[1:])
+            return replace(BatchOutcome(), **{left: (0,)})
+
+    made = [hint_of(f"c{number}", seconds=number) for number in range(3)]
+    assert not await leave_hints(Half(HOME), made)
+    assert await leave_hints(MemoryStore(HOME), made)

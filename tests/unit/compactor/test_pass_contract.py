@@ -1,0 +1,191 @@
+"""A pass under a contract that changes meanwhile, and what a pass looks at before it begins."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import anyio
+import pytest
+from prometheus_client import CollectorRegistry
+from support.compacting import HEARTBEAT, HOLD, LEASE, World, compactor_settings
+from support.ledgers import HOME, SOUTH, WEST
+from support.live import Live
+
+from compactor.metrics import CompactorMetrics
+from compactor.passes import Pass
+from compactor.report import CompactorReport
+from ledger.core.contract import NO_HOME, Validity
+from ledger.core.errors import ContractStale, LeaseLost, Throttled
+from ledger.core.hints import HINT_PARTITIONS
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, lease_key, record_item
+from ledger.runtime.validity import check_validity
+from ledger.settings import Settings
+from ledger.store.port import Store
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, NeverArrived, Raises
+
+SETTINGS = compactor_settings()
+TERMS = SETTINGS.terms
+MOVING = SETTINGS.under(replace(TERMS, home=NO_HOME), home=HOME)
+SMALLER = SETTINGS.under(replace(TERMS, regions=(HOME, WEST)), home=HOME)
+SLOWER = SETTINGS.under(replace(TERMS, settle=10_000.0), home=HOME)
+
+
+def stores_of(world: World, look: Callable[[Call], Fault | None]) -> dict[str, Store]:
+    """Return the stores of the regions, with something looked at before each call."""
+    return {
+        region: FaultyStore(store, look, clock=world.clock)
+        for region, store in world.regions.replicas.items()
+    }
+
+
+async def run_pass(
+    world: World,
+    live: Live,
+    *,
+    look: Callable[[Call], Fault | None] = lambda _call: None,
+    lost: bool = False,
+) -> CompactorReport:
+    """Do one pass under the lease; with `lost` the lease is lost before it begins."""
+    stores = stores_of(world, look)
+    lease = Lease(
+        world.regions.replicas[HOME],
+        "compactor",
+        owner="one",
+        terms=LeaseTerms(lease_seconds=LEASE, heartbeat_seconds=HEARTBEAT),
+        clock=world.clock,
+        randomness=Random(1),  # noqa: S311 (repeatable)
+        key=lease_key("compactor"),
+    )
+
+    async def work() -> CompactorReport:
+        async with lease.held(0) as grant:
+            assert isinstance(grant, LeaseGrant)
+            if lost:
+                world.clock.pass_by(LEASE)
+            return await Pass(
+                stores,
+                lease,
+                settings=live,
+                clock=world.clock,
+                randomness=Random(1),  # noqa: S311 (repeatable)
+                metrics=CompactorMetrics.of(CollectorRegistry()),
+                stop=anyio.Event(),
+            ).run()
+
+    (report,) = await world.drive(work)
+    return report
+
+
+def has_net(world: World) -> bool:
+    """Return whether a fold was written at home."""
+    return world.shown(HOME).net is not None
+
+
+@pytest.mark.parametrize("then", [MOVING, SMALLER], ids=["home", "regions"])
+async def test_another_home_or_other_regions_end_the_pass(then: Settings) -> None:
+    """Each look takes what the contract says now: either difference alone is enough."""
+    world = World()
+    await world.settled(entries=6)
+    live = Live(SETTINGS, then)
+    with pytest.raises(LeaseLost, match="names another home or other regions"):
+        await run_pass(world, live)
+    assert live.renewals == 1
+    assert not has_net(world)
+
+
+async def test_the_rules_are_those_of_the_contract_now() -> None:
+    """Entries that have not settled by the new terms are not folded, though the pass had begun."""
+    world = World()
+    await world.settled(entries=6)
+    report = await run_pass(world, Live(SETTINGS, SLOWER))
+    assert (report.folds, has_net(world)) == (0, False)
+    assert (await run_pass(world, Live(SETTINGS))).folds == 1
+
+
+async def test_nothing_is_read_or_written_past_the_view_of_the_contract() -> None:
+    """A view that ends before the observation, or during the hold, leaves the collection alone."""
+    for seconds in (-1.0, HOLD / 2, 10 * HOLD):
+        world = World()
+        await world.settled(entries=6)
+        now = world.clock.now()
+        elapsed = world.clock.monotonic()
+        until = Validity(now + timedelta(seconds=seconds), elapsed + 1_000_000)
+        calls: list[str] = []
+
+        def look(call: Call, world: World = world, calls: list[str] = calls) -> Fault | None:
+            try:
+                check_validity(world.clock.now())
+            except ContractStale:
+                calls.append(call.operation)
+                raise
+            return None
+
+        report = await run_pass(world, Live(SETTINGS, validity=until), look=look)
+        assert has_net(world) is (seconds > HOLD)
+        assert report.is_success is (seconds > HOLD)
+        refused = {-1.0: {"query"}, HOLD / 2: {"transact"}}.get(seconds, set())
+        assert set(calls) == refused
+
+
+async def test_a_pass_without_its_lease_ends_at_once() -> None:
+    """Even with nothing to merge: a leader that has lost it must hear so."""
+    with pytest.raises(LeaseLost):
+        await run_pass(World(), Live(SETTINGS), lost=True)
+
+
+@pytest.mark.parametrize("region", [WEST, SOUTH])
+async def test_a_lease_of_another_home_anywhere_ends_the_pass(region: str) -> None:
+    """It may have arrived while this leader led already: both would write the first net."""
+    world = World()
+    await world.settled(entries=6)
+    calls = 0
+
+    def look(_call: Call) -> Fault | None:
+        nonlocal calls
+        if not calls:
+            record = replace(world.lease(HOME), home=WEST, owner="two")
+            world.regions.replicas[region].table.set(lease_key("compactor"), record_item(record))
+        calls += 1
+        return None
+
+    with pytest.raises(LeaseLost, match="shows eu-west-1 as the home"):
+        await run_pass(world, Live(SETTINGS), look=look)
+    assert not has_net(world)
+
+
+async def test_a_hint_stays_until_its_last_fold_is_known() -> None:
+    """If the write that ends the work has no answer, the next pass must be led there again."""
+    world = World()
+    await world.settled(entries=6)
+    one = world.instance(scan_every=100_000)
+
+    def hints() -> int:
+        items = world.regions.replicas[HOME].table.items()
+        return sum(item["pk"]["S"] in HINT_PARTITIONS for item in items)
+
+    await world.run_once(one)
+    await world.run_once(one)
+    assert hints() == 1
+    one.faults[HOME] = lambda call: NeverArrived() if call.operation == "transact" else None
+    report = await world.run_once(one)
+    assert report.lost_races == 1
+    assert hints() == 1
+    one.faults.clear()
+    assert (await world.run_once(one)).folds == 1
+    assert hints() == 0
+    assert world.is_right()
+
+
+async def test_a_move_with_problems_ends_and_leaves_the_lease() -> None:
+    """What could not be handed over is a problem to be looked at, and the home stays."""
+    world = World()
+    await world.settled(entries=6)
+    one = world.instance()
+    await world.run_once(one)
+    slow = Raises(Throttled("slow down"))
+    one.faults[HOME] = lambda call: slow if call.operation == "transact" else None
+    (report,) = await world.drive(lambda: one.compactor.move_home(WEST))
+    assert report.problems
+    assert world.lease().home == HOME
