@@ -4,7 +4,7 @@ A value is given as in a settings file. What the change of one value breaks is r
 anything is announced, by the rules of the settings: they are the same.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -55,15 +55,44 @@ def _reaching(settings: Settings, regions: Iterable[str]) -> Settings:
     return settings.replace(regions={**settings.regions, **more})
 
 
-async def establish(settings: Settings, *, report: Report = _ignore) -> Contract:
-    """Write the table's first contract from the settings, unless it has one of the same terms.
+async def establish(
+    settings: Settings, *, clock: Clock | None = None, report: Report = _ignore
+) -> Contract:
+    """Write the table's first contract from the settings, unless it has one that they agree with.
+
+    Returns the contract that all regions show, or one whose change is pending.
 
     Raises:
-        ContractConflict: it has one of other terms.
+        ContractConflict: it has one, and the settings say otherwise.
         StoreError: DynamoDB could not do it; repeat the call.
     """
-    async with contract_writer(settings, report=report) as writer:
-        return await writer.establish(settings.terms)
+    async with contract_writer(settings, clock=clock, report=report) as writer:
+        found = await writer.find()
+        if found is None:
+            return await writer.establish(settings.terms)
+        settings.check_agrees(*found.accepted)
+        return found if found.coming is not None else await writer.finish(found)
+
+
+def first_values(given: Sequence[str]) -> dict[str, Any]:
+    """Return settings from NAME=VALUE: values of a first contract, other than those of the file.
+
+    Raises:
+        InvalidInput: it has another form, or names what a contract does not hold.
+    """
+    values: dict[str, Any] = {}
+    for each in given:
+        name, found, value = each.partition("=")
+        if not found or name not in CONTRACTED:
+            raise InvalidInput(
+                f"--set must be NAME=VALUE, with one of {', '.join(CONTRACTED)}; got {each!r}"
+            )
+        if name == "shards":
+            pattern, count = _pattern_and_count(value)
+            values.setdefault(name, {})[pattern] = count
+        else:
+            values[name] = value
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +176,22 @@ def refined(
 
 
 def _with_step(contract: Contract, value: str, *, since: datetime | None, now: datetime) -> Shards:
-    pattern, found, count = value.rpartition("=")
-    if not found or not pattern or not count.isdecimal():
-        raise InvalidInput(f"shards must be PATTERN=COUNT, such as visits-*=8, got {value!r}")
+    pattern, count = _pattern_and_count(value)
     shards = contract.terms.shards
     steps = shards.get(pattern, (ShardStep(1),))
     # Run again without a date, the command means the step that it announced.
     *_before, last = contract.coming.shards.get(pattern, steps) if contract.coming else steps
-    if since is None and last not in steps and last.count == int(count):
+    if since is None and last not in steps and last.count == count:
         since = last.since
     # The first pattern that matches counts, so a new one goes last.
-    return {**shards, pattern: (*steps, ShardStep(int(count), since or now + SHARDS_AHEAD))}
+    return {**shards, pattern: (*steps, ShardStep(count, since or now + SHARDS_AHEAD))}
+
+
+def _pattern_and_count(value: str) -> tuple[str, int]:
+    pattern, found, count = value.rpartition("=")
+    if not found or not pattern or not count.isdecimal():
+        raise InvalidInput(f"shards must be PATTERN=COUNT, such as visits-*=8, got {value!r}")
+    return pattern, int(count)
 
 
 def _as_settings(terms: Terms) -> dict[str, Any]:

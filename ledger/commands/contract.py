@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 import anyio
@@ -10,7 +11,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ledger.administration.contract import Shown, contract_writer, establish, refined, show
+from ledger.administration.contract import (
+    Shown,
+    contract_writer,
+    establish,
+    first_values,
+    refined,
+    show,
+)
 from ledger.commands.options import iso_time
 from ledger.core.contract import Terms
 from ledger.core.contract_item import Contract, terms_to_values
@@ -19,17 +27,28 @@ from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, Config, SayOnce
 from ledger.settings import Settings
 
+FirstValues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A first value of the contract, such as settle=30m or shards=visits-*=8; repeatable.",
+    ),
+]
 
-def adopt(config: Config = None) -> None:
+
+def adopt(config: Config = None, first: FirstValues = None) -> None:
     """Write the contract of a table that has none, from the settings; nothing has to stop.
 
-    Afterwards remove from the settings what the contract holds.
+    Afterwards remove from the settings what the contract holds. Safe to run again: if the table has
+    a contract, it only checks that the settings agree with it.
     """
-    _say_in_force(anyio.run(_established, Settings.load(config)))
+    established(Settings.load(config, **first_values(first or ())))
 
 
-async def _established(settings: Settings) -> Contract:
-    return await establish(settings, report=SayOnce())
+def established(settings: Settings) -> None:
+    """Write the table's first contract, unless it has one that agrees, and say what it has."""
+    _say(anyio.run(partial(establish, settings, report=SayOnce())))
 
 
 def show_contract(
@@ -99,11 +118,12 @@ def set_value(
 
             return await writer.change(wanted)
 
-    _say_in_force(anyio.run(change))
+    _say(anyio.run(change))
 
 
-def _say_in_force(contract: Contract) -> None:
-    typer.echo(f"revision {contract.revision} of the contract is in force")
+def _say(contract: Contract) -> None:
+    state = "in force" if contract.coming is None else "pending"
+    typer.echo(f"revision {contract.revision} of the contract is {state}")
 
 
 def _as_json(shown: Shown, newest: Contract) -> dict[str, Any]:

@@ -62,6 +62,12 @@ OutputOption = Annotated[
 ]
 
 
+def _role(name: str) -> Role:
+    if name not in set(Role):
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(Role)}")
+    return Role(name)
+
+
 @app.command("template")
 def write_template(
     name: Annotated[Template, typer.Argument(help="What to deploy.")],
@@ -87,7 +93,7 @@ def write_template(
 
 @app.command("policy")
 def write_policy(
-    role: Annotated[Role, typer.Argument(help="Role that the policy is for.")],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help=f"Whose policy: {', '.join(Role)}.")],
     *,
     config: Config = None,
     output: OutputOption = None,
@@ -104,7 +110,7 @@ def write_policy(
         raise InvalidInput(f"--account must be 12 digits, got {account!r}")
     if region is not None:
         settings.region(region)
-    _write(as_json(policy(settings, role, account=account, region=region)), output)
+    _write(as_json(policy(settings, _role(role), account=account, region=region)), output)
 
 
 def _write(text: str, output: Path | None) -> None:

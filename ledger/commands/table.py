@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 
+from ledger.administration.contract import first_values
 from ledger.administration.replica_states import problems
 from ledger.administration.table import (
     TIMEOUT_SECONDS,
@@ -45,13 +46,15 @@ def create(
             show_default="4000,12000, as AWS begins",
         ),
     ] = None,
+    first: contract.FirstValues = None,
 ) -> None:
     """Create the table with a replica in every region, or complete a partly created one.
 
-    Then write its contract from the settings: what must be equal in all processes. Safe to run
-    again at any time: it changes nothing if the table is complete.
+    Then write its contract: what must be equal in all processes, from the settings and --set. Safe
+    to run again at any time: it changes nothing if the table is complete, and a contract is only
+    compared with the settings.
     """
-    settings = Settings.load(config)
+    settings = Settings.load(config, **first_values(first or ()))
     with _bar() as bar:
         state = create_table(
             settings,
@@ -60,7 +63,7 @@ def create(
             warm=None if warm is None else Warm.parse(warm),
         )
     _say_taken(state)
-    contract.adopt(config)
+    contract.established(settings)
 
 
 @app.command()

@@ -89,6 +89,15 @@ class ContractWriter:
         found = await run_all(reads, at_once=len(reads))
         return dict(zip(self._stores, found, strict=True))
 
+    async def find(self) -> Contract | None:
+        """Return the newest contract that any region shows, None if none shows any.
+
+        Raises:
+            As `read_all`.
+        """
+        shown = [each for each in (await self.read_all()).values() if each is not None]
+        return max(shown, key=lambda each: (each.generation, each.revision), default=None)
+
     async def newest(self) -> Contract:
         """Return the newest contract that any region shows.
 
@@ -96,12 +105,12 @@ class ContractWriter:
             ContractMissing: none shows any.
             And as `read_all`.
         """
-        shown = [each for each in (await self.read_all()).values() if each is not None]
-        if not shown:
+        found = await self.find()
+        if found is None:
             raise ContractMissing(
                 "the table has no contract: `ledger table adopt` writes it from the settings"
             )
-        return max(shown, key=lambda each: (each.generation, each.revision))
+        return found
 
     async def establish(self, terms: Terms) -> Contract:
         """Write the first contract unless the table has one, and wait until every region shows it.

@@ -9,7 +9,7 @@ from support.clock import START
 from support.contracts import make_terms
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
-from ledger.administration.contract import SHARDS_AHEAD, Shown, refined
+from ledger.administration.contract import SHARDS_AHEAD, Shown, first_values, refined
 from ledger.core.contract import ShardStep, Terms
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractConflict, InvalidInput, SettingsError, Unreachable
@@ -128,3 +128,17 @@ def test_what_regions_show_is_compared_with_the_newest() -> None:
     assert shown.newest == newest
     assert shown.behind == (AWAY, SOUTH, "x")
     assert Shown("t", {HOME: None}).newest is None
+
+
+def test_first_values_are_settings_of_a_contract() -> None:
+    """Text as in a file; anything that a contract does not hold is refused."""
+    assert first_values(["settle=30m", f"home={AWAY}", "shards=a=2", "shards=b=3"]) == {
+        "settle": "30m",
+        "home": AWAY,
+        "shards": {"a": 2, "b": 3},
+    }
+    for wrong in ("settle", "cache=3", "=3"):
+        with pytest.raises(InvalidInput, match=f"NAME=VALUE, with one of home, .*got '{wrong}'"):
+            first_values([wrong])
+    with pytest.raises(InvalidInput, match="PATTERN=COUNT"):
+        first_values(["shards=4"])

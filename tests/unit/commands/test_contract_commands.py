@@ -111,7 +111,32 @@ def test_adopt_writes_what_the_settings_say(desk: Desk) -> None:
     terms = desk.shown()["terms"]
     assert (terms["settle"], terms["regions"]) == (1800.0, [HOME, AWAY])
     assert terms["shards"] == {"hot-*": [{"count": 4, "since": None}]}
-    assert "other terms" in error_of(desk.run("adopt", settle="40m"), ContractConflict)
+    message = error_of(desk.run("adopt", settle="40m"), ContractConflict)
+    assert "settle is 2400 s in the settings, 1800 s in the contract" in message
+
+
+def test_first_values_may_be_given_in_place_of_a_files(desk: Desk) -> None:
+    """The file that every process has then says nothing of them."""
+    desk.call(remove_contract, desk.settings)
+    given = ["--set", "settle=30m", "--set", "shards=a=b=4", "--set", "shards=hot-*=2"]
+    assert desk.run("adopt", *given).exit_code == 0
+    terms = desk.shown()["terms"]
+    assert terms["settle"] == 1800.0
+    assert {name: steps[0]["count"] for name, steps in terms["shards"].items()} == {
+        "a=b": 4,
+        "hot-*": 2,
+    }
+    result = desk.run("create")
+    assert "of the contract is in force" in result.stdout, result.exception
+    message = error_of(desk.run("create", "--set", "settle=40m"), ContractConflict)
+    assert "settle is 2400 s" in message
+
+
+def test_a_contract_that_changes_is_left_alone(desk: Desk) -> None:
+    """`adopt` beside a pending change neither waits nor ends it."""
+    desk.call(announce, desk.settings, replace(desk.settings.terms, settle=4000.0))
+    result = desk.run("adopt")
+    assert result.stdout.endswith("of the contract is pending\n"), result.exception
 
 
 def test_show_prints_what_is_in_force_and_pending(desk: Desk) -> None:

@@ -1,3 +1,4 @@
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ledger.settings.groups import (
     CacheSettings,
     Region,
 )
+from ledger.settings.model import CONTRACTED
 
 
 def test_the_shipped_example_is_the_defaults() -> None:
@@ -23,6 +25,19 @@ def test_the_shipped_example_is_the_defaults() -> None:
     example = Settings.load(Path(__file__).parents[3] / "regions.yaml")
     assert list(example.regions) == ["us-east-1", "eu-west-1", "ap-southeast-1"]
     assert example == Settings(home="us-east-1", regions=example.regions)
+
+
+def test_the_shipped_example_names_each_value_of_the_contract_with_its_default() -> None:
+    """They are comments, since the table holds them; none is missing."""
+    text = (Path(__file__).parents[3] / "regions.yaml").read_text(encoding="utf-8")
+    listed = re.findall(r"^# ([a-z_]+): (\S+) +# ", text, flags=re.MULTILINE)
+    named = dict(listed) | {"shards": {}}
+    assert [name for name, _ in listed] == list(dict.fromkeys(name for name, _ in listed))
+    assert set(named) == set(CONTRACTED)
+    example = Settings.load(Path(__file__).parents[3] / "regions.yaml")
+    assert not example.model_fields_set & set(CONTRACTED)
+    given = example.replace(**named)
+    assert given.terms == example.terms
 
 
 def test_settings_in_code_read_neither_file_nor_environment(
