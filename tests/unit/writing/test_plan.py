@@ -331,3 +331,30 @@ def test_sums_of_different_numbers_of_changes_are_different() -> None:
         confirmed(two.entry, three.item)
     with pytest.raises(KeyConflict):
         distinct([two, three])
+
+
+def test_a_repeat_finds_its_shard_also_without_being_told() -> None:
+    """An entry that came without its shard is written where its id says, and is bound as keyed."""
+    settings = make_settings(shards={"c": 50})
+    first = plan(
+        Change("c", 1, key="k", at=START), region=HOME, settings=settings, now=START, suffix=0
+    )
+    again = replan(replace(first.entry, shard=None), region=AWAY, settings=settings, now=START)
+    assert first.put.key[0].startswith("~")
+    assert again.put == first.put
+    assert again.keyed
+
+
+def test_grouped_changes_go_to_the_shards_of_their_ids() -> None:
+    """As single ones do: a repeat of one of them must find it."""
+    settings = make_settings(shards={"c": 50})
+    for one in plan_group(
+        [("c", Decimal(1), 1), ("d", Decimal(2), 1)],
+        region=HOME,
+        settings=settings,
+        now=START,
+        bits=(3 << 64) | 77,
+    ):
+        again = replan(replace(one.entry, shard=None), region=AWAY, settings=settings, now=START)
+        assert again.put == one.put
+        assert (one.entry.region, one.keyed) == (HOME, False)
