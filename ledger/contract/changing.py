@@ -22,6 +22,7 @@ from ledger.core.errors import (
     ContractConflict,
     ContractMissing,
     StoreError,
+    TableMissing,
 )
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
@@ -79,15 +80,20 @@ class ContractWriter:
         self._poll_seconds = poll_seconds
 
     async def read_all(self) -> dict[str, Contract | None]:
-        """Return what each region shows.
+        """Return what each region shows; nothing where the table has no replica yet.
 
         Raises:
+            TableMissing: there is no table in any region.
             ContractDamaged, UpgradeNeeded: an item cannot be read by this release.
             StoreError: a region cannot be read.
         """
-        reads = [partial(read_contract, store) for store in self._stores.values()]
+        reads = [partial(_shown_in, store) for store in self._stores.values()]
         found = await run_all(reads, at_once=len(reads))
-        return dict(zip(self._stores, found, strict=True))
+        missing = [each for each in found if isinstance(each, TableMissing)]
+        if len(missing) == len(found):
+            raise missing[0]
+        shown = [None if isinstance(each, TableMissing) else each for each in found]
+        return dict(zip(self._stores, shown, strict=True))
 
     async def find(self) -> Contract | None:
         """Return the newest contract that any region shows, None if none shows any.
@@ -297,27 +303,35 @@ class ContractWriter:
             )
 
     async def _until_all_show(self, contract: Contract) -> Contract:
-        """Wait until every region shows this contract or a later one; return the newest shown.
+        """Wait until every region that it names shows this contract, or one later one; return it.
 
         Two operators may have written one revision through two regions: then until the last writer
         has won in every region.
         """
-        self._check_reach(contract)
         while True:
+            self._check_reach(contract)
             found = await self.read_all()
             shown = [each for each in found.values() if each is not None]
             newest = max(shown, key=lambda each: (each.generation, each.revision), default=contract)
+            if contract.is_older_than(newest):
+                contract = newest  # what another operator did meanwhile must be known as widely
+                self._check_reach(contract)
             behind = tuple(
                 region
-                for region, each in found.items()
-                if each is None
-                or each.is_older_than(contract)
-                or (each != newest and not each.is_older_than(newest))
+                for region in contract.regions
+                if (each := found[region]) is None or each.is_older_than(contract) or each != newest
             )
             if not behind:
                 return newest
             self._report(Waiting(contract.revision, behind))
             await self._clock.sleep(self._poll_seconds)
+
+
+async def _shown_in(store: Store) -> Contract | TableMissing | None:
+    try:
+        return await read_contract(store)
+    except TableMissing as error:
+        return error
 
 
 def _check_same(shown: Iterable[Contract], terms: Terms) -> None:

@@ -18,7 +18,7 @@ from ledger.core.contract_item import (
     contract_key,
     contract_of,
 )
-from ledger.core.errors import Unreachable
+from ledger.core.errors import TableMissing, Unreachable
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.opening import open_stores
@@ -59,7 +59,7 @@ class ContractStore(MemoryStore):
     def __init__(self, region: str, table: Table | None = None) -> None:
         super().__init__(region, table)
         self.reads = self.writes = self.applied = 0
-        self.fails = False
+        self.fails = self.is_missing = False
         self.on_read: Callable[[], Awaitable[None]] = checkpoint
         self.lost: list[bool] = []
 
@@ -67,6 +67,8 @@ class ContractStore(MemoryStore):
         """Read a page, if reads do not fail."""
         self.reads += query.partition == CONTRACT_PARTITION
         await self.on_read()
+        if self.is_missing:
+            raise TableMissing(f"{self.region}: the table is not in this region")
         if self.fails:
             raise Unreachable(f"{self.region} gives no answer")
         return await super().query(query)

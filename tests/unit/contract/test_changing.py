@@ -12,12 +12,13 @@ from support.ledgers import AWAY, HOME, SOUTH
 
 from ledger.contract.changing import Waiting
 from ledger.core.contract import ShardStep, Terms, seconds_to_wait
-from ledger.core.contract_item import Contract, contract_key
+from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.errors import (
     ContractChangeRefused,
     ContractConflict,
     ContractMissing,
     StoreError,
+    TableMissing,
     Unreachable,
 )
 
@@ -125,6 +126,63 @@ async def test_a_region_that_cannot_be_read_ends_the_run() -> None:
         await world.operator().change(to(SLOWER))
     world.stores[SOUTH].fails = False
     assert all_show(world, Contract(terms=TERMS))
+
+
+async def test_a_region_is_announced_before_it_is_made() -> None:
+    """Compactors observe it from then on, and the change waits for its replica to show it."""
+    world = ContractWorld()
+    world.stores[SOUTH].is_missing = True
+    world.cut = {SOUTH}
+    two = make_terms(regions=(HOME, AWAY))
+    world.show(Contract(terms=two))
+    world.stores[SOUTH].table.set(contract_key(generation=1), None)
+    begun: list[float] = []
+
+    def make() -> None:
+        if world.slept == 100:
+            begun.append(world.elapsed)
+            world.stores[SOUTH].is_missing = False
+            world.cut.clear()
+
+    world.on_sleep = make
+    done = await world.operator().change(to(TERMS))
+    assert done == Contract(terms=TERMS, revision=2)
+    assert world.elapsed - begun[0] >= WAIT
+    assert world.waits[0].regions == (AWAY, SOUTH)
+    assert world.waits[98] == Waiting(1, (SOUTH,))
+
+
+async def test_without_any_table_there_is_nothing_to_change() -> None:
+    """It is the table that is missing, not its contract."""
+    world = ContractWorld()
+    for store in world.stores.values():
+        store.is_missing = True
+    with pytest.raises(TableMissing):
+        await world.operator().change(to(TERMS))
+
+
+async def test_what_another_operator_announces_meanwhile_is_waited_for_everywhere() -> None:
+    """A later change is not finished by a wait that began before every region had shown it."""
+    world = await established()
+    world.show(PENDING)
+    world.stores[AWAY].table.set(contract_key(generation=1), contract_item(Contract(terms=TERMS)))
+    world.cut = {AWAY, SOUTH}
+    begun = world.slept
+    healed: list[float] = []
+
+    def meanwhile() -> None:
+        if world.slept == begun + 10:  # the change is in force, and the next one announced
+            world.show(Contract(terms=SLOWER, revision=2))
+            third = Contract(terms=SLOWER, revision=3, coming=replace(SLOWER, settle=5000.0))
+            world.stores[HOME].table.set(contract_key(generation=1), contract_item(third))
+        if world.slept == begun + 50:
+            healed.append(world.elapsed)
+            world.cut.clear()
+
+    world.on_sleep = meanwhile
+    done = await world.operator().finish(PENDING)
+    assert (done.revision, done.terms.settle) == (4, 5000.0)
+    assert world.elapsed - healed[0] >= WAIT
 
 
 @pytest.mark.parametrize("ends", [1, 2, 3, 300, 632, 633])
