@@ -180,7 +180,8 @@ class Ledger:
         """
         parts = self._open_parts
         try:
-            await self._renew()
+            if self._view is not None and self._view.is_due():  # no coroutine for each change
+                await self._view.renew()
             if note is None and effective is None and key is None and at is None:
                 entry = await parts.writer.add(counter, change)
             else:
@@ -339,7 +340,7 @@ class Ledger:
 
     async def _renew(self) -> None:
         """Read the table's contract again if that is due."""
-        if self._view is not None and self._view.is_due():  # cheaper than a call that is awaited
+        if self._view is not None:
             await self._view.renew()
 
     @property

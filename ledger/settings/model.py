@@ -8,7 +8,7 @@ Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h",
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -31,7 +31,6 @@ from ledger.core.contract import CONTRACT_LIFE, Terms
 from ledger.core.contract_item import FORMAT
 from ledger.core.errors import ContractConflict, SettingsError
 from ledger.settings.file import (
-    Broken,
     Sources,
     constants_in,
     problems_of,
@@ -53,6 +52,7 @@ from ledger.settings.groups import (
     constant,
     rule,
 )
+from ledger.settings.relations import AWS_SIGNATURE_SECONDS, relations
 
 Patterns = TypeVar("Patterns", dict[str, ShardSteps], tuple[str, ...])
 
@@ -67,10 +67,6 @@ def _region_or_default(value: object) -> object:
 # Durations that are not set follow from `settle` and `observation_delay`: what would break a
 # relation is made shorter, everything else has the usual value. `settle` itself, if it is not set,
 # follows from what it must exceed.
-AWS_SIGNATURE_SECONDS = 900.0
-"""How long DynamoDB takes a signature for valid: it refuses one of another time with "(... - 15
-min.)" or "(... + 15 min.)", as users report it in praetorian-inc/chariot-ui#453 (2024) and in
-aws/aws-sdk-js#2565 and #254. Some reports say 5 minutes; only the longest is safe."""
 SETTLE_MARGIN_SECONDS = 60.0
 """Between the last moment at which a request can arrive and the `settle` that follows."""
 RETRY_HORIZON_SECONDS_MAX = 300.0
@@ -82,8 +78,6 @@ _ROOM_SHARE = 0.9
 _DELAY_SHARE = 0.75
 """Of `observation_delay`, which a read must end within."""
 _SHORTEST_SECONDS = 1e-6
-_FOLLOWS = ", which follows from settle, signature_lifetime and clock_skew"
-_UNREAD = "a read still running could miss an entry that is merged and deleted meanwhile"
 _FOLLOWING = 0.0
 """In place of a `settle` that is not set, until what it must exceed is known."""
 
@@ -387,7 +381,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _relations_hold(self) -> Self:
-        raise_broken(tuple(_relations(self)))
+        raise_broken(tuple(relations(self)))
         return self
 
     # Defined last, so that it is outermost and catches what the validators above raise.
@@ -406,93 +400,3 @@ def _command_for(name: str) -> str:
 
 def _shown(value: object) -> str:
     return f"{value:g} s" if isinstance(value, float) else repr(value)
-
-
-def _relations(settings: Settings) -> Iterator[Broken]:
-    """Yield each broken relation between settings, with the reason why it matters."""
-    home, regions = settings.home, settings.regions
-    if home not in regions:
-        yield Broken(("home",), f"home {home!r} is not one of the regions {', '.join(regions)}")
-    yield from _broken_durations(settings)
-    yield from _broken_by_signatures(settings)
-    if settings.cache.incremental and len(regions) > 1:
-        yield Broken(
-            ("cache.incremental", "regions"),
-            f"cache.incremental is for a table of one region, not of {len(regions)}: an entry of "
-            "another region may arrive at any age, and would not be read",
-        )
-    if settings.cache.incremental and not settings.consistent_reads:
-        yield Broken(
-            ("cache.incremental", "consistent_reads"),
-            "cache.incremental needs consistent_reads: an entry that a read missed would be missed "
-            "for as long as the net change stays as it is",
-        )
-    for pattern, region in settings.pipeline.home.regions.items():
-        if region not in regions:
-            yield Broken(
-                ("pipeline.home.regions", "regions"),
-                f"pipeline.home.regions sends {pattern!r} to {region!r}, which is not one of the"
-                f" regions {', '.join(regions)}",
-            )
-
-
-def _broken_durations(settings: Settings) -> Iterator[Broken]:
-    """Yield each broken relation between durations: of those given, not of what follows from them.
-
-    A duration that was not given is as short as it must be, so it is never to blame.
-    """
-    given = settings.model_fields_set
-    settle, horizon, life = settings.settle, settings.retry_horizon, settings.signature_lifetime
-    skew, delay = settings.clock_skew, settings.observation_delay
-    read_deadline, write_deadline = settings.read_deadline, settings.write_deadline
-    parts = {"signature_lifetime": life, "clock_skew": skew}
-    if "retry_horizon" in given:
-        parts = {"retry_horizon": horizon, **parts}
-    has_room = settle > horizon + life + skew
-    if not has_room:
-        shown = " + ".join(f"{part:g}" for part in parts.values())
-        yield Broken(
-            ("settle", *parts),
-            f"settle ({settle:g} s) must exceed {' + '.join(parts)} "
-            f"({shown} = {sum(parts.values()):g} s): a retry that arrives after its entry was "
-            "merged would be counted twice",
-        )
-    if "read_deadline" not in given and delay == 0:
-        yield Broken(("observation_delay",), f"observation_delay must be over 0 s: {_UNREAD}")
-    elif delay <= read_deadline:
-        yield Broken(
-            ("observation_delay", "read_deadline"),
-            f"observation_delay ({delay:g} s) must exceed read_deadline ({read_deadline:g} s):"
-            f" {_UNREAD}",
-        )
-    if "request_timeout" not in given and life == 0:
-        yield Broken(
-            ("signature_lifetime",), "signature_lifetime must be over 0 s: every request takes time"
-        )
-    elif settings.request_timeout > life:
-        yield Broken(
-            ("request_timeout", "signature_lifetime"),
-            f"request_timeout ({settings.request_timeout:g} s) must not exceed signature_lifetime "
-            f"({life:g} s): a request could then still arrive after settle takes it for dead",
-        )
-    if write_deadline > horizon and (has_room or "retry_horizon" in given):
-        follows = "" if "retry_horizon" in given else _FOLLOWS
-        yield Broken(
-            ("write_deadline", "retry_horizon"),
-            f"write_deadline ({write_deadline:g} s) must not exceed retry_horizon"
-            f" ({horizon:g} s){follows}: a change is not repeated past the horizon",
-        )
-
-
-def _broken_by_signatures(settings: Settings) -> Iterator[Broken]:
-    """Yield the broken rule of how long a signature is taken to live."""
-    life = settings.signature_lifetime
-    on_aws = [name for name, region in settings.regions.items() if region.is_aws]
-    if on_aws and 0 < life < AWS_SIGNATURE_SECONDS:
-        yield Broken(
-            ("signature_lifetime",),
-            f"signature_lifetime ({life:g} s) must be {AWS_SIGNATURE_SECONDS:g} s or more for"
-            f" {', '.join(on_aws)}, where requests go to AWS: it carries one out that arrives 15"
-            " minutes after its signature, which would be counted twice; only a region with an"
-            " endpoint of its own may have less",
-        )
