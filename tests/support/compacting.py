@@ -203,3 +203,11 @@ class World:
         del item
         if region == HOME and not key[0].startswith("~"):
             self.writes.append((self.clock.monotonic(), key[1]))
+
+
+def snapshot(world: World) -> dict[str, list[object]]:
+    """Return everything but the lease and the cursor that the regions show."""
+    return {
+        region: [item for item in store.table.items() if item["pk"]["S"][0] != "~"]
+        for region, store in world.regions.replicas.items()
+    }

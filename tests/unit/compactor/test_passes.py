@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import anyio
 import pytest
-from support.compacting import HOLD, SETTLE, World, compactor_settings
+from support.compacting import HOLD, SETTLE, World, compactor_settings, snapshot
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.passes import rules_of
@@ -24,14 +24,6 @@ def only(operation: str, fault: Fault) -> Callable[[Call], Fault | None]:
 def always(fault: Fault) -> Callable[[Call], Fault | None]:
     """Let every call go wrong."""
     return lambda _call: fault
-
-
-def snapshot(world: World) -> dict[str, list[object]]:
-    """Return everything but the lease and the cursor that the regions show."""
-    return {
-        region: [item for item in store.table.items() if item["pk"]["S"][0] != "~"]
-        for region, store in world.regions.replicas.items()
-    }
 
 
 def figures(report: CompactorReport) -> tuple[int, int, int]:

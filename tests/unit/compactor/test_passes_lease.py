@@ -1,7 +1,7 @@
 """A pass without its lease: it ends before it writes, or its fence is refused."""
 
 import pytest
-from support.compacting import World
+from support.compacting import World, snapshot
 from support.ledgers import HOME
 
 from compactor.report import CompactorReport
