@@ -48,12 +48,12 @@ class Stage:
         )
         self.auditor = Auditor(self.world, found=lambda: None)
 
-    def process(self, name: str) -> Process:
-        """Return a process whose clock is right."""
-        return self.made(Process, name)
+    def process(self, name: str, *, off_seconds: float = 0.0) -> Process:
+        """Return a process whose clock is right, or off by so much."""
+        return self.made(Process, name, off_seconds=off_seconds)
 
-    def made(self, kind: type[One], name: str) -> One:
-        """Return a process of a kind of its own, whose clock is right."""
+    def made(self, kind: type[One], name: str, *, off_seconds: float = 0.0) -> One:
+        """Return a process of a kind of its own, whose clock is right, or off by so much."""
         return kind(
             name,
             world=self.world,
@@ -61,6 +61,7 @@ class Stage:
             reliability=RELIABLE,
             skew_seconds=0,
             span=1,
+            off_seconds=off_seconds,
         )
 
     def ledger(self, process: Process, region: str, store: type[SimStore] = SimStore) -> Ledger:

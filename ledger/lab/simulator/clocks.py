@@ -1,7 +1,8 @@
 """The clocks of one process: a monotonic clock with its own zero and rate, a skewed wall clock.
 
 Any two wall clocks differ by at most `clock_skew` of the settings at every moment, as the rules of
-merging assume; within that bound they may jump in either direction at any time. A
+merging assume; within that bound they may jump in either direction at any time. In the worlds
+in which only refusals must hold a process may be off by more, for as long as it runs. A
 process that stalls may be suspended, which stops its monotonic clock, its wall clock, or both.
 """
 
@@ -51,7 +52,13 @@ class ProcessClock:
     """The `Clock` of one process; the steps of its wall clock spread over `span` seconds."""
 
     def __init__(
-        self, process: Running, *, randomness: Random, skew_seconds: float, span: float
+        self,
+        process: Running,
+        *,
+        randomness: Random,
+        skew_seconds: float,
+        span: float,
+        off_seconds: float = 0.0,
     ) -> None:
         self._process = process
         self._rate = 1 + randomness.uniform(-RATE_OFF_MAX, RATE_OFF_MAX)
@@ -60,13 +67,14 @@ class ProcessClock:
         self._steps_at = sorted(randomness.uniform(0, span) for _ in range(steps))
         self._half = skew_seconds / 2
         self._off = [randomness.uniform(-self._half, self._half) for _ in range(steps + 1)]
+        self._off_seconds = off_seconds
         self._stopped_at = -math.inf
         self._lost_seconds = 0.0
         self._behind_seconds = 0.0
         self._behind_upto = -math.inf
 
     def now(self) -> datetime:
-        """Return the time of day, wrong by up to half of the skew."""
+        """Return the time of day, wrong by up to half of the skew, or by more."""
         self._process.step()
         return self.wall(self._process.local)
 
@@ -75,7 +83,7 @@ class ProcessClock:
         off = self._off[bisect_right(self._steps_at, moment)]
         if moment < self._behind_upto:
             off = max(off - self._behind_seconds, -self._half)
-        return START + timedelta(seconds=moment + off)
+        return START + timedelta(seconds=moment + off + self._off_seconds)
 
     def monotonic(self) -> float:
         """Return seconds since this clock's zero, at this clock's rate."""

@@ -11,13 +11,13 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from compactor import observe, passes, plan
+from compactor import checks, observe, passes, plan
 from ledger.core import keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.runtime.clock import ElapsedTime
 from ledger.totals import collection, reader
-from ledger.writing import large_write, planner, sender
+from ledger.writing import large_write, planner, sender, writer
 from ledger.writing import plan as planning
 from ledger.writing.plan import Planned
 from ledger.writing.sender import Sender
@@ -180,6 +180,16 @@ _MUTANTS = (
         "a request that is held up puts an entry back that was merged and forgotten",
         120,
         ((run, "draw", mutations.believing_short_life),),
+    ),
+    Mutant(
+        "clock-unmeasured",
+        "a clock that is off by more than the skew neither writes nor merges",
+        "a compactor that is ahead merges and forgets what may still be put again",
+        120,
+        (
+            (checks, "check_offset", mutations.unmeasured),
+            (writer, "check_offset", mutations.unmeasured),
+        ),
     ),
     Mutant(
         "no-horizon",

@@ -47,13 +47,20 @@ class Process:
         reliability: Reliability,
         skew_seconds: float,
         span: float,
+        off_seconds: float = 0.0,
     ) -> None:
         self.name = name
         self.world = world
         self.random = randomness
         self.is_dead = False
         self.on_crash: Callable[[], None] = lambda: None
-        self.clock = ProcessClock(self, randomness=randomness, skew_seconds=skew_seconds, span=span)
+        self.clock = ProcessClock(
+            self,
+            randomness=randomness,
+            skew_seconds=skew_seconds,
+            span=span,
+            off_seconds=off_seconds,
+        )
         self._loop = world.loop
         self._reliability = reliability
         self._awake_at = 0.0

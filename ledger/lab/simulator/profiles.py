@@ -23,7 +23,9 @@ class Profile:
     compactor, of which each draws its own; a fault is a crash or a stall of up to one of `stalls`.
     `kinds` weighs the kinds of operations, `repeats` are the longest delays of repeated calls. Of a
     compactor's transactions a share of `late_folds` lands late, of an application's writes one of
-    `late_writes`. Between two busy periods lie `idle` seconds, from and to.
+    `late_writes`. Between two busy periods lie `idle` seconds, from and to. One of
+    `clocks_off` is added to the clock of each process: beyond the skew it is refused what rests on
+    its clock, and that alone must hold.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Profile:
     outages: tuple[int, ...] = (0, 1, 3)
     reads_per_net: int = 3
     kinds: Mapping[Kind, int] = field(default_factory=lambda: KINDS)
+    clocks_off: tuple[float, ...] = ()
     repeats: tuple[float, ...] = (5.0, 60.0, 300.0, 300.0, 3000.0)
 
 
@@ -166,3 +169,33 @@ PROFILES = (
         repeats=(60.0, 300.0),
     ),
 )
+CLOCKS_OFF = Profile(
+    "clocks that are off by more than the skew; requests held up for long",
+    rough=0.1,
+    usual_seconds=(0.2, 2.0),
+    late_share=(0.0, 0.05),
+    trips=(0.05,),
+    pass_every=(10.0,),
+    crashes=0.5,
+    compactors=(2, 3),
+    rivals=0.3,
+    fold_min=(1, 2),
+    prune_min=(1,),
+    late_folds=(0.0,),
+    late_writes=(0.5,),
+    idle=(60.0, 300.0),
+    outages=(0, 1),
+    reads_per_net=1,
+    kinds={"one": 2, "keyed": 10, "many": 1, "together": 1},
+    repeats=(300.0,),
+    clocks_off=(0.0, 0.0, 840.0, 840.0, -840.0),
+)
+CLOCKS_OFF_EVERY, CLOCKS_OFF_PLACE = 10, 7
+"""Of ten seeds in a row the one with this remainder has clocks that are off."""
+
+
+def profile_of(seed: int) -> Profile:
+    """Return the profile of a seed: each of `PROFILES` in turn, and `CLOCKS_OFF` once in ten."""
+    if seed % CLOCKS_OFF_EVERY == CLOCKS_OFF_PLACE:
+        return CLOCKS_OFF
+    return PROFILES[seed % len(PROFILES)]

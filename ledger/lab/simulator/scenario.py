@@ -14,7 +14,7 @@ from typing import Any
 
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Reliability
-from ledger.lab.simulator.profiles import PROFILES, Kind, Profile
+from ledger.lab.simulator.profiles import Kind, Profile, profile_of
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import FaultProfile
 from ledger.lab.simulator.world import Lag
@@ -86,12 +86,13 @@ class Scenario:
     reads_per_net: int
     steady_share: float
     move_at: float | None
+    clocks_off: tuple[float, ...] = ()
 
 
 def draw(seed: int) -> Scenario:
     """Return the scenario of a seed."""
     chance, sharing = stream(seed, "scene"), stream(seed, "sharing")
-    profile = PROFILES[seed % len(PROFILES)]
+    profile = profile_of(seed)
     regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
     busy = _busy(chance, profile)
     span = busy[-1].ends
@@ -136,6 +137,7 @@ def draw(seed: int) -> Scenario:
         reads_per_net=profile.reads_per_net,
         steady_share=stream(seed, "steady").choice((0.0, 0.0, 0.5)),
         move_at=chance.uniform(0.3, 0.9) * span if moves else None,
+        clocks_off=profile.clocks_off,
     )
 
 

@@ -11,9 +11,10 @@ as its effect: a delay before the request, or the error after the last try.
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
-from ledger.core.clock_offset import ClockOffset
+from ledger.core.clock_offset import ClockOffset, MeasuredOffset, measured
 from ledger.core.entry import Item
 from ledger.core.errors import LedgerError, Throttled, Unreachable
 from ledger.lab.simulator.clocks import START
@@ -72,7 +73,21 @@ class SimStore:
         self._random = process.random
         self._replica = process.world.replicas[region]
         self._faults = faults
-        self.clock_offset: ClockOffset | None = None
+        self._measured: MeasuredOffset | None = None
+
+    @property
+    def clock_offset(self) -> ClockOffset | None:
+        """What the answers so far tell of the process's clock."""
+        return None if self._measured is None else self._measured.offset
+
+    def _measure(self, *, sent: float, served: float) -> None:
+        """Look at an answer's `Date`: the right time at which it was served, in whole seconds."""
+        self._measured = measured(
+            self._measured,
+            sent=self._process.clock.wall(sent),
+            answered=self._process.clock.wall(self._process.local),
+            date=(START + timedelta(seconds=served)).replace(microsecond=0),
+        )
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
@@ -162,11 +177,13 @@ class SimStore:
             fate = "unreachable" if unknown is None or fate == "ok" else "never arrived"
         if fate == "ok":
             self._loop.call_at(now + there, self._serve, serve, answer, back)
-        elif unknown is None or fate in {"throttled", "unreachable"}:
+            result = await answer
+            self._measure(sent=now, served=now + there)
+            return result
+        if unknown is None or fate in {"throttled", "unreachable"}:
             self._process.wake_at(now + there + back, answer, self._error(fate))
-        else:
-            return await self._unanswered(serve, unknown, fate)
-        return await answer
+            return await answer
+        return await self._unanswered(serve, unknown, fate)
 
     async def _unanswered(self, serve: Callable[[], Answer], unknown: Answer, fate: str) -> Answer:
         """Send a write that gets no answer; whether and when it lands is its fate."""

@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
 from ledger.lab.simulator.auditor import Auditor
-from ledger.lab.simulator.process import Process, Reliability
+from ledger.lab.simulator.process import RELIABLE, Process, Reliability
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.scenario import Scenario
 from ledger.lab.simulator.world import World
@@ -50,14 +50,20 @@ class Supervisor:
         await work(*args)
 
     def process(self, name: str, *reliabilities: Reliability) -> Process:
-        """Return a new process with its own clocks and one of these reliabilities."""
+        """Return a new process with its own clocks and one of these reliabilities.
+
+        The clock of one that is to be reliable is right.
+        """
         self._processes += 1
         name = f"{name}/{self._processes}"
+        reliability = self.random.choice(reliabilities)
+        offs = () if reliability is RELIABLE else self.scenario.clocks_off
         return Process(
             name,
             world=self.world,
             randomness=stream(self.scenario.seed, name),
-            reliability=self.random.choice(reliabilities),
+            reliability=reliability,
             skew_seconds=self.scenario.settings.clock_skew,
             span=self.scenario.span,
+            off_seconds=stream(self.scenario.seed, f"{name} off").choice(offs or (0.0,)),
         )
