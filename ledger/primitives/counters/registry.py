@@ -120,5 +120,5 @@ def method_named(name: str, *, shards: int | None = None) -> Method:
         return METHODS[name]
     kind = ITEM_METHODS.get(name.removesuffix("-sharded"))
     if kind is None:
-        raise InvalidInput(f"method {name!r} takes no shards: set them in the settings")
+        raise InvalidInput(f"method {name!r} takes no shards: `ledger table set shards` does")
     return _sharded(kind, checked_shards(shards))
