@@ -251,6 +251,14 @@ def lag(
     _show(world)
 
 
+@app.command(context_settings={"ignore_unknown_options": True})
+def clock(region: str, seconds: float, control_url: ControlUrl = None) -> None:
+    """Let REGION's clock be SECONDS ahead of this machine's, below 0 behind, in its answers."""
+    world = _find(control_url)
+    world.set_clock(region, seconds)
+    _show(world)
+
+
 def _show(world: LocalGlobalTable) -> None:
     state = world.status()
     shown = Table(box=box.SIMPLE)
@@ -269,3 +277,5 @@ def _show(world: LocalGlobalTable) -> None:
         f"{state['applied']} items applied, {state['dropped']} superseded by a later write",
         highlight=False,
     )
+    for name, seconds in state["clocks"].items():
+        console.print(f"clock of {escape(name)}: {seconds:+g} s", highlight=False)

@@ -45,11 +45,6 @@ class ClockOffset:
         """Return whether the clock is off by more than `skew` seconds for certain."""
         return self.least > skew or self.most < -skew
 
-    def within(self, other: "ClockOffset") -> "ClockOffset | None":
-        """Return what both allow, None if that is nothing."""
-        least, most = max(self.least, other.least), min(self.most, other.most)
-        return ClockOffset(least, most) if least <= most else None
-
     def __str__(self) -> str:
         where = "ahead of" if self.middle >= 0 else "behind"
         return f"{abs(self.middle):.1f} s {where}"
@@ -63,26 +58,25 @@ class MeasuredOffset:
     since: datetime
 
 
-def offset_of(*, sent: datetime, answered: datetime, date: datetime) -> ClockOffset | None:
-    """Return what one answer allows; None if the clock was set back before it came."""
-    least = (sent - date).total_seconds() - DATE_SECONDS
-    most = (answered - date).total_seconds()
-    return ClockOffset(least, most) if sent <= answered else None
-
-
 def measured(
     known: MeasuredOffset | None, *, sent: datetime, answered: datetime, date: datetime
 ) -> MeasuredOffset | None:
-    """Return what is known after one more answer; `known` itself if the answer adds nothing."""
-    seen = offset_of(sent=sent, answered=answered, date=date)
-    if seen is None:
+    """Return what is known after one more answer; `known` itself if the answer adds nothing.
+
+    An answer during which the clock was set back tells nothing.
+    """
+    if answered < sent:
         return known
-    if known is None or not 0 <= (answered - known.since).total_seconds() < WINDOW_SECONDS:
-        return MeasuredOffset(seen, answered)
-    both = known.offset.within(seen)
-    if both is None:
-        return MeasuredOffset(seen, answered)
-    return known if both == known.offset else MeasuredOffset(both, known.since)
+    least = (sent - date).total_seconds() - DATE_SECONDS
+    most = (answered - date).total_seconds()
+    if known is not None and 0 <= (answered - known.since).total_seconds() < WINDOW_SECONDS:
+        before = known.offset
+        if least <= before.least and before.most <= most:  # as nearly always
+            return known
+        both = ClockOffset(max(least, before.least), min(most, before.most))
+        if both.least <= both.most:
+            return MeasuredOffset(both, known.since)
+    return MeasuredOffset(ClockOffset(least, most), answered)
 
 
 def check_offset(offset: ClockOffset | None, *, skew: float, region: str) -> None:

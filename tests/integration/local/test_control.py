@@ -336,6 +336,8 @@ async def test_up_prints_how_to_reach_it_and_stops_cleanly(
         assert "paused" not in (await anyio.to_thread.run_sync(run, app, ["heal"])).output
         slowed = await anyio.to_thread.run_sync(run, app, ["lag", "1.5", "--jitter", "250ms"])
         assert "lag 1.5 s, jitter 0.25 s" in slowed.output
+        wrong = await anyio.to_thread.run_sync(run, app, ["clock", WEST, "-700"])
+        assert f"clock of {WEST}: -700 s" in wrong.output
         url = json.loads(state.read_text(encoding="utf-8"))["control_url"]
         process.send_signal(signal.SIGTERM)
         output = await anyio.to_thread.run_sync(lambda: process.communicate(timeout=30)[0])

@@ -10,7 +10,6 @@ from ledger.core.clock_offset import (
     MeasuredOffset,
     date_of,
     measured,
-    offset_of,
 )
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -94,11 +93,6 @@ def test_the_true_offset_is_always_within(offset: int, answers: list[tuple[int, 
         assert known is not None
         true, noise = offset / 10**6, 1e-9
         assert known.offset.least - noise <= true <= known.offset.most + noise
-
-
-def test_a_round_trip_that_ends_before_it_begins_tells_nothing() -> None:
-    """A clock set back within a round trip gives no bounds."""
-    assert offset_of(sent=at(1), answered=at(0), date=at(0)) is None
 
 
 @pytest.mark.parametrize(
