@@ -1,6 +1,6 @@
 """The terms of a table: which are the stricter ones, how long a change waits, what to sign."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -138,3 +138,38 @@ def test_a_view_can_be_too_old_to_sign_under() -> None:
     assert may_sign(read_at=100.0, now=400.0)
     assert not may_sign(read_at=100.0, now=400.1)
     assert not may_sign(read_at=100.0, now=103.0, contract_life=2.0)
+
+
+NUMBERS = {
+    "format": max,
+    "settle": max,
+    "signature_lifetime": max,
+    "observation_delay": max,
+    "retry_horizon": min,
+    "clock_skew": min,
+    "read_deadline": min,
+    "contract_life": min,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_of_each_number_the_stricter_one_is_obeyed(name: str) -> None:
+    """Whichever of both is the new one, and whatever else stays."""
+    less, more = OLD, replace(OLD, **{name: getattr(OLD, name) + 1})
+    expected = NUMBERS[name](getattr(less, name), getattr(more, name))
+    for old, new in ((less, more), (more, less)):
+        assert getattr(stricter(old, new), name) == expected
+
+
+def test_a_region_that_either_terms_have_lost_is_lost() -> None:
+    """A compactor that folds beside the announcement has to know the loss already."""
+    lost = replace(OLD, lost=("sa-east-1",))
+    both = replace(OLD, lost=("sa-east-1", "eu-north-1"))
+    assert stricter(OLD, lost).lost == stricter(lost, OLD).lost == ("sa-east-1",)
+    assert stricter(lost, both).lost == ("sa-east-1", "eu-north-1")
+
+
+def test_each_term_has_its_rule() -> None:
+    """A term that is added is noticed here, so that a pending change of it is thought about."""
+    others = {"home", "regions", "shards", "lost", "generation", "closed", "announced"}
+    assert {each.name for each in fields(Terms)} == {*NUMBERS, *others}
