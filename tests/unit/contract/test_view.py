@@ -14,7 +14,7 @@ from support.contracts import ContractStore, make_terms, put_contract
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
 from ledger.contract.view import AGAIN_SECONDS, REFRESH_SECONDS, ContractView
-from ledger.core.contract import CONTRACT_LIFE, Terms
+from ledger.core.contract import CONTRACT_LIFE, Terms, Validity
 from ledger.core.contract_item import FORMAT, Contract, contract_item, contract_key
 from ledger.core.errors import (
     ContractConflict,
@@ -219,6 +219,13 @@ async def test_a_clock_that_is_set_does_not_lengthen_it(hours: int) -> None:
         assert watched.view.is_due()
         await watched.view.renew()
         assert watched.store.reads == 2
+
+
+async def test_while_the_life_of_views_changes_the_shorter_one_counts() -> None:
+    """Whoever brings the change into force waits for the one or the other."""
+    shorter = Contract(terms=TERMS, revision=1, coming=replace(TERMS, contract_life=100.0))
+    async with watching(shorter) as watched:
+        assert watched.view.validity == Validity.of_read(START, 0.0, contract_life=100.0)
 
 
 async def test_a_clock_set_back_does_not_revive_a_view() -> None:
