@@ -26,11 +26,12 @@ from ledger.core.errors import (
 )
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
+from ledger.settings.relations import VIEW_SHARE_LEFT
 from ledger.store.port import Store
 
 REFRESH_SECONDS = 60.0
 """How old a view may be before the next piece of work reads the contract again."""
-REFRESH_SHARE = 0.2
+REFRESH_SHARE = 1 - VIEW_SHARE_LEFT
 """Of `contract_life`, where that is short: time for several tries before the view is void."""
 AGAIN_SECONDS = 5.0
 """How long after a read that failed the next one is tried, while the view is still valid."""

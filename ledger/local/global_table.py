@@ -296,7 +296,8 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
     if room <= 0:
         least = f"retry_horizon ({horizon:g} s)" if "retry_horizon" in given else "0 s"
         raise SettingsError(f"settle ({settle:g} s) must exceed {least}: {_NO_ROOM}")
-    life = min(default("contract_life"), CONTRACT_LIFE_SETTLES * settle)
+    held = 2 * seconds("observation_delay", default("observation_delay"))
+    life = min(default("contract_life"), max(CONTRACT_LIFE_SETTLES * settle, held))
     fitted = {"contract_life": life, "clock_skew": min(default("clock_skew"), room / 100)}
     fitted["signature_lifetime"] = min(default("signature_lifetime"), 0.95 * room * 0.99)
     return {

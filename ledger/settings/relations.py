@@ -12,6 +12,8 @@ AWS_SIGNATURE_SECONDS = 900.0
 """How long DynamoDB takes a signature for valid: it refuses one of another time with "(... - 15
 min.)" or "(... + 15 min.)", as users report it in praetorian-inc/chariot-ui#453 (2024) and in
 aws/aws-sdk-js#2565 and #254. Some reports say 5 minutes; only the longest is safe."""
+VIEW_SHARE_LEFT = 0.8
+"""Of `contract_life`: the least that is left of a view when a piece of work begins."""
 _FOLLOWS = ", which follows from settle, signature_lifetime and clock_skew"
 _UNREAD = "a read still running could miss an entry that is merged and deleted meanwhile"
 
@@ -72,6 +74,13 @@ def _broken_durations(settings: "Settings") -> Iterator[Broken]:
             ("observation_delay", "read_deadline"),
             f"observation_delay ({delay:g} s) must exceed read_deadline ({read_deadline:g} s):"
             f" {_UNREAD}",
+        )
+    if VIEW_SHARE_LEFT * settings.contract_life <= delay:
+        yield Broken(
+            ("contract_life", "observation_delay"),
+            f"contract_life ({settings.contract_life:g} s) must exceed observation_delay"
+            f" ({delay:g} s) by a quarter: the compactor acts on the view of the contract that it"
+            " had when it observed",
         )
     if "request_timeout" not in given and life == 0:
         yield Broken(

@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from ledger.core import amounts
+from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.entry import entry_of
 from ledger.core.keys import IMPORT_PARTITION
 from ledger.importing.form import BATCH_ROWS
@@ -104,6 +105,8 @@ class Desk:
                 for item in page.items:
                     if item["pk"]["S"] == IMPORT_PARTITION:
                         markers += 1
+                        continue
+                    if item["pk"]["S"] == CONTRACT_PARTITION:
                         continue
                     entry = entry_of(item)
                     entries += 1

@@ -43,6 +43,9 @@ SHORT: dict[str, Any] = {
     "retry_horizon": 1.5,
     "compactor": {"lease": 1.0, "heartbeat": 0.3, "fold_min": 1, "fold_max": 12, "fold_age": 0},
 }
+PATIENT = {"lease": 3600, "heartbeat": 0.3}
+CONTRACT_QUERIES = 1
+"""Before it leads, a compactor reads the contract."""
 LONG_LEASE_SECONDS = 15.0
 """Longer than any stall of a loaded machine, so that a leader that lives keeps its lease."""
 REQUESTS = ("TransactWriteItems", "BatchWriteItem", "Scan", "GetItem", "UpdateItem")
@@ -312,14 +315,14 @@ async def test_terminated_it_stops_between_steps_and_gives_the_lease_back(tmp_pa
     """SIGTERM in the midst of a hold of an hour: exit 0, no owner, and the next leads at once."""
     async with a_place(tmp_path, **SHORT) as place:
         await record(place, 3)
-        patient = place.settings.replace(
-            observation_delay=3600, compactor={"lease": 3600, "heartbeat": 0.3}
-        )
-        words = compactor_words(write(patient, tmp_path / "patient.yaml"), "--every", "1h")
+        held_long = {**SHORT, "observation_delay": 3600, "contract_life": 7200}
+        patient = place.world.settings(**{**held_long, "compactor": PATIENT})
+        write(patient, place.config)
+        words = compactor_words(place.config, "--every", "1h")
         place.trap.set("Query", at=0)
         async with running(words, tmp_path) as held:
             await held.says("leading (")
-            await until(partial(_queries, place, len(REGIONS)))
+            await until(partial(_queries, place, len(REGIONS) + CONTRACT_QUERIES))
             status, said = await run_to_end(place, tmp_path, "run", "--once", "--wait", "0")
             assert status == 0
             leader = owner(await place.lease())
@@ -330,6 +333,7 @@ async def test_terminated_it_stops_between_steps_and_gives_the_lease_back(tmp_pa
         lease = await place.lease()
         assert lease is not None
         assert lease.released
+        write(place.world.settings(**SHORT), place.config)
         status, said = await run_to_end(place, tmp_path, "run", "--once", "--wait", "0")
         assert (status, f"epoch {lease.epoch + 1})" in said) == (0, True), said
         await merge_all(place.world, Compactor(place.settings))

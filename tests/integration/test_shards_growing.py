@@ -1,7 +1,8 @@
 """Shards grow in the midst of writing, reading and merging, on the local global table.
 
-Some processes have the new settings file before its date, the others never load it. Every read of
-those that have it is judged change by change; at the end the compactor merges each shard.
+The number is a value of the table's contract. Some processes begin under it, the others learn of it
+while they run. Every read of the former is judged change by change; at the end the compactor merges
+each shard.
 """
 
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import anyio
@@ -29,21 +31,33 @@ from ledger.writing.plan import Change
 
 pytestmark = pytest.mark.slow
 
-TIMES = {"settle": 4.0, "retry_horizon": 3.0, "observation_delay": 0.6, "read_deadline": 0.5}
-GROWS_AFTER_SECONDS = 2.5
+TIMES = {
+    "settle": 4.0,
+    "retry_horizon": 3.0,
+    "observation_delay": 0.6,
+    "read_deadline": 0.5,
+    "contract_life": 4.0,
+}
+GROWS_AFTER_SECONDS = 3.0
 PROBES = 2
 FEW, MANY = 2, 6
 
 
 class Growing:
-    """Ledgers of every region, with the old file and with the new one, and probes to write."""
+    """Ledgers of every region, begun before and after the announcement, and probes to write."""
 
     def __init__(self, world: LocalGlobalTable, since: datetime) -> None:
         shards = [{"count": FEW}, {"count": MANY, "since": since}]
-        compactor = {"fold_min": 1, "prune_min": 1}
         self.since = since
-        self.old = world.settings(**TIMES, compactor=compactor, shards={"hot-*": FEW})
-        self.new = world.settings(**TIMES, compactor=compactor, shards={"hot-*": shards})
+        self._grow = partial(
+            world.settings,
+            **TIMES,
+            compactor={"fold_min": 1, "prune_min": 1},
+            shards={"hot-*": shards},
+        )
+        before = world.settings(**TIMES, shards={"hot-*": FEW})
+        self.old = Settings(table=before.table, regions=before.regions)
+        self.new = before
         self.probes = [Probe(f"hot-{number}") for number in range(PROBES)]
         self.wrong: list[str] = []
         self.reads: Counter[str] = Counter()
@@ -65,6 +79,10 @@ class Growing:
                     first, second = pair if (number + place) % 2 else pair[::-1]
                     tasks.start_soon(self._write_one, probe, region, first, second)
 
+    def announce(self) -> None:
+        """Let the contract hold the larger number from its date on."""
+        self.new = self._grow()
+
     async def grown(self) -> None:
         """Wait until the shards have grown."""
         await anyio.sleep(max(0.0, (self.since - SystemClock().now()).total_seconds()))
@@ -74,9 +92,7 @@ class Growing:
         assert following is not None
         number, change = following
         at = SystemClock().now()
-        # What an old process makes after the date, no process of the new file repeats: that is
-        # why the date must lie after the day on which every process has the file.
-        for one in (first, second) if at < self.since else (first,):
+        for one in (first, second):
             await one.record(probe.counter, change, key=f"change-{number}", at=at)
         probe.acknowledge(region, number)
 
@@ -106,10 +122,15 @@ async def growing(engine: str) -> AsyncIterator[tuple[Growing, LocalGlobalTable]
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(starting)
         one = Growing(world, SystemClock().now() + timedelta(seconds=GROWS_AFTER_SECONDS))
-        for ledgers, settings in ((one.by_old, one.old), (one.by_new, one.new)):
+
+        async def open_all(ledgers: dict[str, Ledger], settings: Settings) -> None:
             for region in REGIONS:
                 ledger = Ledger.open(settings, region=region)
                 ledgers[region] = await stack.enter_async_context(ledger)
+
+        await open_all(one.by_old, one.old)
+        await anyio.to_thread.run_sync(one.announce)
+        await open_all(one.by_new, one.new)
         yield one, world
 
 
@@ -160,7 +181,7 @@ def by_now(clock: SystemClock) -> Iterator[None]:
 
 @pytest.mark.parametrize("mutant", [False, True], ids=["by the entry's date", "by now"])
 async def test_a_repeat_after_the_growth_counts_once(*, mutant: bool) -> None:
-    """Made by a process with the old file, repeated later by one with the new: counted once.
+    """Made before the growth, repeated after it by a process that began later: counted once.
 
     Were shards to grow by the time of writing, most repeats would lie in another shard as well.
     """

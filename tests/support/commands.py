@@ -19,6 +19,7 @@ import ledger.commands.main
 from ledger.core.entry import Item, Key
 from ledger.local import LocalGlobalTable
 from ledger.settings import Settings
+from ledger.settings.model import CONTRACTED
 from ledger.store.opening import open_store
 from ledger.store.reads import Scan
 
@@ -116,7 +117,8 @@ class Desk:
     def write_settings(self, settings: Settings, name: str = "regions.yaml") -> Path:
         """Write settings for the commands."""
         path = self.folder / name
-        content = yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
+        values = settings.model_dump(mode="json", exclude=set(CONTRACTED))  # the table has them
+        content = yaml.safe_dump(values, sort_keys=False)
         path.write_text(content, encoding="utf-8")
         return path
 
