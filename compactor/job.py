@@ -23,6 +23,7 @@ from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from ledger.contract.changing import ContractWriter, Waiting
 from ledger.contract.opening import open_table
+from ledger.contract.view import ContractView
 from ledger.core.errors import (
     ClockOff,
     ContractConflict,
@@ -63,7 +64,8 @@ class Compactor:
     """Merges the entries of the whole table, from its home region.
 
     Its metrics go to `registry`. Simulations replace `stores`, `clock`, `randomness` and `owner`;
-    `owner` must be unique to this object.
+    `owner` must be unique to this object. With `contract` given stores, too, are used under the
+    table's contract.
     """
 
     def __init__(
@@ -75,11 +77,13 @@ class Compactor:
         clock: Clock | None = None,
         randomness: Random | None = None,
         owner: str | None = None,
+        contract: bool = False,
     ) -> None:
         self.settings = settings
         self.metrics = CompactorMetrics.of(registry)
         self._ledger_metrics = Metrics.of(registry)
         self._given_stores = stores
+        self._is_contracted = contract or stores is None
         self._seen = SeenNets()
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
@@ -173,7 +177,7 @@ class Compactor:
             if not await is_handed_over(stores, lease_name(settings), target=target):
                 report = await self._hand_over(self._contend(stores, live), target, stop)
             is_done = report.led and report.is_success and report.is_whole and not report.unmoved
-            if is_done and self._given_stores is None:
+            if is_done and self._is_contracted:
 
                 def report_wait(waiting: Waiting) -> None:
                     on_wait(waiting)
@@ -233,7 +237,7 @@ class Compactor:
         """Open the table under its contract, unless stores were given; count every error."""
         with self._counting_errors():
             if self._given_stores is not None:
-                yield self._given_stores, self.settings
+                yield await self._given(self._given_stores)
                 return
             opening = open_table(
                 self.settings,
@@ -243,6 +247,14 @@ class Compactor:
             )
             async with opening as table:
                 yield table.stores, table.view
+
+    async def _given(self, stores: Mapping[str, Store]) -> tuple[Mapping[str, Store], LiveSettings]:
+        """Return the given stores of the regions that the contract names, and the view of it."""
+        if not self._is_contracted:
+            return stores, self.settings
+        view = ContractView(stores[self.settings.home], self.settings, clock=self._clock)
+        await view.open()
+        return {region: stores[region] for region in view.current.regions}, view
 
     def _contend(self, stores: Mapping[str, Store], settings: LiveSettings) -> Candidate:
         return Candidate(

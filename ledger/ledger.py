@@ -57,12 +57,14 @@ class Ledger:
         store: Store | None = None,
         clock: Clock | None = None,
         randomness: Random | None = None,
+        contract: bool = False,
     ) -> None:
         settings.region(region)
         self.settings = settings
         self.region = region
         self.metrics = Metrics.of(registry)
         self._given_store = store
+        self._is_contracted = contract or store is None
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self._stack = AsyncExitStack()
@@ -110,6 +112,7 @@ class Ledger:
                 randomness=self._random,
             )
             store = await self._stack.enter_async_context(opening)
+        if self._is_contracted:
             live = self._view = ContractView(store, settings, clock=self._clock)
             await self._view.open()
         tasks = await self._stack.enter_async_context(anyio.create_task_group())

@@ -124,7 +124,7 @@ def test_fresh_seeds_catch_any_for_all() -> None:
 
 def test_every_profile_has_its_turn() -> None:
     """Seeds that follow each other are drawn from every profile."""
-    drawn = {draw(seed).profile for seed in range(10)}
+    drawn = {draw(seed).profile for seed in range(20)}
     assert drawn == {profile.name for profile in (*PROFILES, CLOCKS_OFF)}
 
 

@@ -29,7 +29,7 @@ class Leaders:
     """Runs the compactors of one world; `settings` name the home region of the moment."""
 
     def __init__(self, supervisor: Supervisor) -> None:
-        self.settings = supervisor.scenario.settings
+        self.settings = supervisor.scenario.file
         self._supervisor = supervisor
         self._scenario = supervisor.scenario
         self._world = supervisor.world
@@ -69,6 +69,7 @@ class Leaders:
             clock=process.clock,
             randomness=stream(self._scenario.seed, f"{process.name} compactor"),
             owner=process.name,
+            contract=self._scenario.contract is not None,
         )
 
     async def _lead(self, period: BusyPeriod) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from compactor import checks, observe, passes, plan
-from ledger.core import keys
+from ledger.contract import changing
+from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.runtime.clock import ElapsedTime
@@ -225,6 +226,21 @@ _MUTANTS = (
         "two leaders fold on the same net, and one fold is lost",
         120,
         ((passes, "apply", mutations.unconditional_apply),),
+    ),
+    Mutant(
+        "no-wait",
+        "a change of terms is in force once nothing signed under the old ones can arrive (not once"
+        " every region shows it)",
+        "a request of the longer retry horizon lands after the shorter `settle`: counted twice",
+        120,
+        ((changing, "is_waited", mutations.no_wait),),
+    ),
+    Mutant(
+        "newer-terms",
+        "while a change is pending the stricter of old and new is obeyed (not the new)",
+        "the same, and reads that take longer than those who know only the old terms hold",
+        120,
+        ((contract_item, "stricter", mutations.newer_terms),),
     ),
 )
 MUTANTS: Mapping[str, Mutant] = {mutant.name: mutant for mutant in _MUTANTS}

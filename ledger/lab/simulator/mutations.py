@@ -13,7 +13,8 @@ from compactor import observe, passes, plan
 from compactor.apply import Done
 from compactor.observe import Observed
 from compactor.plan import Observation, Plan, Rules
-from ledger.core import amounts, ids, keys
+from ledger.core import amounts, contract, ids, keys
+from ledger.core.contract import Terms
 from ledger.core.entry import entry_item, net_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
@@ -37,6 +38,7 @@ from ledger.writing.sender import Sender
 _decide, _apply, _observe, _rules_of = plan.decide, applying.apply, observe.observe, passes.rules_of
 _candidates, _read_once = plan._candidates, collection._read_once  # noqa: SLF001
 _draw = scenario.draw
+_stricter = contract.stricter
 _SINGLE_TRIES_MAX = 8
 SHORT_LIFE_SECONDS = 300.0
 """What some reports say of AWS, and what the settings said at first."""
@@ -283,3 +285,19 @@ def never(planned: Sequence[Planned]) -> datetime:
     """Return when it is too late to repeat these."""
     del planned
     return datetime.max.replace(tzinfo=UTC)
+
+
+def no_wait(*_terms: Terms, **_times: float) -> bool:
+    """Bring a change into force as soon as every region shows it."""
+    return True
+
+
+def newer_terms(old: Terms, new: Terms) -> Terms:
+    """Obey the durations that a pending change brings, in place of the stricter."""
+    return replace(
+        _stricter(old, new),
+        settle=new.settle,
+        retry_horizon=new.retry_horizon,
+        observation_delay=new.observation_delay,
+        read_deadline=new.read_deadline,
+    )

@@ -21,6 +21,7 @@ from ledger.lab.simulator.world import World
 
 SERVER_SKEW_SECONDS = 1.0
 _LAG_LOOK_SECONDS = 30.0
+_LOGS = ("compactor.passes", "compactor.discovery.search", "ledger.contract.view")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence logs of expected faults, and measure the lag rarely: each measurement costs steps."""
-    logs = [logging.getLogger(name) for name in ("compactor.passes", "compactor.discovery.search")]
+    logs = [logging.getLogger(name) for name in _LOGS]
     before = lag.FIRST_WAIT_SECONDS, lag.LONGEST_WAIT_SECONDS
     lag.FIRST_WAIT_SECONDS = lag.LONGEST_WAIT_SECONDS = _LAG_LOOK_SECONDS
     were_disabled = [log.disabled for log in logs]

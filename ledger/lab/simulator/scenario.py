@@ -14,9 +14,15 @@ from typing import Any
 
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Reliability
-from ledger.lab.simulator.profiles import Kind, Profile, profile_of
+from ledger.lab.simulator.profiles import PROFILES, Kind, Profile, profile_of
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import FaultProfile
+from ledger.lab.simulator.terms import (
+    NEAR_SECONDS,
+    ContractPlan,
+    draw_contract,
+    is_contracted,
+)
 from ledger.lab.simulator.world import Lag
 from ledger.settings import Settings
 
@@ -28,6 +34,7 @@ GROWING_SHARE = 0.3
 SETTLES_SECONDS = (1300.0, 1500.0)
 """The shorter is little more than what it must exceed: 300 + 900 + 60."""
 KEYS_MAX = (1, 4, 50_000, 50_000)
+FREEZING = Reliability(200.0, crash_share=0.1, stall_seconds_max=(1800.0,))
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
 
 
@@ -87,18 +94,35 @@ class Scenario:
     steady_share: float
     move_at: float | None
     clocks_off: tuple[float, ...] = ()
+    contract: ContractPlan | None = None
+
+    @property
+    def file(self) -> Settings:
+        """What the processes' settings file says."""
+        return self.settings if self.contract is None else self.contract.file
+
+    @property
+    def settle(self) -> float:
+        """The longest `settle` that is ever in force."""
+        return self.settings.settle if self.contract is None else self.contract.settle
+
+    @property
+    def retry_horizon(self) -> float:
+        """The longest retry horizon that is ever in force."""
+        settings, plan = self.settings, self.contract
+        return settings.retry_horizon if plan is None else plan.retry_horizon
 
 
 def draw(seed: int) -> Scenario:
     """Return the scenario of a seed."""
     chance, sharing = stream(seed, "scene"), stream(seed, "sharing")
-    profile = profile_of(seed)
+    profile = _profile(seed)
     regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
     busy = _busy(chance, profile)
     span = busy[-1].ends
     rough = profile.rough * chance.random() ** 2
     moves = chance.random() < profile.moves
-    return Scenario(
+    drawn = Scenario(
         seed=seed,
         profile=profile.name,
         regions=regions,
@@ -139,6 +163,44 @@ def draw(seed: int) -> Scenario:
         move_at=chance.uniform(0.3, 0.9) * span if moves else None,
         clocks_off=profile.clocks_off,
     )
+    return _contracted(drawn) if is_contracted(seed) else drawn
+
+
+def _profile(seed: int) -> Profile:
+    """Return the profile of a seed; with a contract mostly the one that holds requests up."""
+    return PROFILES[-1] if is_contracted(seed) and seed % 3 else profile_of(seed)
+
+
+def _contracted(drawn: Scenario) -> Scenario:
+    """Let a scenario's processes go through a contract that changes while they work."""
+    settings, plan = draw_contract(drawn.seed, drawn.settings, drawn.span)
+    chance = stream(drawn.seed, "terms")
+    nears = [change.at for change in plan.changes]
+    return replace(
+        drawn,
+        settings=settings,
+        contract=plan,
+        move_at=None,
+        faults=_held_up(drawn.faults, chance.choice((0.0, 0.6, 0.6))),
+        app_reliability=chance.choice((drawn.app_reliability, FREEZING)),
+        operations=tuple(
+            sorted(
+                (_near(chance, each, nears) for each in drawn.operations),
+                key=lambda operation: operation.at,
+            )
+        ),
+    )
+
+
+def _near(chance: Random, operation: Operation, moments: list[float]) -> Operation:
+    """Make most keyed changes shortly before a change of terms, repeated shortly after."""
+    if operation.kind != "keyed" or chance.random() < 0.2:  # noqa: PLR2004 (a share)
+        return operation
+    moment = moments[0]
+    at = max(0.0, moment - chance.uniform(NEAR_SECONDS, 4 * NEAR_SECONDS))
+    delays = [moment + chance.uniform(-NEAR_SECONDS, NEAR_SECONDS) - at for _ in range(4)]
+    repeats = [(max(1.0, delay), operation.region) for delay in delays]
+    return replace(operation, at=at, repeats=(*repeats, *operation.repeats))
 
 
 def _settings(

@@ -19,6 +19,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import LedgerError, Throttled, Unreachable
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Process
+from ledger.runtime.validity import check_validity, has_validity
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
@@ -91,14 +92,14 @@ class SimStore:
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
-        await self._process.begin(WORK_STEPS)
+        await self._begin(WORK_STEPS)
         if self._is_late([write]):
             return Unknown(TOO_LATE)
         return await self._request(lambda: done(self._replica.write(write)), Unknown("no answer"))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
-        await self._process.begin(WORK_STEPS)
+        await self._begin(WORK_STEPS)
         if self._is_late(actions):
             return Unknown(TOO_LATE)
 
@@ -111,7 +112,7 @@ class SimStore:
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes; sometimes each has a fate of its own."""
-        await self._process.begin(WORK_STEPS)
+        await self._begin(WORK_STEPS)
         if self._is_late(writes):
             return BatchOutcome(unknown=tuple(range(len(writes))), cause=TOO_LATE)
         scattered = not self._world.is_healed and self._random.random() < self._faults.scattered
@@ -126,7 +127,7 @@ class SimStore:
         def serve() -> Item | None:
             return done(self._source(get.key[0], consistent=get.consistent).get(get))
 
-        await self._process.begin()
+        await self._begin()
         return await self._request(serve, None)
 
     async def query(self, query: Query) -> Page:
@@ -135,14 +136,14 @@ class SimStore:
         def serve() -> Page:
             return done(self._source(query.partition, consistent=query.consistent).query(query))
 
-        await self._process.begin(WORK_STEPS if query.after else 1)
+        await self._begin(WORK_STEPS if query.after else 1)
         return await self._request(serve, None)
 
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
         table = self._replica.table
         source = MemoryStore(self.region, table, page_items_max=SCAN_PAGE_ITEMS_MAX)
-        await self._process.begin()
+        await self._begin()
         return await self._request(lambda: done(source.scan(scan)), None)
 
     async def replicas(self) -> None:
@@ -150,6 +151,16 @@ class SimStore:
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
+
+    async def _begin(self, weight: int = 1) -> None:
+        """Begin a request, which is signed once the process is awake.
+
+        Raises:
+            ContractStale: the validity around it has ended; nothing is sent.
+        """
+        await self._process.begin(weight)
+        if has_validity():
+            check_validity(self._process.clock.wall(self._loop.time()))
 
     def _is_late(self, actions: Sequence[Action]) -> bool:
         """Return whether a request of these, signed now by the process's clock, is too late."""

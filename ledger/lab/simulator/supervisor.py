@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 
 import anyio
 from anyio.abc import TaskGroup
@@ -31,10 +32,14 @@ class Supervisor:
         self.random = stream(scenario.seed, "workload")
         self._tasks = tasks
         self._processes = 0
+        self._context = copy_context()
 
     def start(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Start a task; an unexpected error in it is a violation."""
-        self._tasks.start_soon(self.guarded, work, *args)
+        """Start a task; an unexpected error in it is a violation.
+
+        It knows nothing of the call at which it is started, such as the validity around it.
+        """
+        self._context.copy().run(self._tasks.start_soon, self.guarded, work, *args)
 
     async def guarded(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Await some work; an unexpected error in it is a violation."""

@@ -16,6 +16,7 @@ import anyio
 from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.core.errors import (
+    ContractChangeRefused,
     InvalidEntry,
     OutcomeUnknown,
     ReadTooSlow,
@@ -25,6 +26,7 @@ from ledger.core.errors import (
 from ledger.core.values import Entry
 from ledger.lab.harness.tagged import digits
 from ledger.lab.simulator.leaders import Leaders
+from ledger.lab.simulator.operators import Operators
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.scenario import Operation, Outage
@@ -63,6 +65,7 @@ class Workload:
         self._supervisor = supervisor
         self._random = supervisor.random
         self._leaders = Leaders(supervisor)
+        self._operators = Operators(supervisor)
         self._apps: dict[str, App] = {}
         self._callers: list[Process] = []
         self._is_resting = False
@@ -76,6 +79,7 @@ class Workload:
 
     async def _run(self) -> None:
         scenario = self.scenario
+        self._operators.start()
         for region in scenario.regions:
             self._supervisor.start(self._app, region)
             self._supervisor.start(self._read_on, region)
@@ -96,18 +100,23 @@ class Workload:
         )
         store = SimStore(process, region, self.scenario.faults)
         ledger = Ledger(
-            self.settings,
+            self.scenario.file,
             region=region,
             registry=REGISTRY,
             store=store,
             clock=process.clock,
             randomness=stream(self.scenario.seed, f"{process.name} ids"),
+            contract=self.scenario.contract is not None,
         )
         if self.scenario.clocks_off:
             await self._measure(store)
-        async with ledger:
-            self._apps[region] = App(process, ledger, store)
-            await anyio.sleep_forever()
+        while True:
+            try:
+                async with ledger:
+                    self._apps[region] = App(process, ledger, store)
+                    await anyio.sleep_forever()
+            except StoreError:  # the contract cannot be read
+                await process.clock.sleep(_PAUSE_SECONDS)
 
     @staticmethod
     async def _measure(store: SimStore) -> None:
@@ -187,7 +196,7 @@ class Workload:
         was_answered = await self._ask(
             operation, app, lambda: self._record_keyed(operation, app, at), is_repeated=True
         )
-        limit = self.settings.retry_horizon + self.settings.clock_skew
+        limit = self.scenario.retry_horizon + self.settings.clock_skew
         if was_answered and age > limit:
             self.auditor.fail("P5", f"{app.process.name} repeats {operation} after {age:.1f} s")
 
@@ -220,7 +229,7 @@ class Workload:
             if not self.scenario.clocks_off:  # the key of a process whose clock is ahead
                 raise
             return False
-        except StoreError:
+        except (StoreError, ContractChangeRefused):
             if not is_repeated:
                 self.auditor.refused(operation.changes)
             return False
@@ -244,7 +253,7 @@ class Workload:
                 return
             except OutcomeUnknown as again:
                 error = again
-            except StoreError:
+            except (StoreError, ContractChangeRefused):
                 continue
             else:
                 self._confirm(app, _numbered(error.entries))
@@ -338,10 +347,10 @@ class Workload:
         # A process that stalled in a call may wake hours later and write only then.
         while any(not process.is_dead for process in self._callers):  # noqa: ASYNC110 (as above)
             await anyio.sleep(_PAUSE_SECONDS)
-        await anyio.sleep(self.world.signature_seconds + settings.retry_horizon)
+        await anyio.sleep(self.world.signature_seconds + self.scenario.retry_horizon)
         while self.world.in_flight:  # noqa: ASYNC110 (as above)
             await anyio.sleep(_PAUSE_SECONDS)
-        await anyio.sleep(settings.settle + settings.compactor.fold_age)
+        await anyio.sleep(self.scenario.settle + settings.compactor.fold_age)
         await self._leaders.merge_all()
         self.auditor.check_rest()
         for region in self.scenario.regions:

@@ -111,6 +111,11 @@ class World(Replicas):
         for arrive in held:
             self.loop.call_later(self.lag.draw(self.random), arrive)
 
+    def establish(self, item: Item) -> None:
+        """Let every replica show an item from the beginning."""
+        for replica in self.replicas.values():
+            replica.table.set((item["pk"]["S"], item["sk"]["S"]), item)
+
     def heal_all(self) -> None:
         """End every fault: links heal, regions return, delays are short."""
         self.note(lambda: "everything heals")

@@ -1,0 +1,119 @@
+"""The part of a scenario that concerns the table's contract: terms, changes of them, stray files.
+
+Terms are drawn in two forms each, so that a change makes them longer or shorter. Seeds are chosen
+by a remainder, so that the worlds of all other seeds stay what they were.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from ledger.core.contract import ShardStep, Terms, seconds_to_wait
+from ledger.lab.simulator.clocks import START
+from ledger.lab.simulator.profiles import CLOCKS_OFF, profile_of
+from ledger.lab.simulator.randomness import stream
+from ledger.settings import Settings
+from ledger.settings.model import CONTRACTED
+
+_OF = 11
+_WITH_CONTRACT = frozenset({3, 7, 9, 10})
+LIVES_SECONDS = (90.0, 150.0)
+"""Short for the span of a world, and longer than any observation is held; a view is renewed five
+times as often."""
+SHORT: Mapping[str, float] = {"settle": 980.0, "retry_horizon": 10.0}
+LONG: Mapping[str, float] = {"settle": 2500.0, "retry_horizon": 1500.0}
+QUICK: Mapping[str, float] = {"observation_delay": 20.0, "read_deadline": 15.0}
+SLOW: Mapping[str, float] = {"observation_delay": 45.0, "read_deadline": 38.0}
+SHRINKING_SHARE = 0.8
+NEAR_SECONDS = 200.0
+"""So near a change of terms come most repeats of calls."""
+_SHARDED = "counter-1"
+
+
+@dataclass(frozen=True, slots=True)
+class TermsChange:
+    """A change of the contract that an operator begins at a moment."""
+
+    at: float
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def refine(self, terms: Terms) -> Terms:
+        """Return terms with this change."""
+        values = dict(self.values)
+        if "shards" in values:
+            values["shards"] = {**terms.shards, **values["shards"]}
+        return replace(terms, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class ContractPlan:
+    """What the processes' files say beside the contract, and how it changes.
+
+    `first` are the terms at the beginning. `settle` and `retry_horizon` are the longest of all.
+    `strays` are values of files that say otherwise; a share of `stray_share` of the processes
+    starts with one.
+    """
+
+    first: Terms
+    file: Settings
+    changes: tuple[TermsChange, ...]
+    settle: float
+    retry_horizon: float
+    strays: tuple[Mapping[str, Any], ...] = ()
+    stray_share: float = 0.0
+
+
+def is_contracted(seed: int) -> bool:
+    """Return whether the processes of a seed's world go through the table's contract."""
+    return seed % _OF in _WITH_CONTRACT and profile_of(seed) is not CLOCKS_OFF
+
+
+def draw_contract(seed: int, settings: Settings, span: float) -> tuple[Settings, ContractPlan]:
+    """Return the settings that a world with a contract begins with, and the plan of it."""
+    chance = stream(seed, "contract")
+    times = [SHORT, LONG]
+    reads = [QUICK, SLOW]
+    if chance.random() < SHRINKING_SHARE:
+        times.reverse()
+    chance.shuffle(reads)
+    settings = settings.replace(**times[0], **reads[0], contract_life=chance.choice(LIVES_SECONDS))
+    changes = _changes(chance, settings, span, dict(times[1]), dict(reads[1]))
+    both = [dict(times[0]), *(change.values for change in changes)]
+    plan = ContractPlan(
+        first=settings.terms,
+        file=file_of(settings),
+        changes=changes,
+        settle=max(each.get("settle", 0.0) for each in both),
+        retry_horizon=max(each.get("retry_horizon", 0.0) for each in both),
+    )
+    return settings, plan
+
+
+def file_of(settings: Settings, **own: Any) -> Settings:
+    """Return the settings of a file that leaves to the contract what it holds, but for `own`."""
+    named = settings.model_fields_set.difference(CONTRACTED)
+    return Settings(**{**{name: getattr(settings, name) for name in named}, **own})
+
+
+def _changes(
+    chance: Random, settings: Settings, span: float, times: dict[str, Any], reads: dict[str, Any]
+) -> tuple[TermsChange, ...]:
+    """Draw one change or two; the second may find the first pending, and is refused then."""
+    at = chance.uniform(0.3, 0.5) * span
+    values = chance.choice((times, times, times, times | reads, reads, {}))
+    if not values or chance.random() < 0.3:  # noqa: PLR2004 (a share)
+        values = values | {"shards": _shards(chance, settings, at)}
+    changes = [TermsChange(at, values)]
+    if chance.random() < 0.5:  # noqa: PLR2004 (a coin)
+        back = {name: getattr(settings, name) for name in ({**times, **reads})}
+        changes.append(TermsChange(chance.uniform(0.6, 0.9) * span, back))
+    return tuple(changes)
+
+
+def _shards(chance: Random, settings: Settings, at: float) -> dict[str, tuple[ShardStep, ...]]:
+    """Draw a step of shards that is dated later than the change can be in force, or nearly so."""
+    wait = seconds_to_wait(settings.terms, settings.terms) + settings.clock_skew
+    since = START + timedelta(seconds=at + wait + chance.uniform(10.0, 1000.0))
+    return {_SHARDED: (ShardStep(1), ShardStep(chance.choice((2, 3)), since))}

@@ -1,0 +1,77 @@
+"""Worlds whose processes go through the table's contract while operators change it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+from conformance.test_world import sim_store
+
+from ledger.core.contract import Validity
+from ledger.core.errors import ContractStale
+from ledger.lab.simulator.clocks import START
+from ledger.lab.simulator.loop import VirtualLoop, run
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.run import run_seed
+from ledger.lab.simulator.scenario import draw
+from ledger.lab.simulator.terms import is_contracted
+from ledger.lab.simulator.world import World
+from ledger.runtime.validity import signed_within
+from ledger.store.reads import Get
+from ledger.store.writes import Put
+
+SEEDS = [seed for seed in range(200) if is_contracted(seed)]
+HOME = "us-east-1"
+
+
+def test_changes_of_every_kind_are_drawn() -> None:
+    """Durations that grow, that shrink, those of reads, and steps of shards."""
+    plans = [draw(seed).contract for seed in SEEDS]
+    changes = [(plan.first, change) for plan in plans if plan for change in plan.changes]
+    assert {name for _, change in changes for name in change.values} == {
+        "settle",
+        "retry_horizon",
+        "observation_delay",
+        "read_deadline",
+        "shards",
+    }
+    settles = [
+        (first.settle, change.values["settle"])
+        for first, change in changes
+        if "settle" in change.values
+    ]
+    assert {before < after for before, after in settles} == {True, False}
+
+
+def test_changes_come_into_force() -> None:
+    """An operator announces, waits and brings into force, in a world with crashes."""
+    trace = "\n".join(run_seed(64, is_traced=True).trace)
+    assert "put ~contract" in trace
+    assert ": in force" in trace
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_nothing_is_sent_after_the_validity_around_it(kind: str) -> None:
+    """As the store on DynamoDB does, at the moment of signing."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        world = World((HOME,), loop=loop, randomness=stream(1, "world"))
+        store = sim_store(world, HOME)
+        clock = store._process.clock
+        item = {"pk": {"S": "a"}, "sk": {"S": "b"}, "change": {"N": "1"}}
+        call: dict[str, Callable[[], Awaitable[object]]] = {
+            "read": lambda: store.get(Get(("a", "b"))),
+            "write": lambda: store.write(Put(item)),
+        }
+        young = Validity(START + timedelta(seconds=60), clock.monotonic() + 60)
+        with signed_within(young, clock):
+            await call[kind]()
+        await asyncio.sleep(61)
+        steps = world.steps
+        with signed_within(young, clock), pytest.raises(ContractStale):
+            await call[kind]()
+        assert world.steps == steps
+
+    run(main)
