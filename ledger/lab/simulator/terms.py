@@ -1,4 +1,4 @@
-"""The part of a scenario that concerns the table's contract: terms, changes of them, stray files.
+"""The part of a scenario that concerns the table's contract: terms and changes of them.
 
 Terms are drawn in two forms each, so that a change makes them longer or shorter. Seeds are chosen
 by a remainder, so that the worlds of all other seeds stay what they were.
@@ -27,6 +27,8 @@ LONG: Mapping[str, float] = {"settle": 2500.0, "retry_horizon": 1500.0}
 QUICK: Mapping[str, float] = {"observation_delay": 20.0, "read_deadline": 15.0}
 SLOW: Mapping[str, float] = {"observation_delay": 45.0, "read_deadline": 38.0}
 SHRINKING_SHARE = 0.8
+SHARDS_SHARE = 0.3
+SECOND_SHARE = 0.5
 NEAR_SECONDS = 200.0
 """So near a change of terms come most repeats of calls."""
 _SHARDED = "counter-1"
@@ -52,8 +54,6 @@ class ContractPlan:
     """What the processes' files say beside the contract, and how it changes.
 
     `first` are the terms at the beginning. `settle` and `retry_horizon` are the longest of all.
-    `strays` are values of files that say otherwise; a share of `stray_share` of the processes
-    starts with one.
     """
 
     first: Terms
@@ -61,8 +61,6 @@ class ContractPlan:
     changes: tuple[TermsChange, ...]
     settle: float
     retry_horizon: float
-    strays: tuple[Mapping[str, Any], ...] = ()
-    stray_share: float = 0.0
 
 
 def is_contracted(seed: int) -> bool:
@@ -83,7 +81,7 @@ def draw_contract(seed: int, settings: Settings, span: float) -> tuple[Settings,
     both = [dict(times[0]), *(change.values for change in changes)]
     plan = ContractPlan(
         first=settings.terms,
-        file=file_of(settings),
+        file=_file_of(settings),
         changes=changes,
         settle=max(each.get("settle", 0.0) for each in both),
         retry_horizon=max(each.get("retry_horizon", 0.0) for each in both),
@@ -91,10 +89,10 @@ def draw_contract(seed: int, settings: Settings, span: float) -> tuple[Settings,
     return settings, plan
 
 
-def file_of(settings: Settings, **own: Any) -> Settings:
-    """Return the settings of a file that leaves to the contract what it holds, but for `own`."""
+def _file_of(settings: Settings) -> Settings:
+    """Return the settings of a file that leaves to the contract what it holds."""
     named = settings.model_fields_set.difference(CONTRACTED)
-    return Settings(**{**{name: getattr(settings, name) for name in named}, **own})
+    return Settings(**{name: getattr(settings, name) for name in named})
 
 
 def _changes(
@@ -103,10 +101,10 @@ def _changes(
     """Draw one change or two; the second may find the first pending, and is refused then."""
     at = chance.uniform(0.3, 0.5) * span
     values = chance.choice((times, times, times, times | reads, reads, {}))
-    if not values or chance.random() < 0.3:  # noqa: PLR2004 (a share)
+    if not values or chance.random() < SHARDS_SHARE:
         values = values | {"shards": _shards(chance, settings, at)}
     changes = [TermsChange(at, values)]
-    if chance.random() < 0.5:  # noqa: PLR2004 (a coin)
+    if chance.random() < SECOND_SHARE:
         back = {name: getattr(settings, name) for name in ({**times, **reads})}
         changes.append(TermsChange(chance.uniform(0.6, 0.9) * span, back))
     return tuple(changes)
