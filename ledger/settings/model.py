@@ -12,13 +12,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
     ModelWrapValidatorHandler,
     PrivateAttr,
     ValidationError,
@@ -27,9 +24,10 @@ from pydantic import (
 )
 
 from ledger.core import contract
-from ledger.core.contract import CONTRACT_LIFE, Terms
+from ledger.core.contract import Terms
 from ledger.core.contract_item import FORMAT
 from ledger.core.errors import ContractConflict, SettingsError
+from ledger.settings.fields import SETTLE_MARGIN_SECONDS, SettingsFields
 from ledger.settings.file import (
     Sources,
     constants_in,
@@ -39,47 +37,16 @@ from ledger.settings.file import (
     settings_error,
 )
 from ledger.settings.groups import (
-    READ_KEYS_MAX,
-    CacheSettings,
-    CompactorSettings,
-    Count,
-    PipelineSettings,
-    PositiveSeconds,
     Region,
-    Seconds,
     ShardSteps,
-    WriterSettings,
-    constant,
     rule,
 )
-from ledger.settings.relations import AWS_SIGNATURE_SECONDS, relations
+from ledger.settings.relations import relations
 
 Patterns = TypeVar("Patterns", dict[str, ShardSteps], tuple[str, ...])
 
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 _TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
-
-
-def _region_or_default(value: object) -> object:
-    return {} if value is None else value  # `us-east-1:` alone is a region with nothing special
-
-
-# Durations that are not set follow from `settle` and `observation_delay`: what would break a
-# relation is made shorter, everything else has the usual value. `settle` itself, if it is not set,
-# follows from what it must exceed.
-SETTLE_MARGIN_SECONDS = 60.0
-"""Between the last moment at which a request can arrive and the `settle` that follows."""
-RETRY_HORIZON_SECONDS_MAX = 300.0
-READ_DEADLINE_SECONDS_MAX = 15.0
-REQUEST_TIMEOUT_SECONDS_MAX = 5.0
-WRITE_DEADLINE_SECONDS_MAX = 30.0
-_ROOM_SHARE = 0.9
-"""Of the room that `settle` leaves for retries."""
-_DELAY_SHARE = 0.75
-"""Of `observation_delay`, which a read must end within."""
-_SHORTEST_SECONDS = 1e-6
-_FOLLOWING = 0.0
-"""In place of a `settle` that is not set, until what it must exceed is known."""
 
 
 CONTRACTED = (
@@ -96,67 +63,13 @@ CONTRACTED = (
 """The settings that the table's contract holds, beside the names of the regions."""
 
 
-def _first_region(values: Mapping[str, Any]) -> str:
-    return next(iter(values["regions"]), "")
-
-
-def _retry_horizon(values: Mapping[str, Any]) -> float:
-    if values["settle"] == _FOLLOWING:
-        return RETRY_HORIZON_SECONDS_MAX
-    room = values["settle"] - values["signature_lifetime"] - values["clock_skew"]
-    return float(min(RETRY_HORIZON_SECONDS_MAX, max(_ROOM_SHARE * room, 0.0)))
-
-
-def _read_deadline(values: Mapping[str, Any]) -> float:
-    return float(
-        min(
-            READ_DEADLINE_SECONDS_MAX,
-            max(_DELAY_SHARE * values["observation_delay"], _SHORTEST_SECONDS),
-        )
-    )
-
-
-def _request_timeout(values: Mapping[str, Any]) -> float:
-    return float(
-        min(REQUEST_TIMEOUT_SECONDS_MAX, max(values["signature_lifetime"], _SHORTEST_SECONDS))
-    )
-
-
-def _write_deadline(values: Mapping[str, Any]) -> float:
-    return float(min(WRITE_DEADLINE_SECONDS_MAX, values["retry_horizon"]))
-
-
-class Settings(BaseModel):
+class Settings(SettingsFields):
     """Everything that can be set, checked as a whole; see the fields of `regions.yaml`.
 
     Raises:
         SettingsError: a rule is broken; `problems` has all that were found.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    table: str = "ledger"
-    time_to_live: bool = False
-    regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
-    home: str = Field(default_factory=_first_region)
-    settle: Seconds = _FOLLOWING
-    signature_lifetime: Seconds = AWS_SIGNATURE_SECONDS
-    clock_skew: Seconds = 60.0
-    retry_horizon: Seconds = Field(default_factory=_retry_horizon)
-    observation_delay: Seconds = 20.0
-    read_deadline: PositiveSeconds = Field(default_factory=_read_deadline)
-    contract_life: PositiveSeconds = CONTRACT_LIFE
-    request_timeout: PositiveSeconds = Field(default_factory=_request_timeout)
-    write_deadline: Seconds = Field(default_factory=_write_deadline)
-    consistent_reads: bool = True
-    read_keys_max: Count = constant(READ_KEYS_MAX)
-    transport: Literal["aiobotocore", "lean"] = "aiobotocore"
-    writer: WriterSettings = WriterSettings()
-    cache: CacheSettings = CacheSettings()
-    compactor: CompactorSettings = CompactorSettings()
-    pipeline: PipelineSettings = PipelineSettings()
-    combine: tuple[str, ...] = ()
-    shards: dict[str, ShardSteps] = {}
     _terms: Terms | None = PrivateAttr(None)
 
     @classmethod

@@ -1,24 +1,17 @@
 """The relations between settings on which the merge rests, each with the reason why it matters."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ledger.settings.fields import AWS_SIGNATURE_SECONDS, SettingsFields
 from ledger.settings.file import Broken
 
-if TYPE_CHECKING:
-    from ledger.settings.model import Settings
-
-AWS_SIGNATURE_SECONDS = 900.0
-"""How long DynamoDB takes a signature for valid: it refuses one of another time with "(... - 15
-min.)" or "(... + 15 min.)", as users report it in praetorian-inc/chariot-ui#453 (2024) and in
-aws/aws-sdk-js#2565 and #254. Some reports say 5 minutes; only the longest is safe."""
 VIEW_SHARE_LEFT = 0.8
 """Of `contract_life`: the least that is left of a view when a piece of work begins."""
 _FOLLOWS = ", which follows from settle, signature_lifetime and clock_skew"
 _UNREAD = "a read still running could miss an entry that is merged and deleted meanwhile"
 
 
-def relations(settings: "Settings") -> Iterator[Broken]:
+def relations(settings: SettingsFields) -> Iterator[Broken]:
     """Yield each broken relation between settings, with the reason why it matters."""
     home, regions = settings.home, settings.regions
     if home not in regions:
@@ -46,7 +39,7 @@ def relations(settings: "Settings") -> Iterator[Broken]:
             )
 
 
-def _broken_durations(settings: "Settings") -> Iterator[Broken]:
+def _broken_durations(settings: SettingsFields) -> Iterator[Broken]:
     """Yield each broken relation between durations: of those given, not of what follows from them.
 
     A duration that was not given is as short as it must be, so it is never to blame.
@@ -101,7 +94,7 @@ def _broken_durations(settings: "Settings") -> Iterator[Broken]:
         )
 
 
-def _broken_by_signatures(settings: "Settings") -> Iterator[Broken]:
+def _broken_by_signatures(settings: SettingsFields) -> Iterator[Broken]:
     """Yield the broken rule of how long a signature is taken to live."""
     life = settings.signature_lifetime
     on_aws = [name for name, region in settings.regions.items() if region.is_aws]

@@ -1,0 +1,107 @@
+"""The fields of the settings, their defaults, and what follows from what when it is not set."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ledger.core.contract import CONTRACT_LIFE
+from ledger.settings.groups import (
+    READ_KEYS_MAX,
+    CacheSettings,
+    CompactorSettings,
+    Count,
+    PipelineSettings,
+    PositiveSeconds,
+    Region,
+    Seconds,
+    ShardSteps,
+    WriterSettings,
+    constant,
+)
+
+AWS_SIGNATURE_SECONDS = 900.0
+"""How long DynamoDB takes a signature for valid: it refuses one of another time with "(... - 15
+min.)" or "(... + 15 min.)", as users report it in praetorian-inc/chariot-ui#453 (2024) and in
+aws/aws-sdk-js#2565 and #254. Some reports say 5 minutes; only the longest is safe."""
+
+
+def _region_or_default(value: object) -> object:
+    return {} if value is None else value  # `us-east-1:` alone is a region with nothing special
+
+
+# Durations that are not set follow from `settle` and `observation_delay`: what would break a
+# relation is made shorter, everything else has the usual value. `settle` itself, if it is not set,
+# follows from what it must exceed.
+SETTLE_MARGIN_SECONDS = 60.0
+"""Between the last moment at which a request can arrive and the `settle` that follows."""
+RETRY_HORIZON_SECONDS_MAX = 300.0
+READ_DEADLINE_SECONDS_MAX = 15.0
+REQUEST_TIMEOUT_SECONDS_MAX = 5.0
+WRITE_DEADLINE_SECONDS_MAX = 30.0
+_ROOM_SHARE = 0.9
+"""Of the room that `settle` leaves for retries."""
+_DELAY_SHARE = 0.75
+"""Of `observation_delay`, which a read must end within."""
+_SHORTEST_SECONDS = 1e-6
+FOLLOWING = 0.0
+"""In place of a `settle` that is not set, until what it must exceed is known."""
+
+
+def _first_region(values: Mapping[str, Any]) -> str:
+    return next(iter(values["regions"]), "")
+
+
+def _retry_horizon(values: Mapping[str, Any]) -> float:
+    if values["settle"] == FOLLOWING:
+        return RETRY_HORIZON_SECONDS_MAX
+    room = values["settle"] - values["signature_lifetime"] - values["clock_skew"]
+    return float(min(RETRY_HORIZON_SECONDS_MAX, max(_ROOM_SHARE * room, 0.0)))
+
+
+def _read_deadline(values: Mapping[str, Any]) -> float:
+    return float(
+        min(
+            READ_DEADLINE_SECONDS_MAX,
+            max(_DELAY_SHARE * values["observation_delay"], _SHORTEST_SECONDS),
+        )
+    )
+
+
+def _request_timeout(values: Mapping[str, Any]) -> float:
+    return float(
+        min(REQUEST_TIMEOUT_SECONDS_MAX, max(values["signature_lifetime"], _SHORTEST_SECONDS))
+    )
+
+
+def _write_deadline(values: Mapping[str, Any]) -> float:
+    return float(min(WRITE_DEADLINE_SECONDS_MAX, values["retry_horizon"]))
+
+
+class SettingsFields(BaseModel):
+    """What can be set; `ledger.settings.model.Settings` checks it as a whole."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: str = "ledger"
+    time_to_live: bool = False
+    regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
+    home: str = Field(default_factory=_first_region)
+    settle: Seconds = FOLLOWING
+    signature_lifetime: Seconds = AWS_SIGNATURE_SECONDS
+    clock_skew: Seconds = 60.0
+    retry_horizon: Seconds = Field(default_factory=_retry_horizon)
+    observation_delay: Seconds = 20.0
+    read_deadline: PositiveSeconds = Field(default_factory=_read_deadline)
+    contract_life: PositiveSeconds = CONTRACT_LIFE
+    request_timeout: PositiveSeconds = Field(default_factory=_request_timeout)
+    write_deadline: Seconds = Field(default_factory=_write_deadline)
+    consistent_reads: bool = True
+    read_keys_max: Count = constant(READ_KEYS_MAX)
+    transport: Literal["aiobotocore", "lean"] = "aiobotocore"
+    writer: WriterSettings = WriterSettings()
+    cache: CacheSettings = CacheSettings()
+    compactor: CompactorSettings = CompactorSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+    combine: tuple[str, ...] = ()
+    shards: dict[str, ShardSteps] = {}
