@@ -200,7 +200,7 @@ class Compactor:
                 candidate,
                 grant,
                 target=target,
-                observation_delay=self.settings.observation_delay,
+                observation_delay=candidate.observation_delay,
                 clock=self._clock,
                 stop=stop,
             )

@@ -71,6 +71,11 @@ class Candidate:
             elsewhere=ELSEWHERE,
         )
 
+    @property
+    def observation_delay(self) -> float:
+        """How long a decision is held, in seconds."""
+        return self._settings.observation_delay
+
     async def check_home(self) -> None:
         """Refuse to contend where another region may be the home.
 

@@ -25,7 +25,7 @@ from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
-from ledger.totals.collection import query_net, read_net
+from ledger.totals.collection import query_nets, read_net
 
 Result = TypeVar("Result")
 
@@ -191,9 +191,9 @@ async def _read_view(
             is_full = entries >= entries_max and last >= least
         is_far = upto is not None and last >= upto
         if (is_full or is_far) and last < keys.NET_PREFIX:
-            page = await _readable(store.region, query_net(store, partition))
-            collection.add(page.items)
-            sizes.update({item["sk"]["S"]: item_size(item) for item in page.items})
+            nets = await _readable(store.region, query_nets(store, partition))
+            collection.add(nets)
+            sizes.update({item["sk"]["S"]: item_size(item) for item in nets})
             return View(collection, sizes, last)
 
 

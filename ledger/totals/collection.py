@@ -26,6 +26,7 @@ as long as the net does not change; see `ledger.settings.groups.CacheSettings`.
 from dataclasses import dataclass, replace
 
 from ledger.core import keys
+from ledger.core.entry import Item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.fold import ATTRIBUTES, Collection, Subtotal, collect, stamp_of
 from ledger.core.values import NetChange
@@ -94,15 +95,20 @@ async def read_net(store: Store, partition: str, *, consistent: bool = True) -> 
     Raises:
         DamagedItem: it cannot be read whole.
     """
-    return collect((await query_net(store, partition, consistent=consistent)).items).net
+    return collect(await query_nets(store, partition, consistent=consistent)).net
 
 
-async def query_net(store: Store, partition: str, *, consistent: bool = True) -> Page:
-    """Return the net changes of a collection; one page holds every generation."""
+async def query_nets(store: Store, partition: str, *, consistent: bool = True) -> list[Item]:
+    """Return the net changes of a collection, one of each generation that is still there."""
     last = keys.net_sort_key(keys.GENERATION_MAX)
-    return await store.query(
-        Query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
-    )
+    query = Query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
+    nets: list[Item] = []
+    while True:  # nearly always one page: of nets of 400 KB two fill it
+        page = await store.query(query)
+        nets += page.items
+        if page.after is None:
+            return nets
+        query = query.next(page)
 
 
 async def _read_once(

@@ -10,14 +10,21 @@ from support.clock import START, FakeClock
 from support.ledgers import HOME, net
 
 from ledger.core import fold
-from ledger.core.entry import entry_id, entry_item
+from ledger.core.entry import entry_id, entry_item, net_item
 from ledger.core.errors import ReadTooSlow
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
-from ledger.core.values import Entry
+from ledger.core.values import Entry, NetChange
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
-from ledger.totals.collection import RESTARTS_MAX, Base, CollectionRead, Progress, read_collection
+from ledger.totals.collection import (
+    RESTARTS_MAX,
+    Base,
+    CollectionRead,
+    Progress,
+    read_collection,
+    read_net,
+)
 
 PAGE_ITEMS = 4
 NET = ("c", "~net#0001")
@@ -231,3 +238,14 @@ def test_what_is_summed_is_bounded_by_the_keys_kept() -> None:
     collection.condense(None)
     assert collection.kept == 0
     assert collection.total() == 15
+
+
+async def test_nets_of_several_pages_are_all_read() -> None:
+    """After losses of the home there may be more nets than a page holds: the last one counts."""
+    store = MemoryStore(HOME, page_items_max=1)
+    for generation in (1, 2, 3):
+        one = NetChange(Decimal(generation), 1, (), f"v{generation}", "", HOME, generation)
+        store.table.set(("c", f"~net#{generation:04d}"), net_item(one, "c"))
+    found = await read_net(store, "c")
+    assert found is not None
+    assert (found.generation, found.version) == (3, "v3")
