@@ -122,10 +122,10 @@ def move_home(
 @app.command("take-home")
 def take_home_command(
     target: Annotated[str, typer.Argument(help="The new home region.")],
-    lost: Annotated[str, typer.Option(help="The region that is lost for good.")],
+    lost: Annotated[list[str], typer.Option(help="A region that is lost for good; repeatable.")],
     confirm: Annotated[
         str | None,
-        typer.Option(metavar="REGION", help="The lost region's name, in place of the prompt."),
+        typer.Option(metavar="REGION", help="The lost regions, comma-separated, unprompted."),
     ] = None,
     config: Config = None,
 ) -> None:
@@ -144,17 +144,18 @@ def take_home_command(
 
     contract = anyio.run(take)
     typer.echo(
-        f"the home is {contract.terms.home}, {lost} is given up: revision {contract.revision} of"
-        f" generation {contract.generation} of the contract is in force; compactors take over"
-        " collection by collection"
+        f"the home is {contract.terms.home}, {', '.join(lost)} given up: revision"
+        f" {contract.revision} of generation {contract.generation} of the contract is in force;"
+        " compactors take over collection by collection"
     )
 
 
-def _confirm_lost(lost: str, confirm: str | None) -> None:
+def _confirm_lost(lost: list[str], confirm: str | None) -> None:
+    names = ",".join(lost)
     if confirm is None and sys.stdin.isatty():
-        confirm = typer.prompt("Type the lost region's name to continue", default="")
-    if confirm != lost:
-        raise InvalidInput(f"nothing was changed: confirm with --confirm {lost}, got {confirm!r}")
+        confirm = typer.prompt(f"Type {names} to continue", default="", show_default=False)
+    if confirm != names:
+        raise InvalidInput(f"nothing was changed: confirm with --confirm {names}, got {confirm!r}")
 
 
 async def _service(compactor: Compactor, seconds: float, stop: anyio.Event) -> None:

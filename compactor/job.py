@@ -24,8 +24,10 @@ from compactor.waiting import sleep_or_stop
 from ledger.contract.changing import ContractWriter, Waiting
 from ledger.contract.opening import open_table
 from ledger.contract.view import ContractView
+from ledger.core.contract_item import Contract
 from ledger.core.errors import (
     ClockOff,
+    ContractChangeRefused,
     ContractConflict,
     ContractDamaged,
     ContractMissing,
@@ -173,6 +175,8 @@ class Compactor:
             settings.region(target)
             if target == settings.home:
                 raise SettingsError(f"{target} is the home region already")
+            if isinstance(live, ContractView):
+                _check_no_other_change(live.contract, target)
             report = CompactorReport()
             if not await is_handed_over(stores, lease_name(settings), target=target):
                 report = await self._hand_over(self._contend(stores, live), target, stop)
@@ -274,3 +278,16 @@ class Compactor:
         except LedgerError as error:
             self.metrics.error(error)
             raise
+
+
+def _check_no_other_change(contract: Contract, target: str) -> None:
+    """Check, before the lease is handed over, that the contract can follow it.
+
+    Raises:
+        ContractChangeRefused: a change other than this move is pending.
+    """
+    if contract.coming is not None and contract.coming != replace(contract.terms, home=target):
+        raise ContractChangeRefused(
+            "a change of the table's contract is pending: finish it with `ledger table set"
+            " --resume`, or take it back with `ledger table set --withdraw`, and move the home then"
+        )

@@ -32,7 +32,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.totals.seen import SeenNets
 
-ELSEWHERE = "its home is moved by `compactor move-home`, and then changed in the settings"
+ELSEWHERE = "run `compactor move-home` again until it ends"
 log = logging.getLogger(__name__)
 
 

@@ -11,6 +11,8 @@ later is a new, empty replica.
     in force ──> compactors of NEW take over collection by collection (`compactor.succession`)
 """
 
+from collections.abc import Sequence
+
 from ledger.administration.table import Connect, connect, table_state
 from ledger.contract.changing import POLL_SECONDS, ContractWriter, Report
 from ledger.core.contract_item import Contract
@@ -20,30 +22,28 @@ from ledger.settings import Settings
 from ledger.store.opening import open_stores
 
 
-def at_stake(lost: str) -> str:
-    """Return what an operator has to know before a region is given up."""
+def at_stake(lost: Sequence[str]) -> str:
+    """Return what an operator has to know before regions are given up."""
     return (
-        f"{lost} is given up for good. What was acknowledged there and has not arrived in another"
-        " region is lost, and record_together may have arrived in part. Stop its writers first:"
-        " nothing that they still write will ever count."
+        f"{', '.join(lost)}: given up for good. What was acknowledged there and has not arrived in"
+        " another region is lost, and record_together may have arrived in part. Stop its writers"
+        " first: nothing that they still write will ever count."
     )
 
 
-def without_lost(settings: Settings, target: str, lost: str) -> Settings:
+def without_lost(settings: Settings, target: str, lost: Sequence[str]) -> Settings:
     """Return the settings of the remaining regions.
 
     Raises:
-        InvalidInput: the target is the lost region, or none of the settings.
+        InvalidInput: the target is lost, too, or none of the settings.
     """
-    if target == lost:
-        raise InvalidInput(f"the new home must be another region than the lost one, got {lost!r}")
-    remaining = {name: reach for name, reach in settings.regions.items() if name != lost}
+    remaining = {name: reach for name, reach in settings.regions.items() if name not in lost}
     if target not in remaining:
         raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {target!r}")
     return settings.replace(regions=remaining, home=target)
 
 
-def check_removed(remaining: Settings, lost: str, *, connect: Connect = connect) -> None:
+def check_removed(remaining: Settings, lost: Sequence[str], *, connect: Connect = connect) -> None:
     """Check that no remaining region lists the lost one among the table's replicas.
 
     Raises:
@@ -56,12 +56,13 @@ def check_removed(remaining: Settings, lost: str, *, connect: Connect = connect)
     for region, view in state.views.items():
         if view is None:
             raise ContractChangeRefused(f"{region} has no table {remaining.table}")
-        if status := view.replicas.get(lost):
+        if still := [name for name in lost if name in view.replicas]:
+            name, status = still[0], view.replicas[still[0]]
             raise ContractChangeRefused(
-                f"{region} still lists {lost} among the replicas of table {remaining.table}"
+                f"{region} still lists {name} among the replicas of table {remaining.table}"
                 f" ({status}): remove it first, in AWS by `aws dynamodb update-table --region"
                 f" {region} --table-name {remaining.table} --replica-updates"
-                f' \'[{{"Delete": {{"RegionName": "{lost}"}}}}]\'`, and run this again once it'
+                f' \'[{{"Delete": {{"RegionName": "{name}"}}}}]\'`, and run this again once it'
                 " is gone in every region"
             )
 
@@ -69,7 +70,7 @@ def check_removed(remaining: Settings, lost: str, *, connect: Connect = connect)
 async def take_home(
     remaining: Settings,
     target: str,
-    lost: str,
+    lost: Sequence[str],
     *,
     clock: Clock,
     report: Report,

@@ -115,6 +115,7 @@ class Ledger:
         if self._is_contracted:
             live = self._view = ContractView(store, settings, clock=self._clock)
             await self._view.open()
+            self._stack.callback(self._view.close)
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
         writer = Writer(store, settings=live, clock=self._clock, randomness=self._random)

@@ -9,18 +9,20 @@ anyone, goes on from there. While a change is pending all processes obey the str
 new, so it may stay so for any time. `ledger.core.contract` has the reasons.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from ledger.contract.reading import read_contract
-from ledger.core.contract import Terms, is_waited, seconds_to_wait
+from ledger.core.clock_offset import check_offset
+from ledger.core.contract import Terms, is_pending, is_waited, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item
 from ledger.core.errors import (
     ContractChangeRefused,
     ContractConflict,
     ContractMissing,
+    InvalidInput,
     StoreError,
     TableMissing,
 )
@@ -147,6 +149,7 @@ class ContractWriter:
             StoreError: DynamoDB could not do it; run it again.
         """
         contract = await self.newest()
+        self._check_clocks(contract.terms)
         wanted = refine(contract)
         if contract.coming is None:
             if wanted == contract.terms:
@@ -187,6 +190,7 @@ class ContractWriter:
             left = max(until - self._clock.monotonic(), 0.0)
             self._report(Waiting(pending.revision, seconds_left=left))
             await self._clock.sleep(max(min(self._poll_seconds, left), _TICK_SECONDS))
+        self._check_clocks(coming)
         self._check_dates(pending)
         done = replace(pending, terms=coming, coming=None, through="")
         return await self._until_all_show(await self._step(pending, done))
@@ -204,37 +208,42 @@ class ContractWriter:
             return pending
         return await self._until_all_show(await self._step(pending, replace(pending, coming=None)))
 
-    async def take_over(self, home: str, *, lost: str) -> Contract:
-        """Bring a contract without a lost region into force; if that was home, in a new generation.
+    async def take_over(self, home: str, *, lost: Collection[str]) -> Contract:
+        """Bring a contract without lost regions into force; if the home is lost, a new generation.
 
-        The stores are those of the remaining regions. Of two operators who take over at the same
-        time one wins, and the other gives up. When interrupted, run it again.
+        The stores are those of the remaining regions. A change that is pending is taken back: it
+        could never be in force without the lost regions. Of two operators who take over at the
+        same time one wins, and the other gives up. When interrupted, run it again.
 
         Raises:
-            ContractChangeRefused: another change is pending, or another operator took over.
+            InvalidInput: `home` is not a remaining region, or the home is not lost and another one.
+            ContractChangeRefused: another operator took over.
+            ContractConflict: a remaining region is not among the stores; nothing was written.
             StoreError: a remaining region cannot be read or written; run it again.
         """
         contract = await self.newest()
-        if lost not in contract.terms.regions and contract.coming is None:
-            return await self._until_all_show(contract)
-        if contract.coming is not None and lost in contract.coming.lost:
+        terms, coming = contract.terms, contract.coming
+        if coming is not None and set(lost) <= set(coming.lost):
+            _check_home(coming.home, home)
             return await self.finish(contract)  # begun by an earlier run
-        if contract.coming is not None and contract.terms.home != lost:
-            raise ContractChangeRefused(
-                "another change of the contract is pending: finish it with `ledger table set"
-                " --resume`, or take it back with `ledger table set --withdraw`"
-            )
-        terms = contract.terms
-        remaining = tuple(region for region in terms.regions if region != lost)
-        coming = replace(terms, home=home, regions=remaining, lost=(*terms.lost, lost))
-        if terms.home != lost:
-            return await self.finish(await self._step(contract, replace(contract, coming=coming)))
+        if coming is None and set(lost) <= set(terms.lost):
+            _check_home(terms.home, home)
+            return await self._until_all_show(contract)
+        gone = tuple(dict.fromkeys((*terms.lost, *lost)))
+        remaining = tuple(region for region in terms.regions if region not in gone)
+        if home not in remaining:
+            raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {home!r}")
+        wanted = replace(terms, home=home, regions=remaining, lost=gone)
+        self._check_reach(replace(contract, coming=wanted))
+        if contract.written_through not in gone:
+            _check_home(terms.home, home)
+            return await self.finish(await self._step(contract, replace(contract, coming=wanted)))
         # What the lost home wrote is never overwritten: a late write of it could win by its stamp.
         pending = Contract(
             terms=terms,
             revision=contract.revision + 1 + contract.revision % 2,
             generation=contract.generation + 1,
-            coming=coming,
+            coming=wanted,
             through=home,
         )
         await self._put(pending, Absent(), through=home)
@@ -244,6 +253,15 @@ class ContractWriter:
                 f"another operator took the home over: to {shown.written_through}"
             )
         return await self.finish(pending)
+
+    def _check_clocks(self, terms: Terms) -> None:
+        """Refuse to date or to end a change by a clock that is off.
+
+        Raises:
+            ClockOff: by the answers of a region, by more than `clock_skew`.
+        """
+        for region, store in self._stores.items():
+            check_offset(store.clock_offset, skew=terms.clock_skew, region=region)
 
     def _check_dates(self, pending: Contract, seconds_left: float = 0.0) -> None:
         """Refuse a step of shards that ids of its time may precede.
@@ -262,10 +280,13 @@ class ContractWriter:
                     raise ContractChangeRefused(_too_early(pattern, step.since, seconds_left))
 
     async def _step(self, before: Contract, after: Contract) -> Contract:
-        after = replace(after, revision=before.revision + 1)
-        revision = Equals("revision", {"N": str(before.revision)})
+        revision = before.revision + 1
+        # Odd while a change is pending: two further where one change takes the place of another.
+        revision += is_pending(revision) != (after.coming is not None)
+        after = replace(after, revision=revision)
+        still = Equals("revision", {"N": str(before.revision)})
         # A change of the home is brought into force through the old one, which wrote all before.
-        return await self._put(after, revision, through=before.written_through)
+        return await self._put(after, still, through=before.written_through)
 
     async def _put(self, contract: Contract, condition: Condition, *, through: str) -> Contract:
         """Write the contract through a region, its home.
@@ -332,6 +353,16 @@ async def _shown_in(store: Store) -> Contract | TableMissing | None:
         return await read_contract(store)
     except TableMissing as error:
         return error
+
+
+def _check_home(home: str, wanted: str) -> None:
+    """Check that the home which is, or comes, is the one that an operator named.
+
+    Raises:
+        InvalidInput: it is another.
+    """
+    if home != wanted:
+        raise InvalidInput(f"the home is {home}, which is not lost: name it in place of {wanted}")
 
 
 def _check_same(shown: Iterable[Contract], terms: Terms) -> None:

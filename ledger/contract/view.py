@@ -22,6 +22,7 @@ from ledger.core.errors import (
     ContractConflict,
     ContractMissing,
     ContractStale,
+    LedgerError,
     StoreError,
 )
 from ledger.runtime.clock import Clock
@@ -31,6 +32,8 @@ from ledger.store.port import Store
 
 REFRESH_SECONDS = 60.0
 """How old a view may be before the next piece of work reads the contract again."""
+AGAIN_VOID_SECONDS = 0.5
+"""The same while the view is void: calls in between fail at once, and not one after another."""
 REFRESH_SHARE = 1 - VIEW_SHARE_LEFT
 """Of `contract_life`, where that is short: time for several tries before the view is void."""
 AGAIN_SECONDS = 5.0
@@ -54,6 +57,8 @@ class ContractView:
         self._contract: Contract | None = None
         self._current = settings
         self._validity: Validity | None = None
+        self._failure: StoreError | None = None
+        self._is_closed = False
         self._due_elapsed = -1.0
         self._due_at = clock.now()
 
@@ -107,10 +112,15 @@ class ContractView:
             or not self._due_at - _REFRESH <= self._clock.now() < self._due_at
         )
 
+    def close(self) -> None:
+        """Read no more: calls that wait for the contract end with an error."""
+        self._is_closed = True
+
     async def renew(self) -> None:
         """Read the contract again if it is due; calls at the same time share one read.
 
         Raises:
+            LedgerError: it was closed meanwhile.
             ContractStale: it cannot be read, and the view is too old to act on.
             ContractConflict: the region has left the table.
             ContractMissing, ContractDamaged, UpgradeNeeded: as `open`.
@@ -118,7 +128,10 @@ class ContractView:
         if not self.is_due():
             return
         async with self._lock:
+            if self._is_closed:
+                raise LedgerError("closed while the table's contract was read: nothing was written")
             if not self.is_due():
+                self._check_valid()  # a call before this one may have read in vain
                 return
             try:
                 await self._read()
@@ -154,11 +167,25 @@ class ContractView:
         self._due_elapsed, self._due_at = elapsed + seconds, now + timedelta(seconds=seconds)
 
     def _read_failed(self, error: StoreError) -> None:
-        if self._validity is None or self._validity.is_over(
-            self._clock.now(), elapsed=self._clock.monotonic()
-        ):
-            raise ContractStale(
-                f"the table's contract cannot be read in {self._store.region}: {error}"
-            ) from error
+        self._failure = error
+        is_void = self._is_void()
+        seconds = AGAIN_VOID_SECONDS if is_void else AGAIN_SECONDS
+        self._due_in(seconds, self._clock.monotonic(), self._clock.now())
+        self._check_valid()
         log.warning("the table's contract could not be read again: %s", error)
-        self._due_in(AGAIN_SECONDS, self._clock.monotonic(), self._clock.now())
+
+    def _is_void(self) -> bool:
+        return self._validity is None or self._validity.is_over(
+            self._clock.now(), elapsed=self._clock.monotonic()
+        )
+
+    def _check_valid(self) -> None:
+        """Check that the view may be acted on.
+
+        Raises:
+            ContractStale: it is too old, and the last read failed.
+        """
+        if self._is_void():
+            raise ContractStale(
+                f"the table's contract cannot be read in {self._store.region}: {self._failure}"
+            ) from self._failure

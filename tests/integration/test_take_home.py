@@ -83,18 +83,18 @@ async def test_a_lost_home_is_taken_over_and_merging_goes_on() -> None:
         await anyio.sleep(0.5)
         world.pause(HOME, NEW)
         await record(settings, HOME, "a", 16)  # lost
-        remaining = without_lost(settings.replace(), NEW, HOME)
+        remaining = without_lost(settings, NEW, [HOME])
         with pytest.raises(ContractChangeRefused, match="still lists us-east-1"):
-            await anyio.to_thread.run_sync(check_removed, remaining, HOME)
+            await anyio.to_thread.run_sync(check_removed, remaining, [HOME])
         await anyio.to_thread.run_sync(lambda: remove(world, HOME, through=NEW))
         world.heal_all()  # what still comes from a region that is no replica is dropped
-        await anyio.to_thread.run_sync(check_removed, remaining, HOME)
+        await anyio.to_thread.run_sync(check_removed, remaining, [HOME])
 
         waits: list[Waiting] = []
         contract = await take_home(
             remaining,
             NEW,
-            HOME,
+            [HOME],
             clock=SystemClock(),
             report=waits.append,
             poll_seconds=POLL_SECONDS,
@@ -122,11 +122,11 @@ async def test_a_lost_region_that_was_not_home_is_given_up_alike() -> None:
         await record(settings, THIRD, "b", 3)  # arrives at home only
         await record(settings, HOME, "b", 5)
         await anyio.sleep(0.5)
-        remaining = without_lost(settings, HOME, THIRD)
+        remaining = without_lost(settings, HOME, [THIRD])
         await anyio.to_thread.run_sync(lambda: remove(world, THIRD, through=HOME))
         world.heal_all()
         contract = await take_home(
-            remaining, HOME, THIRD, clock=SystemClock(), report=ignored, poll_seconds=POLL_SECONDS
+            remaining, HOME, [THIRD], clock=SystemClock(), report=ignored, poll_seconds=POLL_SECONDS
         )
         assert (contract.generation, contract.terms.home) == (1, HOME)
         assert await totals(remaining, "b") == {HOME: [Decimal(8)], NEW: [Decimal(5)]}
@@ -142,7 +142,7 @@ async def test_a_take_over_that_was_interrupted_is_finished_by_a_later_run() -> 
     async with a_world() as (world, settings):
         await record(settings, NEW, "c", 1)
         await world.wait_replicated()
-        remaining = without_lost(settings, NEW, HOME)
+        remaining = without_lost(settings, NEW, [HOME])
         await anyio.to_thread.run_sync(lambda: remove(world, HOME, through=NEW))
 
         def kill(waiting: Waiting) -> None:
@@ -151,12 +151,12 @@ async def test_a_take_over_that_was_interrupted_is_finished_by_a_later_run() -> 
 
         with pytest.raises(KeyboardInterrupt):
             await take_home(
-                remaining, NEW, HOME, clock=SystemClock(), report=kill, poll_seconds=POLL_SECONDS
+                remaining, NEW, [HOME], clock=SystemClock(), report=kill, poll_seconds=POLL_SECONDS
             )
         with pytest.raises(ContractConflict, match="do not say at which endpoint it is"):
             await Compactor(remaining).run_once()  # it would have to observe the lost region, too
         contract = await take_home(
-            remaining, NEW, HOME, clock=SystemClock(), report=ignored, poll_seconds=POLL_SECONDS
+            remaining, NEW, [HOME], clock=SystemClock(), report=ignored, poll_seconds=POLL_SECONDS
         )
         assert (contract.generation, contract.coming) == (2, None)
         assert (await totals(remaining, "c"))[THIRD] == [Decimal(1)]
@@ -170,13 +170,13 @@ async def test_of_two_operators_one_takes_over() -> None:
         ended: list[object] = []
 
         async def operator(target: str) -> None:
-            remaining = without_lost(settings, target, HOME)
+            remaining = without_lost(settings, target, [HOME])
             try:
                 ended.append(
                     await take_home(
                         remaining,
                         target,
-                        HOME,
+                        [HOME],
                         clock=SystemClock(),
                         report=ignored,
                         poll_seconds=POLL_SECONDS,
@@ -191,7 +191,7 @@ async def test_of_two_operators_one_takes_over() -> None:
         await world.wait_replicated()
         homes = {each.terms.home for each in ended if isinstance(each, Contract)}
         assert len(homes) == 1
-        remaining = without_lost(settings, homes.pop(), HOME)
+        remaining = without_lost(settings, homes.pop(), [HOME])
         shown = await show(remaining)
         assert not shown.behind
 

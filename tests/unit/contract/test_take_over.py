@@ -1,6 +1,6 @@
 """Taking a lost home over: a new generation of the contract, by one operator of two."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,8 +9,9 @@ from support.contracts import ContractStore, make_terms
 from support.ledgers import AWAY, HOME, SOUTH
 
 from ledger.contract.changing import ContractWriter
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract_item import Contract, contract_item, contract_key, contract_of
-from ledger.core.errors import ContractChangeRefused
+from ledger.core.errors import ClockOff, ContractChangeRefused, ContractConflict, InvalidInput
 from ledger.store.writes import Outcome, Write
 
 TERMS = make_terms(home=HOME)
@@ -32,18 +33,21 @@ class Region(ContractStore):
 class Remaining(FakeClock):
     """The two regions that are left, and an operator; what AWAY is shown arrives in SOUTH."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Contract = BEFORE, left: Sequence[str] = (AWAY, SOUTH)) -> None:
         super().__init__(instant=True)
-        self.stores = {region: Region(region) for region in (AWAY, SOUTH)}
+        self.stores = {region: Region(region) for region in left}
         self.wins: Contract | None = None
         for store in self.stores.values():
-            store.table.set(OLD, contract_item(BEFORE))
+            store.table.set(OLD, contract_item(before))
 
     async def sleep(self, seconds: float) -> None:
         """Let replication end as the last writer wins, by default what AWAY shows."""
-        item = contract_item(self.wins) if self.wins else self.stores[AWAY].table.get(NEW)
-        for store in self.stores.values():
-            store.table.set(NEW, item)
+        first = next(iter(self.stores.values())).table
+        for key in (OLD, NEW):
+            item = contract_item(self.wins) if self.wins and key == NEW else first.get(key)
+            for store in self.stores.values():
+                if item is not None:
+                    store.table.set(key, item)
         await super().sleep(seconds)
 
     def operator(self) -> ContractWriter:
@@ -59,7 +63,7 @@ class Remaining(FakeClock):
 async def test_a_new_generation_leaves_the_old_one_alone() -> None:
     """A late write of the lost home could win over what is written in the place of its own."""
     world = Remaining()
-    taken = await world.operator().take_over(AWAY, lost=HOME)
+    taken = await world.operator().take_over(AWAY, lost=[HOME])
     assert (taken.generation, taken.coming) == (2, None)
     assert (taken.terms.home, taken.terms.regions, taken.terms.lost) == (
         AWAY,
@@ -71,7 +75,7 @@ async def test_a_new_generation_leaves_the_old_one_alone() -> None:
         assert old is not None
         assert new is not None
         assert (contract_of(old), contract_of(new)) == (BEFORE, taken)
-    assert await world.operator().take_over(AWAY, lost=HOME) == taken
+    assert await world.operator().take_over(AWAY, lost=[HOME]) == taken
 
 
 async def test_what_another_operator_has_written_is_not_overwritten() -> None:
@@ -80,7 +84,7 @@ async def test_what_another_operator_has_written_is_not_overwritten() -> None:
     away = world.stores[AWAY]
     away.before_write = lambda: away.table.set(NEW, contract_item(world.theirs()))
     with pytest.raises(ContractChangeRefused, match="another process changed"):
-        await world.operator().take_over(AWAY, lost=HOME)
+        await world.operator().take_over(AWAY, lost=[HOME])
     item = away.table.get(NEW)
     assert item is not None
     assert contract_of(item) == world.theirs()
@@ -93,5 +97,59 @@ async def test_of_two_operators_through_two_regions_one_gives_up() -> None:
     away.before_write = lambda: south.table.set(NEW, contract_item(world.theirs()))
     world.wins = world.theirs()
     with pytest.raises(ContractChangeRefused, match=f"took the home over: to {SOUTH}"):
-        await world.operator().take_over(AWAY, lost=HOME)
+        await world.operator().take_over(AWAY, lost=[HOME])
     assert away.writes == 1
+
+
+async def test_home_and_another_region_are_lost_together() -> None:
+    """One new contract without either; with one of them alone it could never be in force."""
+    world = Remaining(left=[AWAY])
+    with pytest.raises(ContractConflict, match=f"region {SOUTH} must show the contract"):
+        await world.operator().take_over(AWAY, lost=[HOME])
+    assert world.stores[AWAY].writes == 0
+    taken = await world.operator().take_over(AWAY, lost=[HOME, SOUTH])
+    assert (taken.generation, taken.terms.regions, taken.terms.lost) == (2, (AWAY,), (HOME, SOUTH))
+
+
+async def test_a_pending_change_is_taken_back_when_a_region_is_lost() -> None:
+    """It could never be in force: the lost region will not show it."""
+    pending = replace(BEFORE, revision=5, coming=replace(TERMS, settle=2 * TERMS.settle))
+    world = Remaining(pending, left=[HOME, AWAY])
+    taken = await world.operator().take_over(HOME, lost=[SOUTH])
+    assert (taken.generation, taken.revision, taken.coming) == (1, 8, None)
+    assert taken.terms == replace(TERMS, regions=(HOME, AWAY), lost=(SOUTH,))
+
+
+@pytest.mark.parametrize(
+    ("target", "lost", "rule"),
+    [
+        (AWAY, [SOUTH], f"the home is {HOME}, which is not lost: name it in place of {AWAY}"),
+        ("eu-north-1", [SOUTH], f"must be one of {HOME}, {AWAY}, got 'eu-north-1'"),
+        (SOUTH, [SOUTH], f"must be one of {HOME}, {AWAY}, got '{SOUTH}'"),
+    ],
+)
+async def test_another_target_is_refused_before_anything_is_written(
+    target: str, lost: list[str], rule: str
+) -> None:
+    """The home that is there stays, and a region that the contract does not name cannot be it."""
+    world = Remaining(left=[HOME, AWAY])
+    with pytest.raises(InvalidInput, match=rule):
+        await world.operator().take_over(target, lost=lost)
+    assert sum(store.writes for store in world.stores.values()) == 0
+
+
+async def test_a_second_target_is_refused_once_the_home_is_taken_over() -> None:
+    """The operator hears which region it is."""
+    world = Remaining()
+    await world.operator().take_over(AWAY, lost=[HOME])
+    with pytest.raises(InvalidInput, match=f"the home is {AWAY}"):
+        await world.operator().take_over(SOUTH, lost=[HOME])
+
+
+async def test_an_operator_whose_clock_is_off_changes_nothing() -> None:
+    """The date of a step of shards is judged by the operator's clock."""
+    world = Remaining(left=[HOME, AWAY, SOUTH])
+    world.stores[AWAY].clock_offset = ClockOffset(-200.0, -190.0)
+    with pytest.raises(ClockOff, match=f"that of {AWAY}"):
+        await world.operator().change(lambda found: replace(found.terms, settle=9_000.0))
+    assert sum(store.writes for store in world.stores.values()) == 0

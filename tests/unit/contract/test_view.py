@@ -13,7 +13,7 @@ from support.clock import START, FakeClock
 from support.contracts import ContractStore, make_terms, put_contract
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH
 
-from ledger.contract.view import AGAIN_SECONDS, REFRESH_SECONDS, ContractView
+from ledger.contract.view import AGAIN_SECONDS, AGAIN_VOID_SECONDS, REFRESH_SECONDS, ContractView
 from ledger.core.contract import CONTRACT_LIFE, Terms, Validity
 from ledger.core.contract_item import FORMAT, Contract, contract_item, contract_key
 from ledger.core.errors import (
@@ -21,6 +21,7 @@ from ledger.core.errors import (
     ContractDamaged,
     ContractMissing,
     ContractStale,
+    LedgerError,
     UpgradeNeeded,
 )
 from ledger.settings import Settings
@@ -289,6 +290,52 @@ async def test_calls_at_the_same_time_share_one_read() -> None:
             for _ in range(10):
                 await checkpoint()
             answering.set()
+        assert watched.store.reads == 2
+
+
+async def test_calls_under_a_void_view_fail_together() -> None:
+    """One read that fails ends all that wait for it, in place of one read for each in turn."""
+    async with watching() as watched:
+        watched.store.fails = True
+        watched.clock.pass_by(CONTRACT_LIFE + 1)
+        ended: list[ContractStale] = []
+
+        async def call() -> None:
+            with pytest.raises(ContractStale, match="cannot be read") as raised:
+                await watched.view.renew()
+            ended.append(raised.value)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(call)
+        assert (len(ended), watched.store.reads) == (20, 2)
+        watched.store.fails = False
+        await watched.after(AGAIN_VOID_SECONDS)
+        assert watched.view.current.settle == 2000.0
+
+
+async def test_calls_that_wait_for_the_contract_end_when_it_is_closed() -> None:
+    """The one that reads ends with its read, the others at once after it."""
+    async with watching() as watched:
+        answering = anyio.Event()
+        watched.store.on_read = answering.wait
+        watched.clock.pass_by(REFRESH_SECONDS)
+        closed: list[str] = []
+
+        async def call() -> None:
+            try:
+                await watched.view.renew()
+            except LedgerError as error:
+                closed.append(str(error))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(call)
+            for _ in range(10):
+                await checkpoint()
+            watched.view.close()
+            answering.set()
+        assert len(closed) == 2
         assert watched.store.reads == 2
 
 
