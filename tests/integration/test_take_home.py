@@ -11,7 +11,7 @@ import pytest
 
 from compactor import Compactor
 from compactor.taking import check_removed, take_home, without_lost
-from ledger import ContractChangeRefused, ContractConflict, Table
+from ledger import ContractChangeRefused, ContractConflict, InvalidInput, Table
 from ledger.administration.contract import show
 from ledger.contract.changing import Waiting
 from ledger.core.contract_item import Contract
@@ -182,7 +182,7 @@ async def test_of_two_operators_one_takes_over() -> None:
                         poll_seconds=POLL_SECONDS,
                     )
                 )
-            except ContractChangeRefused as error:
+            except (ContractChangeRefused, InvalidInput) as error:
                 ended.append(error)
 
         async with anyio.create_task_group() as tasks:
