@@ -1,0 +1,87 @@
+"""What a table that lost a region needs: taken over under the lease, put again once."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from support.clock import START
+from support.ledgers import AWAY, HOME
+
+from compactor.apply import COPIES, apply_succession
+from compactor.succession import Again, Succession
+from ledger.core.entry import Item, entry_id, entry_item, net_item
+from ledger.core.values import Entry, NetChange
+from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
+from ledger.store.memory import MemoryStore
+from ledger.store.writes import Applied, Rejected
+
+PARTITION = "counter"
+KEY = str(entry_id(START + timedelta(seconds=1), 1))
+OLD = NetChange(Decimal(5), 2, (), "v1", "", HOME)
+NEW = replace(OLD, generation=2, version="v2", home=AWAY)
+FENCE = LeaseGrant(lease_key("compactor#2"), "me", 3).fence()
+AGAIN = Again(AWAY, KEY, "~net#0002", (2, "v2"))
+
+
+def remaining(*, epoch: int = 3, shown: NetChange = OLD) -> MemoryStore:
+    """Return the region that is home now, with an entry, a net and the lease of an epoch."""
+    store = MemoryStore(AWAY)
+    store.table.set((PARTITION, KEY), entry_item(Entry(PARTITION, KEY, Decimal(1))))
+    key = (PARTITION, f"~net#{shown.generation:04d}")
+    store.table.set(key, net_item(shown, PARTITION))
+    record = LeaseRecord("compactor#2", "me", "rvn", 30.0, epoch, AWAY)
+    store.table.set(lease_key("compactor#2"), record_item(record))
+    return store
+
+
+async def carried_out(store: MemoryStore, succession: Succession) -> object:
+    """Carry a succession out, and return the outcome of its fold."""
+    done = await apply_succession(
+        {AWAY: store}, AWAY, PARTITION, NEW, succession, fence=FENCE, sizes={}
+    )
+    return done.fold
+
+
+def entry(store: MemoryStore) -> Item:
+    """Return the entry that the region shows."""
+    item = store.table.get((PARTITION, KEY))
+    assert item is not None
+    return item
+
+
+@pytest.mark.parametrize(("epoch", "kind"), [(3, Applied), (4, Rejected)])
+async def test_a_net_is_taken_over_under_the_lease_alone(epoch: int, kind: type) -> None:
+    """A leader that has lost the lease puts no net of the new generation."""
+    store = remaining(epoch=epoch)
+    outcome = await carried_out(store, Succession(take_over=NEW))
+    assert isinstance(outcome, kind)
+    assert (store.table.get((PARTITION, "~net#0002")) is not None) == (kind is Applied)
+    assert store.table.get((PARTITION, "~net#0001")) == net_item(OLD, PARTITION)
+
+
+async def test_an_entry_is_put_again_as_a_write_that_replicates() -> None:
+    """A put that changes nothing would not: so it is marked, and counts as before."""
+    store = remaining(shown=NEW)
+    before = entry(store)
+    await carried_out(store, Succession(again=(AGAIN,)))
+    assert entry(store) == {**before, COPIES: {"N": "1"}}
+    await carried_out(store, Succession(again=(AGAIN,)))
+    assert entry(store)[COPIES] == {"N": "2"}
+
+
+@pytest.mark.parametrize("shown", [OLD, replace(NEW, version="v3")])
+async def test_nothing_is_put_again_beside_another_net(shown: NetChange) -> None:
+    """It may count the entry already, and have forgotten its id."""
+    store = remaining(shown=shown)
+    before = entry(store)
+    await carried_out(store, Succession(again=(AGAIN,)))
+    assert entry(store) == before
+
+
+async def test_an_entry_that_is_gone_is_not_put_again() -> None:
+    """It was merged and deleted meanwhile."""
+    store = remaining(shown=NEW)
+    store.table.set((PARTITION, KEY), None)
+    await carried_out(store, Succession(again=(AGAIN,)))
+    assert store.table.get((PARTITION, KEY)) is None
