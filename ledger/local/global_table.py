@@ -9,6 +9,7 @@ import anyio
 from pydantic import TypeAdapter, ValidationError
 
 from ledger.administration.table import create_table
+from ledger.core.contract import CONTRACT_LIFE
 from ledger.core.contract_item import terms_to_values
 from ledger.core.errors import LocalTableError, SettingsError
 from ledger.local.child import start_child, stop_child
@@ -16,6 +17,7 @@ from ledger.local.control import Control, control_by_http
 from ledger.local.front.faults import Fault, FaultHook, FaultRule
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options
 from ledger.settings import Settings
+from ledger.settings.fields import LIVES_OF_A_HOLD
 from ledger.settings.groups import Seconds
 
 if TYPE_CHECKING:
@@ -296,8 +298,8 @@ def _fitting_durations(given: Mapping[str, Any]) -> dict[str, float]:
     if room <= 0:
         least = f"retry_horizon ({horizon:g} s)" if "retry_horizon" in given else "0 s"
         raise SettingsError(f"settle ({settle:g} s) must exceed {least}: {_NO_ROOM}")
-    held = 2 * seconds("observation_delay", default("observation_delay"))
-    life = min(default("contract_life"), max(CONTRACT_LIFE_SETTLES * settle, held))
+    held = LIVES_OF_A_HOLD * seconds("observation_delay", default("observation_delay"))
+    life = max(min(CONTRACT_LIFE, CONTRACT_LIFE_SETTLES * settle), held)
     fitted = {"contract_life": life, "clock_skew": min(default("clock_skew"), room / 100)}
     fitted["signature_lifetime"] = min(default("signature_lifetime"), 0.95 * room * 0.99)
     return {

@@ -39,6 +39,8 @@ RETRY_HORIZON_SECONDS_MAX = 300.0
 READ_DEADLINE_SECONDS_MAX = 15.0
 REQUEST_TIMEOUT_SECONDS_MAX = 5.0
 WRITE_DEADLINE_SECONDS_MAX = 30.0
+LIVES_OF_A_HOLD = 2.0
+"""Of `observation_delay`, for which a view of the contract lives, if that is more than usual."""
 _ROOM_SHARE = 0.9
 """Of the room that `settle` leaves for retries."""
 _DELAY_SHARE = 0.75
@@ -68,6 +70,10 @@ def _read_deadline(values: Mapping[str, Any]) -> float:
     )
 
 
+def _contract_life(values: Mapping[str, Any]) -> float:
+    return float(max(CONTRACT_LIFE, LIVES_OF_A_HOLD * values["observation_delay"]))
+
+
 def _request_timeout(values: Mapping[str, Any]) -> float:
     return float(
         min(REQUEST_TIMEOUT_SECONDS_MAX, max(values["signature_lifetime"], _SHORTEST_SECONDS))
@@ -93,7 +99,7 @@ class SettingsFields(BaseModel):
     retry_horizon: Seconds = Field(default_factory=_retry_horizon)
     observation_delay: Seconds = 20.0
     read_deadline: PositiveSeconds = Field(default_factory=_read_deadline)
-    contract_life: PositiveSeconds = CONTRACT_LIFE
+    contract_life: PositiveSeconds = Field(default_factory=_contract_life)
     request_timeout: PositiveSeconds = Field(default_factory=_request_timeout)
     write_deadline: Seconds = Field(default_factory=_write_deadline)
     consistent_reads: bool = True
