@@ -15,6 +15,8 @@ from ledger.local import LocalGlobalTable
 from ledger.local.front.faults import Fault
 from ledger.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 HOME, AWAY = "us-east-1", "eu-west-1"
 ROWS = 300
 

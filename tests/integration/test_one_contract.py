@@ -22,6 +22,8 @@ from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 HOME, AWAY = REGIONS = ("us-east-1", "eu-west-1")
 
 

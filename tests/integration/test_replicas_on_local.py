@@ -1,8 +1,12 @@
 """The compactor and the replicas that DescribeTable shows."""
 
+import pytest
+
 from compactor import Compactor
 from ledger import Ledger
 from ledger.local import LocalGlobalTable
+
+pytestmark = pytest.mark.slow
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-2")
 

@@ -28,6 +28,8 @@ from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 HOME, AWAY = "us-east-1", "eu-west-1"
 
 
