@@ -9,7 +9,7 @@ terms has three steps, one change at a time, and any process may finish one that
    by the process that finishes the change, from its own look at the last region.
 3. *in force*: an even revision that holds the new terms alone.
 
-A request may be signed only while the view of the terms that it rests on is young (`may_sign`). So
+A request may be signed only while the view of the terms that it rests on is young (`Validity`). So
 after the wait no request under the old terms alone can be signed any more, and none that was
 signed can still be accepted. A read obeys the shorter `read_deadline` of the terms known when it
 began and when it ends: plans were held by the old terms while it was under way.
@@ -45,7 +45,7 @@ class Validity:
     def of_read(
         at: datetime, elapsed: float, *, contract_life: float = CONTRACT_LIFE
     ) -> "Validity":
-        """Return the validity of a view whose read was sent at these times."""
+        """Return the validity of a view whose read was sent, not answered, at these times."""
         return Validity(at + timedelta(seconds=contract_life), elapsed + contract_life)
 
     def is_over(self, signed: datetime, *, elapsed: float) -> bool:
@@ -172,15 +172,6 @@ def is_waited(
     announcement. A look by another process does not count, nor does the time of the announcement.
     """
     return now - looked_at > seconds_to_wait(old, new, contract_life=contract_life)
-
-
-def may_sign(*, read_at: float, now: float, contract_life: float = CONTRACT_LIFE) -> bool:
-    """Return whether a request may be signed `now` under a view read at `read_at`.
-
-    Both by one clock, which counts suspension of the machine. `read_at` is the time at which the
-    read was sent, not when it was answered.
-    """
-    return now - read_at <= contract_life
 
 
 def _only_in_one(old: Terms, new: Terms) -> tuple[str, ...]:

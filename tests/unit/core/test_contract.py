@@ -1,7 +1,7 @@
 """The terms of a table: which are the stricter ones, how long a change waits, what to sign."""
 
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -9,9 +9,9 @@ from ledger.core.contract import (
     NO_HOME,
     ShardStep,
     Terms,
+    Validity,
     is_pending,
     is_waited,
-    may_sign,
     seconds_to_wait,
     stricter,
 )
@@ -134,10 +134,15 @@ def test_a_change_is_in_force_only_after_the_wait() -> None:
 
 
 def test_a_view_can_be_too_old_to_sign_under() -> None:
-    """A request may be signed up to `contract_life` after the view was read."""
-    assert may_sign(read_at=100.0, now=400.0)
-    assert not may_sign(read_at=100.0, now=400.1)
-    assert not may_sign(read_at=100.0, now=103.0, contract_life=2.0)
+    """A request may be signed up to `contract_life` after the view was read, by both clocks."""
+    view, long_ago = Validity.of_read(SINCE, 100.0), SINCE - timedelta(days=1)
+    end = SINCE + timedelta(seconds=300)
+    assert not view.is_over(end, elapsed=400.0)
+    assert view.is_over(long_ago, elapsed=400.1)
+    assert view.is_over(end + timedelta(seconds=0.1), elapsed=100.0)
+    brief = Validity.of_read(SINCE, 100.0, contract_life=2.0)
+    assert not brief.is_over(SINCE, elapsed=102.0)
+    assert brief.is_over(SINCE, elapsed=102.1)
 
 
 NUMBERS = {

@@ -5,15 +5,19 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from ledger.core.contract import Terms, is_waited, may_sign, seconds_to_wait, stricter
+from ledger.core.contract import Terms, Validity, is_waited, seconds_to_wait, stricter
 
 NONE = -1
 """The age of what is not there."""
 IN_FORCE_OLD, ANNOUNCED, IN_FORCE_NEW = 0, 1, 2
 VIEW_LIFE = 2.0
 SIGNATURE_LIFE = 2.0
+
+_READ_AT = datetime(2026, 1, 1, tzinfo=UTC)
+_VALIDITY = Validity.of_read(_READ_AT, 0.0, contract_life=VIEW_LIFE)
 
 _TERMS = Terms(
     format=1,
@@ -265,8 +269,8 @@ class Model:
         return seen._replace(age=min(seen.age + 1, int(VIEW_LIFE) + 1))
 
     def _may_sign(self, seen: Seen) -> bool:
-        is_young = may_sign(read_at=0.0, now=float(seen.age), contract_life=VIEW_LIFE)
-        return is_young or self._mutant.signs_late
+        is_too_old = _VALIDITY.is_over(_READ_AT, elapsed=float(seen.age))
+        return not is_too_old or self._mutant.signs_late
 
     # Writes.
 
