@@ -4,6 +4,7 @@
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_seed_replays_exactly(seed: int) -> None:
 def test_failing_seed_replays_exactly() -> None:
     """A violation is found again at the same moment, with the trace that leads to it."""
     mutant = "one-transaction"
-    tried = (run_mutant(seed, mutant=mutant) for seed in range(MUTANTS[mutant].seeds))
+    tried = (run_mutant(seed, mutant=mutant) for seed in MUTANTS[mutant].seeds_from())
     found = next(result for result in tried if result.violation is not None)
     again = run_mutant(found.seed, mutant=mutant, is_traced=True)
     assert again.violation == found.violation
@@ -97,8 +98,15 @@ def test_failing_seed_replays_exactly() -> None:
 )
 def test_each_mutant_is_caught(name: str) -> None:
     """With one rule broken, some seed of the stated number shows a broken promise."""
-    seeds = range(MUTANTS[name].seeds)
+    seeds = MUTANTS[name].seeds_from()
     assert caught_at(name, seeds) is not None, f"not caught in {len(seeds)} seeds"
+
+
+def test_seeds_of_a_mutant_are_those_of_its_worlds() -> None:
+    """A rule against one fault is tried in the worlds that draw the fault."""
+    mutant = replace(MUTANTS["no-version"], seeds=2, worlds=lambda seed: seed % 3 == 1)
+    assert mutant.seeds_from() == (1, 4)
+    assert mutant.seeds_from(5, most=3) == (7, 10, 13)
 
 
 def test_each_mutant_is_in_the_table() -> None:

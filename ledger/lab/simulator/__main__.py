@@ -9,6 +9,7 @@
 """
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -75,12 +76,15 @@ def main(
             f"{mutant!r} is not one of {', '.join(MUTANTS)}", param_hint="--mutant"
         )
     if mutants:
-        raise typer.Exit(_break_each(range(first, first + seeds), jobs))
+        raise typer.Exit(_break_each(first, seeds, jobs))
     if replay >= 0:
         _show(run_mutant(replay, mutant=mutant, is_traced=True), lines)
         return
     started, total = time.monotonic(), Sum()
-    wrong = _search(range(first, first + seeds), mutant, jobs, total)
+    chosen = (
+        MUTANTS[mutant].seeds_from(first, most=seeds) if mutant else range(first, first + seeds)
+    )
+    wrong = _search(chosen, mutant, jobs, total)
     console.print(total.sentence(time.monotonic() - started))
     if wrong is None:
         console.print("no violation" if not mutant else f"mutant {mutant} was not caught")
@@ -91,7 +95,7 @@ def main(
     raise typer.Exit(0 if mutant else 1)
 
 
-def _search(seeds: range, mutant: str, jobs: int, total: Sum) -> Result | None:
+def _search(seeds: Sequence[int], mutant: str, jobs: int, total: Sum) -> Result | None:
     """Run seeds roughly in order; return the first violation."""
     with _progress() as progress, closing(results([(s, mutant) for s in seeds], jobs=jobs)) as runs:
         task = progress.add_task("seeds", total=len(seeds))
@@ -118,16 +122,17 @@ def _progress() -> Progress:
     )
 
 
-def _break_each(seeds: range, jobs: int) -> int:
+def _break_each(first: int, most: int, jobs: int) -> int:
     """Print a table of the mutants and the seeds that catch them; return how many escape."""
     missed = 0
-    runs = [(seed, name) for name in MUTANTS for seed in seeds]
+    chosen = {name: mutant.seeds_from(first, most=most) for name, mutant in MUTANTS.items()}
+    runs = [(seed, name) for name, seeds in chosen.items() for seed in seeds]
     _print("| rule | what breaks without it | seeds needed | mutant |")
     _print("|---|---|---|---|")
     with _progress() as progress, closing(results(runs, jobs=jobs)) as found:
         task = progress.add_task("seeds", total=len(runs))
         for name, mutant in MUTANTS.items():
-            caught = []
+            caught, seeds = [], chosen[name]
             for result in islice(found, len(seeds)):
                 progress.update(task, advance=1, description=name)
                 if result.violation is not None:
@@ -137,11 +142,11 @@ def _break_each(seeds: range, jobs: int) -> int:
     return missed
 
 
-def _needed(caught: list[int], seeds: range) -> str:
+def _needed(caught: list[int], seeds: Sequence[int]) -> str:
     """Return one seed in how many catches a mutant, and which is the first to."""
     if not caught:
         return f"**not caught in {len(seeds)}**"
-    return f"{len(seeds) / len(caught):.1f}, first {caught[0] - seeds.start + 1}"
+    return f"{len(seeds) / len(caught):.1f}, first {seeds.index(caught[0]) + 1}"
 
 
 def _show(result: Result, lines: int) -> None:

@@ -3,7 +3,7 @@
 import gc
 import os
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
 
@@ -31,7 +31,7 @@ def processes(jobs: int = 0) -> ProcessPoolExecutor:
     )
 
 
-def caught_at(mutant: str, seeds: range) -> int | None:
+def caught_at(mutant: str, seeds: Iterable[int]) -> int | None:
     """Return the first of these seeds that catches a mutant; None if none does."""
     for seed in seeds:
         if run_mutant(seed, mutant=mutant).violation is not None:
