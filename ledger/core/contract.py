@@ -26,6 +26,16 @@ from fnmatch import fnmatchcase
 
 CONTRACT_LIFE = 300.0
 """Seconds after the read of a view of the terms within which a request may be signed under it."""
+DURATIONS = (
+    "settle",
+    "retry_horizon",
+    "signature_lifetime",
+    "clock_skew",
+    "observation_delay",
+    "read_deadline",
+    "contract_life",
+)
+"""The terms that are durations."""
 NO_HOME = ""
 """The home while it moves: no region's name, so no compactor folds."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from ledger.core.contract import ShardStep, Terms, is_pending, stricter
+from ledger.core.contract import DURATIONS, ShardStep, Terms, is_pending, stricter
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import ContractDamaged, UpgradeNeeded
 
@@ -161,22 +161,17 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
     Raises:
         KeyError, TypeError, ValueError, AttributeError: a value is missing or of another kind.
     """
+    durations: dict[str, Any] = {name: float(values[name]) for name in DURATIONS}
     return Terms(
         format=int(values["format"]),
         home=str(values["home"]),
         regions=tuple(str(region) for region in values["regions"]),
-        settle=float(values["settle"]),
-        retry_horizon=float(values["retry_horizon"]),
-        signature_lifetime=float(values["signature_lifetime"]),
-        clock_skew=float(values["clock_skew"]),
-        observation_delay=float(values["observation_delay"]),
-        read_deadline=float(values["read_deadline"]),
-        contract_life=float(values["contract_life"]),
         lost=tuple(str(region) for region in values["lost"]),
         shards={
             str(pattern): tuple(_step(step) for step in steps)
             for pattern, steps in values["shards"].items()
         },
+        **durations,
     )
 
 

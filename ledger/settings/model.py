@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from ledger.core import contract
-from ledger.core.contract import Terms
+from ledger.core.contract import DURATIONS, Terms
 from ledger.core.contract_item import FORMAT
 from ledger.core.errors import ContractConflict, SettingsError
 from ledger.settings.fields import SETTLE_MARGIN_SECONDS, SettingsFields
@@ -49,17 +49,7 @@ _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 _TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 
 
-CONTRACTED = (
-    "home",
-    "settle",
-    "retry_horizon",
-    "signature_lifetime",
-    "clock_skew",
-    "observation_delay",
-    "read_deadline",
-    "contract_life",
-    "shards",
-)
+CONTRACTED = ("home", *DURATIONS, "shards")
 """The settings that the table's contract holds, beside the names of the regions."""
 
 
@@ -155,25 +145,14 @@ class Settings(SettingsFields):
         Raises:
             ContractConflict: a region must be reached at an endpoint, and the settings name none.
         """
-        regions = {name: self.reach(name) for name in terms.regions}
-        shards = {
-            pattern: [{"count": step.count, "since": step.since} for step in steps]
-            for pattern, steps in terms.shards.items()
+        given = {
+            **contracted(terms),
+            "home": home,
+            "regions": {name: self.reach(name) for name in terms.regions},
+            "request_timeout": min(self.request_timeout, terms.signature_lifetime),
+            "write_deadline": min(self.write_deadline, terms.retry_horizon),
         }
-        under = self.replace(
-            home=home,
-            regions=regions,
-            shards=shards,
-            settle=terms.settle,
-            retry_horizon=terms.retry_horizon,
-            signature_lifetime=terms.signature_lifetime,
-            clock_skew=terms.clock_skew,
-            observation_delay=terms.observation_delay,
-            read_deadline=terms.read_deadline,
-            contract_life=terms.contract_life,
-            request_timeout=min(self.request_timeout, terms.signature_lifetime),
-            write_deadline=min(self.write_deadline, terms.retry_horizon),
-        )
+        under = self.replace(**given)
         object.__setattr__(under, "_terms", terms)
         return under
 
@@ -226,13 +205,7 @@ class Settings(SettingsFields):
             format=FORMAT,
             home=self.home,
             regions=tuple(self.regions),
-            settle=self.settle,
-            retry_horizon=self.retry_horizon,
-            signature_lifetime=self.signature_lifetime,
-            clock_skew=self.clock_skew,
-            observation_delay=self.observation_delay,
-            read_deadline=self.read_deadline,
-            contract_life=self.contract_life,
+            **{name: getattr(self, name) for name in DURATIONS},
             shards={
                 pattern: tuple(contract.ShardStep(step.count, step.since) for step in steps)
                 for pattern, steps in self.shards.items()
@@ -305,6 +278,15 @@ class Settings(SettingsFields):
             return handler(values)
         except ValidationError as error:
             raise settings_error(problems_of(error, cls), Sources()) from error
+
+
+def contracted(terms: Terms) -> dict[str, Any]:
+    """Return terms as values of settings by name: those of `CONTRACTED`."""
+    shards = {
+        pattern: [{"count": step.count, "since": step.since} for step in steps]
+        for pattern, steps in terms.shards.items()
+    }
+    return {**{name: getattr(terms, name) for name in CONTRACTED}, "shards": shards}
 
 
 def _command_for(name: str) -> str:
