@@ -150,7 +150,7 @@ class ContractWriter:
         """
         contract = await self.newest()
         self._check_clocks(contract.terms)
-        wanted = refine(contract)
+        wanted = replace(refine(contract), lost=contract.terms.lost)
         if contract.coming is None:
             if wanted == contract.terms:
                 return await self._until_all_show(contract)
@@ -202,10 +202,16 @@ class ContractWriter:
         beside the old ones as it did since the announcement.
 
         Raises:
+            ContractChangeRefused: it gives a region up, which would have to show the contract.
             StoreError: DynamoDB could not do it; run it again.
         """
         if pending.coming is None:
             return pending
+        if gone := set(pending.coming.given_up) - set(pending.terms.given_up):
+            raise ContractChangeRefused(
+                f"{', '.join(sorted(gone))}: given up for good, which cannot be taken back: finish"
+                " it with `ledger table set --resume`"
+            )
         return await self._until_all_show(await self._step(pending, replace(pending, coming=None)))
 
     async def take_over(self, home: str, *, lost: Collection[str]) -> Contract:
@@ -223,19 +229,19 @@ class ContractWriter:
         """
         contract = await self.newest()
         terms, coming = contract.terms, contract.coming
-        if coming is not None and set(lost) <= set(coming.lost):
+        if coming is not None and set(lost) <= set(coming.given_up):
             _check_home(coming.home, home)
             return await self.finish(contract)  # begun by an earlier run
-        if coming is None and set(lost) <= set(terms.lost):
+        if coming is None and set(lost) <= set(terms.given_up):
             _check_home(terms.home, home)
             return await self._until_all_show(contract)
         gone = tuple(dict.fromkeys((*terms.lost, *lost)))
-        remaining = tuple(region for region in terms.regions if region not in gone)
+        remaining = tuple(region for region in terms.regions if region not in lost)
         if home not in remaining:
             raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {home!r}")
         wanted = replace(terms, home=home, regions=remaining, lost=gone)
         self._check_reach(replace(contract, coming=wanted))
-        if contract.written_through not in gone:
+        if contract.written_through not in lost:
             _check_home(terms.home, home)
             return await self.finish(await self._step(contract, replace(contract, coming=wanted)))
         # What the lost home wrote is never overwritten: a late write of it could win by its stamp.

@@ -65,7 +65,7 @@ class Contract:
         """Every region that must show the contract: in force or to come, and not lost."""
         coming = self.terms if self.coming is None else self.coming
         either = dict.fromkeys((*self.terms.regions, *coming.regions))
-        return tuple(region for region in either if region not in coming.lost)
+        return tuple(region for region in either if region not in coming.given_up)
 
     def is_older_than(self, other: "Contract") -> bool:
         """Return whether `other` supersedes this: a higher generation, then a higher revision."""

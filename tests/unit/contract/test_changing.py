@@ -276,6 +276,18 @@ async def test_without_any_answer_it_gives_up() -> None:
         await world.operator().change(to(SLOWER))
 
 
+@pytest.mark.parametrize("regions", [(HOME, AWAY), REGIONS])
+async def test_a_region_that_was_lost_stays_so(regions: tuple[str, ...]) -> None:
+    """What it wrote last arrived in part: later compactors must know, also once it is added again.
+
+    Settings, of which new terms are made, know of no loss.
+    """
+    world = await established(replace(make_terms(regions=(HOME, AWAY)), lost=(SOUTH,)))
+    done = await world.operator().change(to(make_terms(regions=regions, settle=4000.0)))
+    assert (done.terms.settle, done.terms.regions, done.terms.lost) == (4000.0, regions, (SOUTH,))
+    assert done.regions == regions
+
+
 async def test_a_change_is_withdrawn_without_a_wait() -> None:
     """Those who know the change obey the old terms too, so these can be in force at once."""
     world = await established()

@@ -8,7 +8,7 @@ from support.clock import FakeClock
 from support.contracts import ContractStore, make_terms
 from support.ledgers import AWAY, HOME, SOUTH
 
-from ledger.contract.changing import ContractWriter
+from ledger.contract.changing import ContractWriter, Waiting
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract_item import Contract, contract_item, contract_key, contract_of
 from ledger.core.errors import ClockOff, ContractChangeRefused, ContractConflict, InvalidInput
@@ -144,6 +144,39 @@ async def test_a_second_target_is_refused_once_the_home_is_taken_over() -> None:
     await world.operator().take_over(AWAY, lost=[HOME])
     with pytest.raises(InvalidInput, match=f"the home is {AWAY}"):
         await world.operator().take_over(SOUTH, lost=[HOME])
+
+
+async def test_a_region_that_was_added_again_can_be_lost_again() -> None:
+    """It is a region like any other meanwhile: it shows the contract, and may even be home."""
+    terms = replace(TERMS, lost=(HOME, SOUTH))
+    world = Remaining(Contract(terms=terms, revision=4), left=[HOME, AWAY])
+    assert Contract(terms=terms).regions == (HOME, AWAY, SOUTH)
+    taken = await world.operator().take_over(HOME, lost=[SOUTH])
+    assert (taken.revision, taken.terms) == (6, replace(terms, regions=(HOME, AWAY)))
+    world = Remaining(Contract(terms=terms, revision=4))
+    taken = await world.operator().take_over(AWAY, lost=[HOME])
+    assert (taken.generation, taken.terms.regions) == (2, (AWAY, SOUTH))
+
+
+@pytest.mark.parametrize("lost", [HOME, SOUTH])
+async def test_what_was_given_up_is_not_taken_back(lost: str) -> None:
+    """A contract that names it again could be shown by no region that is lost, so never by all."""
+    world = Remaining(left=[region for region in (HOME, AWAY, SOUTH) if region != lost])
+    target = AWAY if lost == HOME else HOME
+    began = ContractWriter(world.stores, clock=world, report=_kill)
+    with pytest.raises(KeyboardInterrupt):
+        await began.take_over(target, lost=[lost])
+    operator = world.operator()
+    pending = await operator.newest()
+    with pytest.raises(ContractChangeRefused, match=f"{lost}: given up for good"):
+        await operator.withdraw(pending)
+    assert await operator.newest() == pending
+    assert (await operator.finish(pending)).terms.given_up == (lost,)
+
+
+def _kill(waiting: Waiting) -> None:
+    if waiting.seconds_left:
+        raise KeyboardInterrupt
 
 
 async def test_an_operator_whose_clock_is_off_changes_nothing() -> None:
