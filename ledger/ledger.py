@@ -184,8 +184,7 @@ class Ledger:
         """
         parts = self._open_parts
         try:
-            if self._view is not None and self._view.is_due():  # no coroutine for each change
-                await self._view.renew()
+            await self._renew()
             if note is None and effective is None and key is None and at is None:
                 entry = await parts.writer.add(counter, change)
             else:
