@@ -1,7 +1,7 @@
 """A pass without its lease: it ends before it writes, or its fence is refused."""
 
 import pytest
-from support.compacting import World, snapshot
+from support.compacting import Instance, World, snapshot
 from support.ledgers import HOME
 
 from compactor.report import CompactorReport
@@ -14,16 +14,7 @@ async def test_lost_lease_stops_before_the_write() -> None:
     """A leader whose lease is taken during the hold raises and writes nothing."""
     world = World()
     await world.settled()
-    before, one = snapshot(world), world.instance()
-
-    async def taken() -> CompactorReport:
-        await world.clock.sleep(1)
-        _take_over(world)
-        return CompactorReport()
-
-    with pytest.raises(LeaseLost):
-        await world.drive(one.compactor.run_once, taken)
-    assert snapshot(world) == before
+    await _loses_the_lease_in_a_hold(world, world.instance())
 
 
 async def test_lost_lease_stops_before_deletes() -> None:
@@ -32,16 +23,7 @@ async def test_lost_lease_stops_before_deletes() -> None:
     await world.settled(entries=6)
     one = world.instance()
     await world.run_once(one)
-    before = snapshot(world)
-
-    async def taken() -> CompactorReport:
-        await world.clock.sleep(1)
-        _take_over(world)
-        return CompactorReport()
-
-    with pytest.raises(LeaseLost):
-        await world.drive(one.compactor.run_once, taken)
-    assert snapshot(world) == before
+    await _loses_the_lease_in_a_hold(world, one)
 
 
 async def test_stalled_leader_is_fenced() -> None:
@@ -60,6 +42,20 @@ async def test_stalled_leader_is_fenced() -> None:
     assert (report.folds, report.lost_races) == (0, 1)
     assert one.metric("compactor_folds_total", outcome="rejected") == 1
     assert one.metric("compactor_entries_merged_total") == 0
+    assert snapshot(world) == before
+
+
+async def _loses_the_lease_in_a_hold(world: World, one: Instance) -> None:
+    """Do a pass whose lease is taken during its hold: it raises, and nothing changes."""
+    before = snapshot(world)
+
+    async def taken() -> CompactorReport:
+        await world.clock.sleep(1)
+        _take_over(world)
+        return CompactorReport()
+
+    with pytest.raises(LeaseLost):
+        await world.drive(one.compactor.run_once, taken)
     assert snapshot(world) == before
 
 
