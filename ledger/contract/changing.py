@@ -17,7 +17,7 @@ from functools import partial
 from ledger.contract.reading import read_contract
 from ledger.core.clock_offset import check_offset
 from ledger.core.contract import Terms, is_pending, is_waited, seconds_to_wait
-from ledger.core.contract_item import Contract, contract_item
+from ledger.core.contract_item import Contract, contract_item, newest_of
 from ledger.core.errors import (
     ContractChangeRefused,
     ContractConflict,
@@ -103,8 +103,7 @@ class ContractWriter:
         Raises:
             As `read_all`.
         """
-        shown = [each for each in (await self.read_all()).values() if each is not None]
-        return max(shown, key=lambda each: (each.generation, each.revision), default=None)
+        return newest_of((await self.read_all()).values())
 
     async def newest(self) -> Contract:
         """Return the newest contract that any region shows.
@@ -338,8 +337,7 @@ class ContractWriter:
         while True:
             self._check_reach(contract)
             found = await self.read_all()
-            shown = [each for each in found.values() if each is not None]
-            newest = max(shown, key=lambda each: (each.generation, each.revision), default=contract)
+            newest = newest_of(found.values()) or contract
             if contract.is_older_than(newest):
                 contract = newest  # what another operator did meanwhile must be known as widely
                 self._check_reach(contract)

@@ -10,7 +10,7 @@ Pure: no clock, no randomness, no I/O.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -70,6 +70,12 @@ class Contract:
     def is_older_than(self, other: "Contract") -> bool:
         """Return whether `other` supersedes this: a higher generation, then a higher revision."""
         return (self.generation, self.revision) < (other.generation, other.revision)
+
+
+def newest_of(shown: Iterable[object]) -> Contract | None:
+    """Return the newest contract of what regions show; what is none is left out."""
+    found = (each for each in shown if isinstance(each, Contract))
+    return max(found, key=lambda each: (each.generation, each.revision), default=None)
 
 
 def contract_key(generation: int) -> Key:
