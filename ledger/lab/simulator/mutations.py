@@ -14,7 +14,7 @@ from compactor.apply import Done
 from compactor.observe import Observed
 from compactor.plan import Observation, Plan, Rules
 from ledger.core import amounts, contract, ids, keys
-from ledger.core.contract import Terms
+from ledger.core.contract import Terms, Validity
 from ledger.core.entry import entry_item, net_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
@@ -25,6 +25,7 @@ from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.settings.groups import Region
+from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.writes import Action, Applied, Check, Delete, Put, Unknown, Update
@@ -180,12 +181,34 @@ def short_view(net: NetChange | None, upto: str | None) -> str | None:
     return upto and "" if net is not None and net.merged else upto
 
 
+class _Unheld:
+    """Live settings that hold nothing; the settings themselves refuse a hold of zero."""
+
+    def __init__(self, live: LiveSettings) -> None:
+        self._live = live
+        self._seen: Settings | None = None
+        self._unheld: Settings | None = None
+
+    @property
+    def current(self) -> Settings:
+        seen = self._live.current
+        if self._unheld is None or seen is not self._seen:
+            self._seen, self._unheld = seen, seen.model_copy(update={"observation_delay": 0.0})
+        return self._unheld
+
+    @property
+    def validity(self) -> Validity | None:
+        return self._live.validity
+
+    async def renew(self) -> None:
+        await self._live.renew()
+
+
 def no_hold(init: Callable[..., None]) -> Callable[..., None]:
-    """Make a pass act at once; the settings themselves refuse a hold of zero."""
+    """Make a pass act at once."""
 
     def without(self: passes.Pass, *args: Any, **options: Any) -> None:
-        settings = options["settings"].model_copy(update={"observation_delay": 0.0})
-        init(self, *args, **{**options, "settings": settings})
+        init(self, *args, **{**options, "settings": _Unheld(options["settings"])})
 
     return without
 

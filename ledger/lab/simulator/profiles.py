@@ -25,7 +25,8 @@ class Profile:
     compactor's transactions a share of `late_folds` lands late, of an application's writes one of
     `late_writes`. Between two busy periods lie `idle` seconds, from and to. One of
     `clocks_off` is added to the clock of each process: beyond the skew it is refused what rests on
-    its clock, and that alone must hold.
+    its clock, and that alone must hold. In bursts operations come together, and each is read by
+    `reads_per_burst` steady reads of each counter in each region.
     """
 
     name: str
@@ -57,6 +58,8 @@ class Profile:
     moves: float = 0.2
     outages: tuple[int, ...] = (0, 1, 3)
     reads_per_net: int = 3
+    reads_per_burst: int = 0
+    shards: tuple[int, ...] = (1,)
     kinds: Mapping[Kind, int] = field(default_factory=lambda: KINDS)
     clocks_off: tuple[float, ...] = ()
     repeats: tuple[float, ...] = (5.0, 60.0, 300.0, 300.0, 3000.0)
@@ -67,7 +70,7 @@ PROFILES = (
     Profile(
         "long reads while merging is quick",
         rough=0.1,
-        usual_seconds=(0.2,),
+        usual_seconds=(0.2, 2.0),
         late_share=(0.0,),
         staleness=(2.0, 4.5),
         consistent=0.3,
@@ -85,6 +88,8 @@ PROFILES = (
         moves=0.0,
         outages=(0,),
         reads_per_net=8,
+        reads_per_burst=5,
+        shards=(1, 2, 2),
     ),
     Profile(
         "leaders that stall and whose folds land late",

@@ -35,6 +35,9 @@ SETTLES_SECONDS = (1300.0, 1500.0)
 """The shorter is little more than what it must exceed: 300 + 900 + 60."""
 KEYS_MAX = (1, 4, 50_000, 50_000)
 FREEZING = Reliability(200.0, crash_share=0.1, stall_seconds_max=(1800.0,))
+BURST_MIN, BURST_MAX = 4, 8
+"""The least and the most operations that come together in a burst."""
+BURST_SECONDS = 2.0
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
 
 
@@ -47,6 +50,15 @@ class Operation:
     kind: Kind
     changes: tuple[tuple[str, int], ...]
     repeats: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyRead:
+    """A steady read of a counter in a region at a moment."""
+
+    at: float
+    region: str
+    counter: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,7 @@ class Scenario:
     read_every: float
     reads_per_net: int
     steady_share: float
+    steady_reads: tuple[SteadyRead, ...]
     move_at: float | None
     clocks_off: tuple[float, ...] = ()
     contract: ContractPlan | None = None
@@ -122,17 +135,20 @@ def draw(seed: int) -> Scenario:
     span = busy[-1].ends
     rough = profile.rough * chance.random() ** 2
     moves = chance.random() < profile.moves
+    settings = _settings(chance, sharing, stream(seed, "finding"), profile, regions).replace(
+        read_keys_max=stream(seed, "reading").choice(KEYS_MAX),
+        shards=_shards(stream(seed, "shards"), profile, busy),
+    )
+    operations = _crowded(sharing, _operations(chance, profile, regions, busy))
+    operations, steady_reads = _bursts(stream(seed, "bursts"), profile, regions, operations)
     drawn = Scenario(
         seed=seed,
         profile=profile.name,
         regions=regions,
-        settings=_settings(chance, sharing, stream(seed, "finding"), profile, regions).replace(
-            read_keys_max=stream(seed, "reading").choice(KEYS_MAX),
-            shards=_shards(stream(seed, "shards"), busy),
-        ),
+        settings=settings,
         span=span,
         busy=busy,
-        operations=_crowded(sharing, _operations(chance, profile, regions, busy)),
+        operations=operations,
         outages=_outages(chance, profile, regions, span),
         lag=Lag(
             usual_seconds=chance.choice(profile.usual_seconds),
@@ -160,6 +176,7 @@ def draw(seed: int) -> Scenario:
         read_every=chance.choice((15.0, 30.0)),
         reads_per_net=profile.reads_per_net,
         steady_share=stream(seed, "steady").choice((0.0, 0.0, 0.5)),
+        steady_reads=steady_reads,
         move_at=chance.uniform(0.3, 0.9) * span if moves else None,
         clocks_off=profile.clocks_off,
     )
@@ -231,7 +248,7 @@ def _settings(
     )
 
 
-def _shards(chance: Random, busy: tuple[BusyPeriod, ...]) -> dict[str, Any]:
+def _shards(chance: Random, profile: Profile, busy: tuple[BusyPeriod, ...]) -> dict[str, Any]:
     """Return the numbers of shards of the counters; some grow soon after changes of the counter."""
     shards: dict[str, Any] = {"counter-2": chance.choice((1, 2))}
     if chance.random() < GROWING_SHARE:
@@ -239,6 +256,8 @@ def _shards(chance: Random, busy: tuple[BusyPeriod, ...]) -> dict[str, Any]:
         before = chance.choice((1, 1, 2))
         after = before + chance.choice((1, 2))
         shards["counter-0"] = [{"count": before}, {"count": after, "since": since}]
+    elif len(profile.shards) > 1:
+        shards["counter-0"] = chance.choice(profile.shards)
     return shards
 
 
@@ -312,6 +331,26 @@ def _crowded(sharing: Random, operations: tuple[Operation, ...]) -> tuple[Operat
         else operation
         for operation in operations
     )
+
+
+def _bursts(
+    chance: Random, profile: Profile, regions: tuple[str, ...], operations: tuple[Operation, ...]
+) -> tuple[tuple[Operation, ...], tuple[SteadyRead, ...]]:
+    """Let operations come together, and plan the reads meanwhile, where the profile has bursts."""
+    if not profile.reads_per_burst:
+        return operations, ()
+    gathered: list[Operation] = []
+    reads = []
+    while len(gathered) < len(operations):
+        burst = operations[len(gathered) :][: chance.randint(BURST_MIN, BURST_MAX)]
+        begins = burst[0].at
+        gathered += (replace(each, at=begins + chance.random() * BURST_SECONDS) for each in burst)
+        reads += [
+            SteadyRead(begins + chance.random() * 2 * BURST_SECONDS, region, counter)
+            for counter in sorted({counter for each in burst for counter, _ in each.changes})
+            for region in regions * profile.reads_per_burst
+        ]
+    return tuple(sorted(gathered, key=lambda operation: operation.at)), tuple(reads)
 
 
 def _repeats(

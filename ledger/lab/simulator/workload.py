@@ -29,7 +29,7 @@ from ledger.lab.simulator.leaders import Leaders
 from ledger.lab.simulator.operators import Operators
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.scenario import Operation, Outage
+from ledger.lab.simulator.scenario import Operation, Outage, SteadyRead
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
 from ledger.ledger import Ledger
@@ -84,6 +84,8 @@ class Workload:
             self._supervisor.start(self._app, region)
             self._supervisor.start(self._read_on, region)
         self._leaders.start()
+        for planned in scenario.steady_reads:
+            self._supervisor.start(self._read_steadily, planned)
         for outage in scenario.outages:
             self._supervisor.start(self._outage, outage)
         for operation in scenario.operations:
@@ -306,6 +308,10 @@ class Workload:
         await anyio.sleep(delay)
         await self._read(region, 0.0, counter)
 
+    async def _read_steadily(self, planned: SteadyRead) -> None:
+        await anyio.sleep(planned.at)
+        await self._read(planned.region, 0.0, planned.counter, is_steady=True)
+
     async def _read_on(self, region: str) -> None:
         """Read random counters during busy periods, each read in a task of its own."""
         for period in self.scenario.busy:
@@ -315,13 +321,21 @@ class Workload:
                 await anyio.sleep(self._random.expovariate(1 / self.scenario.read_every))
             self._supervisor.start(self._read, region, self._random.choice((0.0, 0.0, 5.0)))
 
-    async def _read(self, region: str, max_age: float, counter: str | None = None) -> None:
+    async def _read(
+        self,
+        region: str,
+        max_age: float,
+        counter: str | None = None,
+        *,
+        is_steady: bool = False,
+    ) -> None:
         app = await self._alive(region)
         counter = counter or self._random.choice(self._counters)
         staleness = max_age * 1.1
         if not self.settings.consistent_reads:
             staleness += self.world.staleness
-        is_steady = max_age == 0 and self._steady.random() < self.scenario.steady_share
+        if max_age == 0 and not is_steady:
+            is_steady = self._steady.random() < self.scenario.steady_share
         read = self.auditor.read_begins(region, counter, staleness=staleness)
         try:
             total = await app.ledger.total(counter, max_age=max_age, steady=is_steady)
