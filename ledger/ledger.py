@@ -79,7 +79,7 @@ class Ledger:
         region: str | None = None,
         registry: "CollectorRegistry | None" = None,
     ) -> Self:
-        """Return a ledger of this region (by default the home region), to be used in `async with`.
+        """Return a ledger of this region (by default `settings.home`), to be used in `async with`.
 
         `registry` receives the metrics, to be served with those of the application.
 

@@ -187,7 +187,7 @@ class Ledger(_Opened[AsyncLedger]):
         region: str | None = None,
         registry: "CollectorRegistry | None" = None,
     ) -> Self:
-        """Return a ledger of this region (by default the home region), to be used in `with`."""
+        """Return a ledger of this region (by default `settings.home`), to be used in `with`."""
         return cls(AsyncLedger.open(settings, region=region, registry=registry))
 
     record = _plain(AsyncLedger.record)
@@ -331,7 +331,7 @@ class Table(_Opened[AsyncTable]):
         region: str | None = None,
         registry: "CollectorRegistry | None" = None,
     ) -> Self:
-        """Return the table of this region (by default the home region), to be used in `with`."""
+        """Return the table of this region (by default `settings.home`), to be used in `with`."""
         return cls(AsyncTable.open(settings, region=region, registry=registry))
 
     def counter(

@@ -85,7 +85,7 @@ class Table:
         region: str | None = None,
         registry: "CollectorRegistry | None" = None,
     ) -> Self:
-        """Return the table of this region (by default the home region), to be used in `async with`.
+        """Return the table of this region (by default `settings.home`), to be used in `async with`.
 
         `registry` receives the metrics, to be served with those of the application.
 

@@ -12,7 +12,10 @@ from ledger.core import amounts
 from ledger.core.errors import InvalidEntry
 from ledger.core.values import Entry
 
-Region = Annotated[str | None, typer.Option(help="Region to use.", show_default="the home region")]
+Region = Annotated[
+    str | None,
+    typer.Option(help="Region to use.", show_default="the settings' home, or first region"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 

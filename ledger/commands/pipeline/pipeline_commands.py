@@ -48,7 +48,7 @@ app = new_app(about="Process a stream of corrected records into exact totals.")
 
 Region = Annotated[
     str | None,
-    typer.Option(help="Region of the lane.", show_default="the home region"),
+    typer.Option(help="Region of the lane.", show_default="the settings' home, or first region"),
 ]
 LaneName = Annotated[
     str | None,
