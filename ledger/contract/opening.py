@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from ledger.contract.view import ContractView
+from ledger.core.errors import ContractConflict, ContractMissing, LedgerError, StoreError
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -33,7 +35,10 @@ async def open_table(
     metrics: Metrics | None = None,
     randomness: Random | None = None,
 ) -> AsyncIterator[OpenTable]:
-    """Read the contract in the settings' home region, and open every region that it names.
+    """Read the contract in the first region that shows it, and open every region that it names.
+
+    The settings' home comes first: it may be lost, or have left the table, before that is in the
+    settings.
 
     Raises:
         ContractMissing, ContractDamaged, UpgradeNeeded: it cannot be read by this release.
@@ -41,16 +46,39 @@ async def open_table(
         StoreError: DynamoDB could not do it.
     """
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(
-            open_store(settings, settings.home, metrics=metrics, clock=clock, randomness=randomness)
+        opening = partial(open_store, settings, metrics=metrics, clock=clock, randomness=randomness)
+        first, view = await _first_to_show(settings, opening, stack, clock=clock)
+        others = open_others(
+            view, first.region, metrics=metrics, clock=clock, randomness=randomness
         )
-        view = ContractView(first, settings, clock=clock)
-        await view.open()
-        opening = open_others(
-            view, settings.home, metrics=metrics, clock=clock, randomness=randomness
-        )
-        opened = await stack.enter_async_context(opening)
-        yield OpenTable({settings.home: first, **opened}, view)
+        opened = await stack.enter_async_context(others)
+        yield OpenTable({first.region: first, **opened}, view)
+
+
+async def _first_to_show(
+    settings: Settings,
+    opening: Callable[[str], AbstractAsyncContextManager[Store]],
+    stack: AsyncExitStack,
+    *,
+    clock: Clock,
+) -> tuple[Store, ContractView]:
+    """Return the first region that shows a contract which names it, and the view of it.
+
+    Raises:
+        LedgerError: none does; the reason of the first.
+    """
+    failures: list[LedgerError] = []
+    for region in sorted(settings.regions, key=lambda name: name != settings.home):
+        try:
+            async with AsyncExitStack() as trying:
+                store = await trying.enter_async_context(opening(region))
+                view = ContractView(store, settings, clock=clock)
+                await view.open()
+                stack.push_async_exit(trying.pop_all())
+                return store, view
+        except (StoreError, ContractMissing, ContractConflict) as error:
+            failures.append(error)
+    raise failures[0]
 
 
 @asynccontextmanager

@@ -146,7 +146,8 @@ def _answered(code: str, status: int, where: str, cause: str, *, is_passing: boo
         return AccessDenied(f"{where}: AWS refused the credentials or the action ({cause})")
     if code in MISSING_CODES:
         return TableMissing(
-            f"{where}: the table is not in this region: `ledger table create` makes it"
+            f"{where}: the table is not in this region: `ledger table create` makes it; a region"
+            " that was lost or taken out leaves the settings, too"
         )
     if is_passing:
         return Throttled(f"{where}: DynamoDB asks for a slower rate ({cause}): try again later")
