@@ -6,15 +6,15 @@ be deleted region by region. What every region counts of them must be the same s
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, entry_of, net_of, number_of
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import named_by, stamp_of
-from ledger.core.values import NetChange
+from ledger.core.values import Entry, NetChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +146,8 @@ class Comparison:
             return [Finding("missing", self.partition, missing, text, sort_key)]
         entries = {region: entry_of(item) for region, item in shown.items() if item is not None}
         if len(set(entries.values())) > 1:
-            changes = ", ".join(
-                f"{region} {amounts.to_text(entry.change)}" for region, entry in entries.items()
-            )
-            text = f"older than settle, and not alike: change {changes}"
+            differing = "; ".join(_differing(entries))
+            text = f"older than settle, and not alike: {differing}"
             return [Finding("differs", self.partition, tuple(entries), text, sort_key)]
         return []
 
@@ -159,6 +157,23 @@ def have_changed(
 ) -> bool:
     """Return whether any region shows another net than before."""
     return any(stamp_of(before[region]) != stamp_of(after[region]) for region in before)
+
+
+def _differing(entries: Mapping[str, Entry]) -> Iterator[str]:
+    """Yield each attribute in which entries differ, with what each region shows."""
+    for name in (one.name for one in fields(Entry) if one.compare):
+        values = {region: getattr(entry, name) for region, entry in entries.items()}
+        if len(set(values.values())) > 1:
+            shown = ", ".join(f"{region} {_text(value)}" for region, value in values.items())
+            yield f"{name}: {shown}"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, Decimal):
+        return amounts.to_text(value)
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _check(sort_key: str, item: Item | None) -> None:

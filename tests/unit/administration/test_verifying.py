@@ -149,6 +149,33 @@ async def test_what_is_wrong_is_named(case: str, named: bool) -> None:  # noqa: 
     assert {finding.counter for finding in found} == {"c"}
 
 
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"note": {"S": "b"}}, f"note: {HOME} 'a', {WEST} 'b', {SOUTH} 'a'"),
+        ({"note": None}, f"note: {HOME} 'a', {WEST} none, {SOUTH} 'a'"),
+        ({"change": {"N": "7"}}, f"change: {HOME} 1, {WEST} 7, {SOUTH} 1"),
+        (
+            {"effective": {"S": "2026-01-02"}, "region": {"S": WEST}},
+            (
+                f"region: {HOME} none, {WEST} '{WEST}', {SOUTH} none;"
+                f" effective: {HOME} none, {WEST} 2026-01-02, {SOUTH} none"
+            ),
+        ),
+    ],
+)
+async def test_what_is_not_alike_is_named_with_what_each_region_shows(
+    other: dict[str, Any], text: str
+) -> None:
+    """Each attribute that differs, and no other."""
+    world = three_regions()
+    item = {**entry(1), "note": {"S": "a"}}
+    put(world, item)
+    put(world, {name: one for name, one in {**item, **other}.items() if one is not None}, WEST)
+    first, *_ = await found_in(world)
+    assert first.text == f"older than settle, and not alike: {text}"
+
+
 async def test_what_home_does_not_show_is_found() -> None:
     """A collection that only another region has is compared all the same."""
     world = three_regions()
