@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Annotated, TypeVar
 
 import anyio
@@ -18,6 +19,7 @@ from compactor.job import Compactor
 from compactor.report import CompactorReport
 from compactor.status import CompactorStatus, status_of
 from compactor.taking import at_stake, check_removed, take_home, without_lost
+from ledger.administration.contract import change
 from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.clock import SystemClock
@@ -102,21 +104,12 @@ def move_home(
 ) -> None:
     """Move the home region while the current one still works; takes half an hour by default.
 
-    Every collection is handed over, then the table's contract is changed for all processes. If
-    interrupted, run it again. Damaged collections are left as they are and named; then it exits
-    with 1, though the home has moved.
+    The same as `ledger table set home REGION`: a change of the table's contract. Nothing is merged
+    meanwhile; reading and writing go on. If interrupted, run it again, or take it back with `ledger
+    table set --withdraw`.
     """
-    compactor = Compactor(Settings.load(config))
-    report = anyio.run(
-        _stoppable, lambda stop: compactor.move_home(target, stop=stop, on_wait=SayOnce())
-    )
-    if not report.led or report.unmoved or not (report.is_success and report.is_whole):
-        typer.echo(f"not moved yet: {report.sentence()}", err=True)
-        raise typer.Exit(FAILED)
+    anyio.run(partial(change, Settings.load(config), "home", target, report=SayOnce()))
     typer.echo(f"the home is {target} now; a `home` in settings files must say so, or go")
-    if report.damaged:
-        typer.echo(f"{report.damage()}; they are merged once they are mended", err=True)
-        raise typer.Exit(FAILED)
 
 
 @app.command("take-home")

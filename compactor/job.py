@@ -1,4 +1,4 @@
-"""The compactor: does one pass, passes for ever, or a move of the home region.
+"""The compactor: does one pass, or passes for ever.
 
 Of any number of instances one leads; the others wait, and take over within one lease when the
 leader dies. A stop (SIGTERM) takes effect between steps; a kill at any moment leaves nothing to
@@ -8,7 +8,6 @@ repair.
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from random import Random
 
 import anyio
@@ -16,26 +15,19 @@ from prometheus_client import CollectorRegistry
 
 from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
-from compactor.moving import move_all
-from compactor.observe import is_handed_over, lease_name
 from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
-from ledger.contract.changing import ContractWriter, Waiting
 from ledger.contract.opening import open_table
 from ledger.contract.view import ContractView
-from ledger.core.contract_item import Contract
 from ledger.core.errors import (
     ClockOff,
-    ContractChangeRefused,
     ContractConflict,
     ContractDamaged,
     ContractMissing,
     DamagedItem,
     LeaseLost,
     LedgerError,
-    RegionUnreadable,
-    SettingsError,
     StoreError,
     UpgradeNeeded,
 )
@@ -108,16 +100,11 @@ class Compactor:
         wait = terms.lease + terms.heartbeat if wait_seconds is None else wait_seconds
         async with self._candidate() as candidate:
             try:
-                await candidate.check_home()
                 candidate.check_clock()
             except ClockOff as error:
                 self.metrics.waits("clock")
                 self.metrics.passed("waiting", seconds=0.0)
                 return CompactorReport(led=False, waits=str(error), is_whole=False)
-            except RegionUnreadable as error:
-                self.metrics.unreadable(error.region)
-                self.metrics.passed("waiting", seconds=0.0)
-                return CompactorReport(led=False, unreadable=error.region, is_whole=False)
             outcome = await candidate.acquire(wait_seconds=wait, stop=stop)
             if isinstance(outcome, NotHeld):
                 return not_led(outcome.owner, outcome.epoch)
@@ -147,68 +134,6 @@ class Compactor:
                 on_error(error)
                 await sleep_or_stop(self._clock, every_seconds, stop)
 
-    async def move_home(
-        self,
-        target: str,
-        *,
-        stop: anyio.Event | None = None,
-        on_wait: Callable[[Waiting], None] = lambda _waiting: None,
-    ) -> CompactorReport:
-        """Hand every collection over to another home region, while this one still works.
-
-        Once its net is committed, each collection gets one last fold that names the new home. When
-        every region shows all collections handed over, the lease is handed over too, and no
-        compactor of this home leads again. Then the table's contract is changed, which takes as
-        long as any change of it (`on_wait` is called meanwhile). Readers and writers notice
-        nothing. If interrupted, run it again. Damaged collections
-        (`CompactorReport.quarantined`) are left as they are, and merged from the new home once they
-        are mended.
-
-        Raises:
-            SettingsError: `target` is not another region of the settings.
-            LeaseLost: another instance leads.
-            StoreError: a region cannot be read or written; run it again.
-        """
-        stop = stop or anyio.Event()
-        async with self._opened() as (stores, live):
-            settings = live.current
-            settings.region(target)
-            if target == settings.home:
-                raise SettingsError(f"{target} is the home region already")
-            if isinstance(live, ContractView):
-                _check_no_other_change(live.contract, target)
-            report = CompactorReport()
-            if not await is_handed_over(stores, lease_name(settings), target=target):
-                report = await self._hand_over(self._contend(stores, live), target, stop)
-            is_done = report.led and report.is_success and report.is_whole and not report.unmoved
-            if is_done and self._is_contracted:
-
-                def report_wait(waiting: Waiting) -> None:
-                    on_wait(waiting)
-                    if stop.is_set():
-                        raise LedgerError(f"stopped, to be finished by a later run: {waiting}")
-
-                writer = ContractWriter(stores, clock=self._clock, report=report_wait)
-                await writer.change(lambda contract: replace(contract.terms, home=target))
-            return report
-
-    async def _hand_over(
-        self, candidate: Candidate, target: str, stop: anyio.Event
-    ) -> CompactorReport:
-        await candidate.check_home()
-        outcome = await candidate.acquire(wait_seconds=None, stop=stop)
-        if isinstance(outcome, NotHeld):
-            return not_led(outcome.owner, outcome.epoch)
-        async with candidate.leading() as grant:
-            return await move_all(
-                candidate,
-                grant,
-                target=target,
-                observation_delay=candidate.observation_delay,
-                clock=self._clock,
-                stop=stop,
-            )
-
     async def _serve(
         self,
         candidate: Candidate,
@@ -217,7 +142,6 @@ class Compactor:
         on_report: Callable[[CompactorReport], None],
     ) -> None:
         """Wait for the lease, then do pass after pass while it is held."""
-        await candidate.check_home()
         candidate.check_clock()
         outcome = await candidate.acquire(wait_seconds=None, stop=stop)
         if isinstance(outcome, NotHeld):
@@ -278,16 +202,3 @@ class Compactor:
         except LedgerError as error:
             self.metrics.error(error)
             raise
-
-
-def _check_no_other_change(contract: Contract, target: str) -> None:
-    """Check, before the lease is handed over, that the contract can follow it.
-
-    Raises:
-        ContractChangeRefused: a change other than this move is pending.
-    """
-    if contract.coming is not None and contract.coming != replace(contract.terms, home=target):
-        raise ContractChangeRefused(
-            "a change of the table's contract is pending: finish it with `ledger table set"
-            " --resume`, or take it back with `ledger table set --withdraw`, and move the home then"
-        )

@@ -2,7 +2,7 @@
 
 ::
 
-    contend ──> acquire ──> leading ──> run_pass, run_pass, ... ──> released, lost or handed over
+    contend ──> acquire ──> leading ──> run_pass, run_pass, ... ──> released or lost
 
 The lease is held by heartbeats, and the replication lag is measured on them. Every fold carries the
 lease's epoch as a fence, so a leader that has lost the lease without knowing it changes nothing.
@@ -18,7 +18,7 @@ import anyio
 from compactor.checks import check_clock
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
-from compactor.observe import check_home, lease_name
+from compactor.observe import lease_name
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
@@ -29,10 +29,8 @@ from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.store.reads import Get
 from ledger.totals.seen import SeenNets
 
-ELSEWHERE = "run `compactor move-home` again until it ends"
 log = logging.getLogger(__name__)
 
 
@@ -68,27 +66,7 @@ class Candidate:
             clock=clock,
             randomness=randomness,
             key=lease_key(self._name),
-            elsewhere=ELSEWHERE,
         )
-
-    @property
-    def observation_delay(self) -> float:
-        """How long a decision is held, in seconds."""
-        return self._settings.observation_delay
-
-    async def check_home(self) -> None:
-        """Refuse to contend where another region may be the home.
-
-        The home region may show no lease just because it has not arrived there yet. Then every
-        region is read, so that two homes never begin at once.
-
-        Raises:
-            LeaseLost: a region shows the lease as another home's.
-            RegionUnreadable: a region that might show it cannot be read.
-        """
-        home, name = self._settings.home, self._name
-        if await self._stores[home].get(Get(lease_key(name))) is None:
-            await check_home(self._stores, name, home=home)
 
     def check_clock(self) -> None:
         """Refuse to lead with a clock that is off: an instance with a right one may.
@@ -156,10 +134,8 @@ class Candidate:
             home=self._settings.home,
         )
 
-    async def run_pass(
-        self, grant: LeaseGrant, *, stop: anyio.Event, move_to: str | None = None
-    ) -> CompactorReport:
-        """Do one pass under the lease and return its report; `move_to` is a new home region.
+    async def run_pass(self, grant: LeaseGrant, *, stop: anyio.Event) -> CompactorReport:
+        """Do one pass under the lease and return its report.
 
         Raises:
             LeaseLost: the lease was lost on the way; what was done stands.
@@ -170,7 +146,6 @@ class Candidate:
             self._stores,
             self._lease,
             settings=self._live,
-            move_to=move_to,
             clock=self._clock,
             randomness=self._random,
             metrics=self._metrics,
@@ -185,8 +160,3 @@ class Candidate:
             raise
         report.epoch = grant.epoch
         return report
-
-    async def hand_over(self, target: str) -> None:
-        """Hand the lease over to another home region, trying until that is known to be done."""
-        while not await self._lease.hand_over(target):
-            await self._clock.sleep(self._lease.terms.poll_seconds)

@@ -11,8 +11,8 @@ from ledger.runtime.metrics import MetricMaker, RegistryMetrics
 PASS_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """A pass takes at least `observation_delay` (20 s by default) once anything is due."""
 
-WAIT_REASONS = ("clock", "replicas")
-"""What merging waits for: a clock that is off, replicas that are not those of the contract."""
+WAIT_REASONS = ("clock", "replicas", "home")
+"""A clock that is off, replicas that are not those of the contract, a home that is being moved."""
 
 
 class CompactorMetrics(RegistryMetrics):

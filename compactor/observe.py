@@ -16,15 +16,14 @@ from compactor.plan import Observation, Plan, Rules
 from ledger.core import ids, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import entry_id
-from ledger.core.errors import LeaseLost, RegionUnreadable, StoreError
+from ledger.core.errors import RegionUnreadable, StoreError
 from ledger.core.fold import Collection
 from ledger.core.values import NetChange
-from ledger.primitives.leases.state import LeaseRecord, lease_key, record_of
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query
+from ledger.store.reads import Query
 from ledger.totals.collection import query_nets, read_net
 
 Result = TypeVar("Result")
@@ -122,48 +121,14 @@ def _enough(net: NetChange | None, upto: str | None) -> str | None:
 
 
 def lease_name(settings: Settings) -> str:
-    """Return the name of the compactor's lease: another one after each loss of the home.
+    """Return the name of the compactor's lease: each home has its own, and each generation.
 
-    A heartbeat of the lost home could otherwise arrive late, and win by its stamp.
+    Written through two regions one item would keep the later write alone: a late heartbeat of the
+    old home would take the lease away from the new one.
     """
+    name = f"{settings.compactor.name}@{settings.home}"
     generation = settings.terms.generation
-    name = settings.compactor.name
     return name if generation == 1 else f"{name}#{generation}"
-
-
-async def check_home(stores: Mapping[str, Store], lease_name: str, *, home: str) -> None:
-    """Read the lease in every region: all can be read, and none shows another home.
-
-    Two homes that merge at once could both write the first net of a collection, and one would be
-    lost: a home is changed by handing the lease over, never by changing the settings alone.
-
-    Raises:
-        RegionUnreadable: a region cannot be read.
-        LeaseLost: a region shows the lease as another home's.
-    """
-    reads = [partial(_read_lease, store, lease_name) for store in stores.values()]
-    for region, record in zip(stores, await run_all(reads, at_once=len(reads)), strict=True):
-        if record is not None and record.home != home:
-            raise LeaseLost(
-                f"{region} shows {record.home} as the home of lease {lease_name!r}, the settings"
-                f" say {home}: finish `compactor move-home`, or mend the settings"
-            )
-
-
-async def is_handed_over(stores: Mapping[str, Store], lease_name: str, *, target: str) -> bool:
-    """Return whether every region shows the lease as that of a new home.
-
-    Raises:
-        RegionUnreadable: a region cannot be read.
-    """
-    reads = [partial(_read_lease, store, lease_name) for store in stores.values()]
-    found = await run_all(reads, at_once=len(reads))
-    return all(record is not None and record.home == target for record in found)
-
-
-async def _read_lease(store: Store, name: str) -> LeaseRecord | None:
-    item = await _readable(store.region, store.get(Get(lease_key(name))))
-    return None if item is None else record_of(item)
 
 
 async def _read_view(

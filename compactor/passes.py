@@ -24,16 +24,17 @@ from compactor.apply import Done, apply, apply_succession
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
-from compactor.observe import Observed, Reach, check_home, lease_name, observe
-from compactor.plan import Rules, decide, is_moved
+from compactor.observe import Observed, Reach, observe
+from compactor.plan import Rules, decide
 from compactor.report import CompactorReport
 from compactor.succession import Succession, succeed
 from compactor.waiting import sleep_or_stop
-from ledger.core.contract import Validity
+from ledger.core.contract import NO_HOME, Validity
 from ledger.core.errors import (
     AmountOverflow,
     ClockOff,
     DamagedItem,
+    HomeMoving,
     LeaseLost,
     LedgerError,
     RegionUnreadable,
@@ -63,7 +64,7 @@ AGAIN_PUT_SECONDS = 3600.0
 log = logging.getLogger(__name__)
 
 
-def rules_of(settings: Settings, *, move_to: str | None = None) -> Rules:
+def rules_of(settings: Settings) -> Rules:
     """Return the rules of plans by these settings."""
     compactor = settings.compactor
     return Rules(
@@ -73,7 +74,6 @@ def rules_of(settings: Settings, *, move_to: str | None = None) -> Rules:
         fold_min=compactor.fold_min,
         fold_age=compactor.fold_age,
         prune_min=compactor.prune_min,
-        move_to=move_to,
         generation=settings.terms.generation,
     )
 
@@ -87,7 +87,6 @@ class Pass:
         lease: Lease,
         *,
         settings: LiveSettings,
-        move_to: str | None = None,
         clock: Clock,
         randomness: Random,
         metrics: CompactorMetrics,
@@ -101,8 +100,7 @@ class Pass:
         self._settings = settings.current
         self._home = stores[self._settings.home]
         self._lease = lease
-        self._move_to = move_to
-        self._rules = rules_of(self._settings, move_to=move_to)
+        self._rules = rules_of(self._settings)
         self._clock = clock
         self._random = randomness
         self._metrics = metrics
@@ -122,9 +120,8 @@ class Pass:
         self._lease.check()  # even if nothing is due: a leader that has lost it must stop
         search = self._search()
         try:
-            await check_home(self._stores, lease_name(self._settings), home=self._settings.home)
+            await self._renew()
             self._check_clock()
-            await self._check_replicas()
             due = await search.run(self._report)
             self._searched()
             await self._visit_all(due, search)
@@ -134,6 +131,8 @@ class Pass:
             self._wait_for("clock", error)
         except ReplicasDiffer as error:
             self._wait_for("replicas", error)
+        except HomeMoving as error:
+            self._wait_for("home", error)
         await search.drop_served()
         self._searched()
         self._report.seconds = self._clock.monotonic() - started
@@ -233,20 +232,26 @@ class Pass:
 
         Raises:
             LeaseLost: the home or the regions are no longer those that the pass began with.
+            HomeMoving: the home is about to change.
             ContractStale: it cannot be read.
             ReplicasDiffer: the table has other replicas.
         """
         await self._check_replicas()
         await self._live.renew()
         settings = self._live.current
+        if settings.terms.home == NO_HOME:
+            raise HomeMoving(
+                "the table's home region is being moved (`ledger table show`): nothing is merged"
+                " until that is in force"
+            )
         if settings is not self._settings:
             if settings.terms.home != self._home.region or set(settings.regions) != {*self._stores}:
                 raise LeaseLost(
-                    "the table's contract names another home or other regions now, or is about to:"
-                    " the pass ends, and the next one goes by it"
+                    "the table's contract names another home or other regions now: the pass ends,"
+                    " and the next one goes by it"
                 )
             self._settings = settings
-            self._rules = rules_of(settings, move_to=self._move_to)
+            self._rules = rules_of(settings)
         return self._live.validity
 
     @property
@@ -263,8 +268,6 @@ class Pass:
         """
         self._check_clock()
         observation = observed.observation
-        target = self._rules.move_to
-        self._report.unmoved += target is not None and not is_moved(observation, target)
         version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
         now = self._clock.now()
         try:

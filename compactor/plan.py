@@ -10,9 +10,8 @@ The rules, and what breaks without each (design: "Merging"):
   is counted twice there.
 - *settled*: older than `settle`, when no retry of it can arrive any more.
 
-Any committed net may be folded on, whichever home wrote it: which home writes is the lease's to
-say, and only one version is ever under way. So a collection that a move of home had to leave behind
-is merged once it is mended.
+Any committed net may be folded on, whichever home wrote it: which home writes is the contract's to
+say, and only one version is ever under way. So a move of home touches no collection.
 
 No plan changes what a reader sees: the net grows by exactly the entries that it names.
 
@@ -34,7 +33,6 @@ from ledger.core.values import NetChange
 class Rules:
     """The settings that a plan depends on; durations in seconds, see `ledger.settings.model`.
 
-    `move_to` names the region that the net is to belong to from now on: a last fold hands over.
     `generation` is the table's: a collection's first net is made with it.
     """
 
@@ -44,7 +42,6 @@ class Rules:
     fold_min: int
     fold_age: float
     prune_min: int
-    move_to: str | None = None
     generation: int = 1
 
 
@@ -95,8 +92,6 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     net = observation.net
     if not is_committed(observation):
         return Plan(waits="not committed")
-    if net is not None and net.home == rules.move_to:
-        return Plan(waits="moved")
     home = observation.views[rules.home]
     merged = net.merged if net else ()
     deletes = tuple(key for key in map(str, merged) if key in home.entries)
@@ -108,7 +103,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         settled=len(candidates), oldest=candidates[0] if candidates else None, rules=rules, now=now
     ):
         candidates = ()
-    if not candidates and gone < rules.prune_min and not _moves(net, rules):
+    if not candidates and gone < rules.prune_min:
         return Plan(
             deletes=deletes,
             waits="too few entries",
@@ -136,12 +131,6 @@ def is_committed(observation: Observation) -> bool:
     return all(stamp_of(view.net) == expected for view in observation.views.values())
 
 
-def is_moved(observation: Observation, target: str) -> bool:
-    """Return whether every region shows a net of the target home, or no net at all."""
-    net = observation.net
-    return is_committed(observation) and (net is None or net.home == target)
-
-
 def is_worthwhile(*, settled: int, oldest: EntryId | None, rules: Rules, now: datetime) -> bool:
     """Return whether enough entries are settled, or one has waited long enough, for a fold."""
     if oldest is None:
@@ -152,10 +141,6 @@ def is_worthwhile(*, settled: int, oldest: EntryId | None, rules: Rules, now: da
 def is_older(entry: EntryId, seconds: float, *, now: datetime) -> bool:
     """Return whether an id is older than this many seconds."""
     return now - entry.at > timedelta(seconds=seconds)
-
-
-def _moves(net: NetChange | None, rules: Rules) -> bool:
-    return net is not None and rules.move_to is not None
 
 
 def _visible_somewhere(key: str, views: Mapping[str, Collection]) -> bool:
@@ -214,6 +199,6 @@ def _folded(
         merged=tuple(sorted((*kept, *candidates))),
         version=version,
         until=max(net.until if net else "", newest),
-        home=rules.move_to or rules.home,
+        home=rules.home,
         generation=net.generation if net else rules.generation,
     )

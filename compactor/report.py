@@ -25,9 +25,8 @@ class CompactorReport:
     were left as they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them.
     `problems` are other errors of single collections; `unreadable` is a region that could not be
     read, so that merging waits, and `waits` says what else it waits for: a clock that is off, or
-    replicas that are not those of the contract; `unmoved` collections are not handed over yet in a
-    move of home. `is_whole` is false if the pass was
-    stopped, or its search was cut at `scan_pages_max`: the next one goes on.
+    replicas that are not those of the contract. `is_whole` is false if the pass was stopped, or its
+    search was cut at `scan_pages_max`: the next one goes on.
     """
 
     led: bool = True
@@ -44,7 +43,6 @@ class CompactorReport:
     hints: int = 0
     hint_pages: int = 0
     searched: bool = False
-    unmoved: int = 0
     unreadable: str = ""
     waits: str = ""
     damaged: int = 0
@@ -70,15 +68,8 @@ class CompactorReport:
         """Whether there was nothing to write."""
         return self.led and not self.folds and not self.deleted
 
-    @property
-    def is_moving(self) -> bool:
-        """Whether a move of home found or left anything not handed over in every region."""
-        return bool(self.folds or self.lost_races or self.unmoved)
-
     def sentence(self) -> str:
         """Return the report in one line."""
-        if not self.led and self.unreadable:
-            return f"region {self.unreadable} cannot be read; no leader elected"
         if not self.led and self.waits:
             return f"no leader elected: {self.waits}"
         if not self.led:

@@ -59,7 +59,6 @@ class Summary:
             self.is_damaged
             or bool(self.entries & self.merged)
             or len(self.merged) >= rules.prune_min
-            or rules.move_to is not None
             or is_worthwhile(settled=len(backlog), oldest=oldest, rules=rules, now=now)
         )
 

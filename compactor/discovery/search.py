@@ -51,17 +51,13 @@ class Search:
     async def run(self, report: CompactorReport) -> list[str]:
         """Return the collections to visit, oldest hints first, and fill in the report.
 
-        A move of home visits everything, whatever hints say.
-
         Raises:
             StoreError: the home region cannot be searched.
         """
-        is_moving = self._rules.move_to is not None
-        if not is_moving:
-            await self._read_hints(report)
+        await self._read_hints(report)
         due = self.book.partitions()
         before = await load_cursor(self._store, self._compactor.name)
-        every = 0.0 if is_moving else self._compactor.scan_every
+        every = self._compactor.scan_every
         if is_search_due(before, every, now=self._now):
             found = await self._scan(before, report)
             known = set(due)

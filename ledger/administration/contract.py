@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ledger.contract.changing import ContractWriter, Report, Waiting
@@ -135,6 +136,33 @@ async def _shown_in(settings: Settings, region: str, clock: Clock) -> Contract |
         return error
 
 
+async def change(
+    settings: Settings,
+    name: str,
+    value: str,
+    *,
+    since: datetime | None = None,
+    clock: Clock | None = None,
+    report: Report = _ignore,
+) -> Contract:
+    """Change one value of the contract, given as for `refined`; returns what is in force then.
+
+    Takes half an hour by default. When interrupted, run it again, on any machine.
+
+    Raises:
+        InvalidInput, SettingsError: as `refined`; nothing was changed.
+        ContractChangeRefused: another change is pending.
+        ClockOff: this machine's clock is off by more than `clock_skew`.
+        And as `contract_writer`.
+    """
+    clock = clock or SystemClock()
+    async with contract_writer(settings, clock=clock, report=report) as writer:
+        wanted = partial(
+            refined, name=name, value=value, settings=settings, now=clock.now(), since=since
+        )
+        return await writer.change(wanted)
+
+
 def refined(
     contract: Contract,
     name: str,
@@ -146,8 +174,8 @@ def refined(
 ) -> Terms:
     """Return the terms of a contract with one value changed.
 
-    `value` is a duration, regions separated by commas (regions), or PATTERN=COUNT (shards), dated
-    `since`.
+    `value` is a duration, a region (home), regions separated by commas (regions), or PATTERN=COUNT
+    (shards), dated `since`.
 
     Raises:
         InvalidInput: there is no such value in a contract.
@@ -158,14 +186,14 @@ def refined(
     if name in DURATIONS:
         new = seconds_of(value)
     elif name == "home":
-        raise InvalidInput(f"the home is moved by `compactor move-home {value}`: with its lease")
+        new = value
     elif name == "regions":
         new = tuple(part.strip() for part in value.split(","))
     elif name == "shards":
         new = _with_step(contract, value, since=since, now=now)
     else:
         raise InvalidInput(
-            f"what can be set in the contract is {', '.join((*DURATIONS, 'shards', 'regions'))};"
+            f"what can be set in the contract is {', '.join((*CONTRACTED, 'regions'))};"
             f" got {name!r}"
         )
     changed = replace(terms, **{name: new})

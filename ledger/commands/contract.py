@@ -13,17 +13,15 @@ from rich.table import Table
 
 from ledger.administration.contract import (
     Shown,
+    change,
     contract_writer,
     establish,
     first_values,
-    refined,
     show,
 )
 from ledger.commands.options import iso_time
-from ledger.core.contract import Terms
 from ledger.core.contract_item import Contract, terms_to_values
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, Config, SayOnce
 from ledger.settings import Settings
 
@@ -105,20 +103,15 @@ def set_value(
     settings = Settings.load(config)
     at = iso_time("--since", since)
 
-    async def change() -> Contract:
+    async def change_or_take_back() -> Contract:
+        if name:
+            return await change(settings, name, value, since=at, report=SayOnce())
         async with contract_writer(settings, report=SayOnce()) as writer:
             if withdraw:
                 return await writer.withdraw(await writer.newest())
-            if resume:
-                return await writer.finish(await writer.newest())
-            now = SystemClock().now()
+            return await writer.finish(await writer.newest())
 
-            def wanted(contract: Contract) -> Terms:
-                return refined(contract, name, value, settings=settings, now=now, since=at)
-
-            return await writer.change(wanted)
-
-    _say(anyio.run(change))
+    _say(anyio.run(change_or_take_back))
 
 
 def _say(contract: Contract) -> None:

@@ -35,6 +35,7 @@
         │   └── TokenReused         a request token stands for another transaction
         ├── ClockOff                this machine's clock differs from a region's beyond the skew
         ├── ContractStale           the contract was read too long ago, and cannot be read now
+        ├── HomeMoving              the home region is about to change, so merging waits
         ├── ReplicasDiffer          the table's replicas are not those of its contract, or one rests
         └── RegionUnreadable        a region cannot be read, so merging waits
 
@@ -238,6 +239,10 @@ class ContractStale(StoreError):
 
 class ReplicasDiffer(StoreError):
     """The table has other replicas than its contract, or one does not replicate: merging waits."""
+
+
+class HomeMoving(StoreError):
+    """The table's home region is about to change: merging waits until the change is in force."""
 
 
 class RegionUnreadable(StoreError):

@@ -107,7 +107,6 @@ OPTIONS = [
     usage("compactor run --every 0", "got '0'"),
     Case("compactor run --once --metrics-port {taken}", "already in use; choose another port"),
     usage("compactor run --once --metrics-port 70000", "less than or equal to 65535"),
-    Case("compactor move-home us-east-1", "us-east-1 is the home region already"),
 ]
 REGIONS_AND_TABLES = [
     Case("ledger record a 1 --region mars-1", "'mars-1' is not one of the regions in the settings"),
@@ -115,7 +114,7 @@ REGIONS_AND_TABLES = [
     Case("ledger record a 1 --region ''", "'' is not one of the regions in the settings"),
     Case("ledger total a --region ''", "'' is not one of the regions in the settings"),
     Case("ledger deploy policy reader --region mars-1", "'mars-1' is not one of the regions"),
-    Case("compactor move-home mars-1", "'mars-1' is not one of the regions in the settings"),
+    Case("compactor move-home mars-1", "home 'mars-1' is not one of the regions us-east-1"),
     Case("ledger record a 1", "table nothere: the table is not in this region", table="nothere"),
     Case("ledger total a", "table nothere: the table is not in this region", table="nothere"),
     Case("compactor run --once", "the table is not in this region", table="nothere"),

@@ -20,6 +20,7 @@ from support.ledgers import seeded
 from support.worlds import counted_items, entries_left, is_net, merge_all, open_ledgers, totals
 
 from compactor import Compactor
+from compactor.observe import lease_name
 from ledger.core.entry import entry_of
 from ledger.lab.harness.probes import Probe
 from ledger.lab.harness.tagged import CHANGES_MAX
@@ -67,7 +68,7 @@ class Place:
     async def lease(self) -> LeaseRecord | None:
         """Return the lease as the home region shows it."""
         async with open_store(self.settings, self.settings.home) as store:
-            item = await store.get(Get(lease_key(self.settings.compactor.name)))
+            item = await store.get(Get(lease_key(lease_name(self.settings))))
         return None if item is None else record_of(item)
 
 

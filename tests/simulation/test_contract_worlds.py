@@ -25,7 +25,7 @@ HOME = "us-east-1"
 
 
 def test_changes_of_every_kind_are_drawn() -> None:
-    """Durations that grow, that shrink, those of reads, and steps of shards."""
+    """Durations that grow, that shrink, those of reads, steps of shards, and the home."""
     plans = [draw(seed).contract for seed in SEEDS]
     changes = [(plan.first, change) for plan in plans if plan for change in plan.changes]
     assert {name for _, change in changes for name in change.values} == {
@@ -34,6 +34,7 @@ def test_changes_of_every_kind_are_drawn() -> None:
         "observation_delay",
         "read_deadline",
         "shards",
+        "home",
     }
     settles = [
         (first.settle, change.values["settle"])

@@ -14,7 +14,7 @@ from compactor import plan
 from ledger.lab.simulator.explorer.__main__ import app
 from ledger.lab.simulator.explorer.keys import Keys
 from ledger.lab.simulator.explorer.model import Model
-from ledger.lab.simulator.explorer.mutants import MUTANTS
+from ledger.lab.simulator.explorer.mutants import EARLY_MOVE, MUTANTS
 from ledger.lab.simulator.explorer.production import ProductionCode
 from ledger.lab.simulator.explorer.state import Case, State, doing_now
 from ledger.lab.simulator.explorer.walk import explore
@@ -27,10 +27,15 @@ SMALL = {
     "three regions, two leaders": (Case(regions=3, entries=1, leaders=2), 7_569),
     "plans in flight": (Case(entries=2, in_flight=1), 1_210),
     "a reader of two pages": (Case(entries=2, reader=True), 3_177),
-    "home moves": (Case(entries=2, leaders=2, move=True, in_flight=1), 10_732),
+    "home moves": (Case(entries=1, leaders=2, move=True, in_flight=1), 2_536),
+    "home moves too early": (
+        Case(entries=1, leaders=2, move=True, in_flight=1, mutant=EARLY_MOVE),
+        3_258,
+    ),
     "one id in a net at most": (Case(entries=2, leaders=1, fold_max=1), 472),
 }
 LARGE = {
+    "home moves": (Case(entries=2, leaders=2, move=True, in_flight=1), 104_489),
     "four entries": (Case(entries=4, in_flight=1, paged=True, reader=True), 2_718_946),
     "three regions, two leaders, two entries": (Case(regions=3, entries=2, leaders=2), 666_584),
 }

@@ -59,7 +59,9 @@ def compactor_settings(*, home: str = HOME, **overrides: Any) -> Settings:
 class Instance:
     """One process with a compactor, which can be killed or cut off from a region."""
 
-    def __init__(self, world: "World", owner: str, settings: Settings) -> None:
+    def __init__(
+        self, world: "World", owner: str, settings: Settings, *, contract: bool = False
+    ) -> None:
         self.registry = CollectorRegistry()
         self.is_dead = False
         self.faults: dict[str, Callable[[Call], Fault | None]] = {}
@@ -75,6 +77,7 @@ class Instance:
             clock=world.clock,
             randomness=Random(owner),  # noqa: S311 (repeatable)
             owner=owner,
+            contract=contract,
         )
 
     def _decider(self, region: str) -> Callable[[Call], Fault | None]:
@@ -189,9 +192,9 @@ class World:
             for counter, expected in self.sum.items()
         )
 
-    def lease(self, region: str = HOME) -> LeaseRecord:
-        """Return the lease as a region shows it."""
-        item = self.regions.replicas[region].table.get(lease_key("compactor"))
+    def lease(self, region: str = HOME, *, home: str = HOME) -> LeaseRecord:
+        """Return the lease of a home as a region shows it."""
+        item = self.regions.replicas[region].table.get(lease_key(f"compactor@{home}"))
         assert item is not None
         return record_of(item)
 

@@ -148,7 +148,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("WriteEntries", ("PutItem",), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
-    # Beside another role: `ledger table adopt` and `set`, and the end of `compactor move-home`.
+    # Beside another role: `ledger table adopt` and `set`, and `compactor move-home`.
     Role.OPERATOR: (
         _READ_CONTRACT,
         Grant("ChangeTheContract", ("PutItem",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),

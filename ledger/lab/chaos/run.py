@@ -14,6 +14,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
+from compactor.observe import lease_name
 from ledger.core import keys
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.lab.chaos.counters import COMBINED, SHARDS
@@ -170,7 +171,7 @@ class ChaosRun:
         home = table.stores[table.settings.home]
         try:
             census = await take_census(home)
-            lease = await home.get(Get(lease_key(table.settings.compactor.name)))
+            lease = await home.get(Get(lease_key(lease_name(table.settings))))
         except StoreError:
             return  # faults hit this read as well
         self.progress.merged, self.progress.entries = census.merged, census.entries.total()

@@ -189,6 +189,7 @@ CLOCKS_OFF = Profile(
     late_folds=(0.0,),
     late_writes=(0.5,),
     idle=(60.0, 300.0),
+    moves=0.0,
     outages=(0, 1),
     reads_per_net=1,
     kinds={"one": 2, "keyed": 10, "many": 1, "together": 1},

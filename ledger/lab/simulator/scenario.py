@@ -18,10 +18,13 @@ from ledger.lab.simulator.profiles import PROFILES, Kind, Profile, profile_of
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import FaultProfile
 from ledger.lab.simulator.terms import (
+    LIVES_SECONDS,
     NEAR_SECONDS,
     ContractPlan,
+    TermsChange,
     draw_contract,
     is_contracted,
+    unchanging,
 )
 from ledger.lab.simulator.world import Lag
 from ledger.settings import Settings
@@ -105,7 +108,6 @@ class Scenario:
     reads_per_net: int
     steady_share: float
     steady_reads: tuple[SteadyRead, ...]
-    move_at: float | None
     clocks_off: tuple[float, ...] = ()
     contract: ContractPlan | None = None
 
@@ -177,10 +179,11 @@ def draw(seed: int) -> Scenario:
         reads_per_net=profile.reads_per_net,
         steady_share=stream(seed, "steady").choice((0.0, 0.0, 0.5)),
         steady_reads=steady_reads,
-        move_at=chance.uniform(0.3, 0.9) * span if moves else None,
         clocks_off=profile.clocks_off,
     )
-    return _contracted(drawn) if is_contracted(seed) else drawn
+    if is_contracted(seed):
+        drawn = _contracted(drawn)
+    return _moving(drawn) if moves else drawn
 
 
 def _profile(seed: int) -> Profile:
@@ -197,7 +200,6 @@ def _contracted(drawn: Scenario) -> Scenario:
         drawn,
         settings=settings,
         contract=plan,
-        move_at=None,
         faults=_held_up(drawn.faults, chance.choice((0.0, 0.6, 0.6))),
         app_reliability=chance.choice((drawn.app_reliability, FREEZING)),
         operations=tuple(
@@ -207,6 +209,16 @@ def _contracted(drawn: Scenario) -> Scenario:
             )
         ),
     )
+
+
+def _moving(drawn: Scenario) -> Scenario:
+    """Let an operator move the home, by a change of the contract."""
+    chance = stream(drawn.seed, "move")
+    settings, plan = drawn.settings, drawn.contract
+    if plan is None:
+        settings, plan = unchanging(settings, contract_life=chance.choice(LIVES_SECONDS))
+    move = TermsChange(chance.uniform(0.2, 0.8) * drawn.span, {"home": drawn.regions[1]})
+    return replace(drawn, settings=settings, contract=replace(plan, changes=(*plan.changes, move)))
 
 
 def _near(chance: Random, operation: Operation, moments: list[float]) -> Operation:

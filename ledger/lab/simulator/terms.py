@@ -89,6 +89,19 @@ def draw_contract(seed: int, settings: Settings, span: float) -> tuple[Settings,
     return settings, plan
 
 
+def unchanging(settings: Settings, *, contract_life: float) -> tuple[Settings, ContractPlan]:
+    """Return the settings of a world with a contract, and a plan without any change of it."""
+    settings = settings.replace(contract_life=contract_life)
+    plan = ContractPlan(
+        first=settings.terms,
+        file=_file_of(settings),
+        changes=(),
+        settle=settings.settle,
+        retry_horizon=settings.retry_horizon,
+    )
+    return settings, plan
+
+
 def _file_of(settings: Settings) -> Settings:
     """Return the settings of a file that leaves to the contract what it holds."""
     named = settings.model_fields_set.difference(CONTRACTED)

@@ -180,7 +180,7 @@ async def test_idle_service_notices_a_lost_lease() -> None:
 
     def take_over() -> None:
         record = replace(world.lease(), owner="other", rvn="other", epoch=9, lease_seconds=1000.0)
-        world.regions.replicas[HOME].table.set(lease_key("compactor"), record_item(record))
+        world.regions.replicas[HOME].table.set(lease_key(f"compactor@{HOME}"), record_item(record))
         reports.clear()
 
     async def serve() -> None:

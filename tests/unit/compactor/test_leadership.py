@@ -1,4 +1,4 @@
-"""Leadership on a virtual clock: a lease lost before a pass, and a hand-over without an answer."""
+"""Leadership on a virtual clock: a lease lost before a pass."""
 
 from dataclasses import replace
 from random import Random
@@ -6,12 +6,11 @@ from random import Random
 import anyio
 import pytest
 from support.compacting import LEASE, Instance, World
-from support.ledgers import HOME, WEST
+from support.ledgers import HOME
 
 from compactor.leadership import Candidate
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.state import LeaseGrant, lease_key, record_item
-from ledger.store.wrappers.faults import Call, Fault, NeverArrived
 
 
 def candidate_of(world: World, instance: Instance) -> Candidate:
@@ -40,7 +39,7 @@ async def test_lease_lost_before_leading_is_not_led() -> None:
     await leads(world, candidate)
     await world.clock.advance(LEASE + 1)
     taken = replace(world.lease(), owner="other", rvn="other", epoch=2)
-    world.regions.replicas[HOME].table.set(lease_key("compactor"), record_item(taken))
+    world.regions.replicas[HOME].table.set(lease_key(f"compactor@{HOME}"), record_item(taken))
 
     async def lead() -> None:
         async with candidate.leading() as grant:
@@ -49,24 +48,3 @@ async def test_lease_lost_before_leading_is_not_led() -> None:
     with pytest.raises(LeaseLost, match="lost before the pass began"):
         await world.drive(lead)
     assert world.lease().owner == "other"
-
-
-async def test_hand_over_is_repeated_until_it_is_known() -> None:
-    """A hand-over whose request never arrives is sent again until the lease names the new home."""
-    world = World()
-    instance = world.instance()
-    candidate = candidate_of(world, instance)
-    await leads(world, candidate)
-    lost = 0
-
-    def three(call: Call) -> Fault | None:
-        nonlocal lost
-        if call.operation != "write" or lost == 3:
-            return None
-        lost += 1
-        return NeverArrived()
-
-    instance.faults[HOME] = three
-    await world.drive(lambda: candidate.hand_over(WEST))
-    assert lost == 3
-    assert world.lease().home == WEST

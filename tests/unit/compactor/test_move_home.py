@@ -1,27 +1,71 @@
-"""Moving the home: folds that name it, then the lease; interrupted anywhere, run again."""
+"""Moving the home: a change of the table's contract, while compactors of both homes run."""
 
 from collections.abc import Awaitable, Callable
-from zlib import crc32
+from dataclasses import replace
+from functools import partial
 
 import anyio
 import pytest
-from support.compacting import (
-    HOLD,
-    Instance,
-    World,
-    compactor_settings,
-)
-from support.ledgers import HOME, SOUTH, WEST
+from support.compacting import Instance, World, compactor_settings
+from support.contracts import put_contract
+from support.ledgers import HOME, LOCAL, SOUTH, WEST
 
-from compactor.discovery.scan import load_cursor
 from compactor.report import CompactorReport
-from ledger.core.errors import DamagedItem, LeaseLost, SettingsError, Unreachable
+from ledger.administration.contract import refined
+from ledger.contract.changing import ContractWriter
+from ledger.core.contract import Terms
+from ledger.core.contract_item import CONTRACT_PARTITION, Contract
+from ledger.core.errors import ContractConflict, DamagedItem, SettingsError
 from ledger.primitives.leases.state import lease_key
-from ledger.store.wrappers.faults import Call, Fault, Lost, NeverArrived, Raises
+from ledger.settings import Settings
 
 REGIONS = (HOME, WEST, SOUTH)
-DEAD = Raises(Unreachable("killed"))
-TO_WEST = compactor_settings(home=WEST)
+LIFE = 12.0
+"""Of a view of the contract: twice as long as an observation is held, and more."""
+FIRST = Contract(terms=compactor_settings().replace(contract_life=LIFE).terms)
+
+
+def file_of(*regions: str) -> Settings:
+    """Return the settings of a process that says how to reach the table, and no more."""
+    compactor = compactor_settings().compactor
+    return Settings(
+        regions=dict.fromkeys(regions, LOCAL),
+        request_timeout=1,
+        write_deadline=1,
+        compactor=compactor,
+    )
+
+
+class Moving(World):
+    """A world whose table carries its contract."""
+
+    async def begin(self) -> None:
+        """Give every region the first contract."""
+        await put_contract(self.regions.replicas.values(), FIRST)
+
+    def process(self, owner: str, *regions: str) -> Instance:
+        """Start a process whose file names these regions first."""
+        others = (region for region in REGIONS if region not in regions)
+        return Instance(self, owner, file_of(*regions, *others), contract=True)
+
+    def operator(self) -> ContractWriter:
+        """Return what an operator changes the contract with."""
+        return ContractWriter(self.regions.replicas, clock=self.clock, poll_seconds=1.0)
+
+    async def move(self, target: str = WEST) -> Contract:
+        """Move the home, from announcement to force."""
+        return await self.operator().change(wanted(target))
+
+    def nets_homes(self) -> set[str]:
+        """Return the homes of all nets, as every region shows them."""
+        shown = [self.shown(region, counter).net for region in REGIONS for counter in self.sum]
+        return {net.home for net in shown if net is not None}
+
+
+def wanted(target: str) -> Callable[[Contract], Terms]:
+    """Return the change of the home that an operator asks for."""
+    settings = file_of(*REGIONS)
+    return partial(refined, name="home", value=target, settings=settings, now=World().clock.now())
 
 
 def after(seconds: float, world: World, do: Callable[[], None]) -> Callable[[], Awaitable[None]]:
@@ -34,35 +78,26 @@ def after(seconds: float, world: World, do: Callable[[], None]) -> Callable[[], 
     return later
 
 
-async def moved(world: World, instance: Instance, target: str = WEST) -> CompactorReport:
-    """Move the home."""
-    (report,) = await world.drive(lambda: instance.compactor.move_home(target))
-    return report
-
-
-def nets_homes(world: World) -> set[str]:
-    """Return the homes of all nets, as every region shows them, and of the lease."""
-    homes = {world.lease(region).home for region in REGIONS}
-    for region in REGIONS:
-        shown = (world.shown(region, counter).net for counter in world.sum)
-        homes |= {net.home for net in shown if net is not None}
-    return homes
-
-
-async def test_move_home() -> None:
-    """After a move the new home merges, and a compactor of the old settings refuses."""
-    world = World()
+async def a_world() -> Moving:
+    """Return a world in which four collections were merged by the first home."""
+    world = Moving()
+    await world.begin()
     for number in range(4):
         await world.settled(counter=f"c{number}")
-    one = world.instance("one")
-    await world.run_once(one)
-    await world.settled(entries=2, counter="few")
-    report = await moved(world, one)
-    assert (report.led, report.unmoved, report.folds) == (True, 0, 0)
-    assert nets_homes(world) == {WEST}
-    with pytest.raises(LeaseLost, match="move-home"):
-        await world.run_once(one)
-    two = world.instance("two", settings=TO_WEST)
+    for _ in range(2):
+        assert (await world.run_once(world.process("one", HOME))).is_success
+    assert world.nets_homes() == {HOME}
+    return world
+
+
+@pytest.mark.parametrize("first", REGIONS)
+async def test_the_new_home_merges(first: str) -> None:
+    """Once that is in force, wherever it reads the contract; the move touches no collection."""
+    world = await a_world()
+    writes = len(world.writes)
+    await world.drive(world.move)
+    assert len(world.writes) == writes
+    two = world.process("two", first)
     for number in range(4):
         await world.settled(counter=f"c{number}")
     for _ in range(4):
@@ -73,28 +108,153 @@ async def test_move_home() -> None:
         assert not shown.entries
         assert shown.net is not None
         assert shown.net.count == 10
-    assert nets_homes(world) == {WEST}
+    assert world.nets_homes() == {WEST}
 
 
-async def test_old_home_is_refused_before_the_move() -> None:
-    """Settings changed alone, without a move, merge nothing."""
-    world = World()
+async def test_nothing_is_merged_while_the_home_moves() -> None:
+    """A pass says so, by its report, its status and a metric, and looks at nothing."""
+    world = await a_world()
+    await world.settled(entries=6)
+    coming = replace(FIRST.terms, home=WEST)
+    pending = replace(FIRST, revision=1, coming=coming)
+    await put_contract(world.regions.replicas.values(), pending)
+    one = world.process("one", HOME)
+    report = await world.run_once(one)
+    assert not report.is_success
+    assert "the table's home region is being moved" in report.sentence()
+    assert report.collections == report.due == 0
+    assert one.metric("compactor_waiting", reason="home") == 1
+    assert world.shown(HOME).net is None
+    await put_contract(world.regions.replicas.values(), replace(FIRST, revision=2))  # taken back
+    assert (await world.run_once(one)).merged == 6
+    assert one.metric("compactor_waiting", reason="home") == 0
+
+
+async def test_settings_that_name_the_old_home_are_refused() -> None:
+    """A file that was not corrected after a move stops its process, in one line."""
+    world = await a_world()
+    await world.drive(world.move)
+    old = file_of(*REGIONS).replace(home=HOME)
+    with pytest.raises(ContractConflict, match=HOME):
+        await world.run_once(Instance(world, "old", old, contract=True))
+
+
+async def test_a_service_follows_the_home() -> None:
+    """A compactor that runs on leads at the old home, waits, and leads at the new one."""
+    world = await a_world()
+    one, stop = world.process("one", HOME), anyio.Event()
+    reports: list[CompactorReport] = []
+    errors: list[Exception] = []
+
+    async def serve() -> None:
+        await one.compactor.run_every(
+            5, stop=stop, on_report=reports.append, on_error=errors.append
+        )
+
+    async def operate() -> None:
+        await world.clock.sleep(12)
+        await world.move()
+        world.write(entries=6)
+        await world.clock.sleep(60)
+        stop.set()
+
+    await world.drive(serve, operate)
+    assert any(report.waits for report in reports)
+    assert reports[-1].is_success
+    assert [str(error) for error in errors if "another home" in str(error)]
+    assert world.is_right()
+    assert world.shown(SOUTH).net is not None
+    assert world.lease(WEST, home=WEST).epoch == 1
+    assert world.lease(HOME, home=HOME).released
+
+
+async def test_a_fold_that_has_not_arrived_is_waited_for() -> None:
+    """The new home folds on nothing before it shows the old home's last net."""
+    world = await a_world()
+    await world.settled(entries=6)
+    world.regions.pause(HOME, WEST)
+    for _ in range(2):
+        await world.run_once(world.process("one", HOME))
+    assert world.shown(WEST).net is None
+
+    async def deliver_contract() -> None:
+        for _ in range(300):
+            await world.clock.sleep(0.25)
+            world.regions.deliver_only(lambda _, key: key[0] == CONTRACT_PARTITION)
+
+    await world.drive(world.move, deliver_contract)
+    two = world.process("two", WEST)
+    assert (await world.run_once(two)).folds == 0
+    assert world.is_right()
+    world.regions.heal()
+    await world.settled(entries=6)
+    assert (await world.run_once(two)).folds == 1
+    assert world.is_right()
+
+
+BAD_ITEMS = [
+    {"pk": {"S": "bad"}, "sk": {"S": "zzz"}, "change": {"S": "oops"}},
+    {"pk": {"S": "c1"}, "sk": {"S": "zzz"}, "change": {"S": "oops"}},
+    {"pk": {"S": "bad"}, "sk": {"S": "~net#0001"}, "change": {"N": "1"}},
+]
+
+
+@pytest.mark.parametrize("item", BAD_ITEMS)
+async def test_damaged_collections_stop_no_move(item: dict[str, dict[str, str]]) -> None:
+    """The new home merges the rest, names the bad one, and merges it once it is mended."""
+    world = await a_world()
+    key = (item["pk"]["S"], item["sk"]["S"])
+    await world.settled(entries=4, counter=key[0])
+    for other in REGIONS:
+        world.regions.replicas[other].table.set(key, item)
+    await world.drive(world.move)
+    two = world.process("two", WEST)
+    for number in range(4):
+        await world.settled(counter=f"c{number}")
+    for _ in range(4):
+        report = await world.run_once(two)
+        assert (report.is_success, list(report.quarantined)) == (True, [key[0]])
+    healthy = {"c0", "c1", "c2", "c3"} - {key[0]}
+    assert not any(world.shown(region, name).entries for name in healthy for region in REGIONS)
+
+    for other in REGIONS:
+        world.regions.replicas[other].table.set(key, None)
+    await world.settled(entries=6, counter=key[0])
+    for _ in range(4):
+        assert (await world.run_once(two)).damaged == 0
+        assert world.is_right()
+    assert not world.shown(SOUTH, key[0]).entries
+
+
+async def test_a_home_that_was_moved_away_moves_back() -> None:
+    """Each home goes on with its own lease, under its next epoch."""
+    world = await a_world()
+    await world.drive(world.move)
+    await world.run_once(world.process("two", WEST))
+    before = world.lease(HOME, home=HOME).epoch
+    await world.drive(partial(world.move, HOME))
     await world.settled()
-    await world.run_once(world.instance("one"))
-    with pytest.raises(LeaseLost):
-        await world.run_once(world.instance("two", settings=TO_WEST))
-    assert world.lease().home == HOME
+    for _ in range(4):
+        await world.run_once(world.process("three", SOUTH))
+    assert not world.shown(SOUTH).entries
+    assert world.is_right()
+    assert world.lease(HOME, home=HOME).epoch > before
+    assert world.lease(HOME, home=WEST).released
 
 
-async def test_another_home_asks_every_region_before_it_begins() -> None:
-    """Settings with another home do not begin beside a lease that has not arrived there yet."""
-    world = World()
-    await world.settled()
-    world.regions.isolate(WEST)
-    await world.run_once(world.instance("one"))
-    with pytest.raises(LeaseLost, match=HOME):
-        await world.run_once(world.instance("two", settings=TO_WEST))
-    assert world.regions.replicas[WEST].table.get(lease_key("compactor")) is None
+async def test_a_move_to_the_home_that_is_changes_nothing() -> None:
+    """So the command can be run again when it is not known whether it ended."""
+    world = await a_world()
+    (contract,) = await world.drive(partial(world.move, HOME))
+    assert contract == FIRST
+
+
+async def test_a_move_needs_a_region_of_the_contract() -> None:
+    """Another is refused before anything is announced."""
+    world = await a_world()
+    with pytest.raises(SettingsError, match="eu-north-1"):
+        await world.drive(partial(world.move, "eu-north-1"))
+    assert await world.operator().newest() == FIRST
 
 
 async def test_damaged_lease_is_waited_out_by_the_service() -> None:
@@ -104,7 +264,7 @@ async def test_damaged_lease_is_waited_out_by_the_service() -> None:
     one, stop = world.instance(), anyio.Event()
     errors: list[Exception] = []
     table = world.regions.replicas[HOME].table
-    key = lease_key("compactor")
+    key = lease_key(f"compactor@{HOME}")
     table.set(key, {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "owner": {"N": "1"}})
     with pytest.raises(DamagedItem):
         await world.run_once(world.instance("two"))
@@ -116,253 +276,3 @@ async def test_damaged_lease_is_waited_out_by_the_service() -> None:
     await world.drive(serve, mend, after(40, world, stop.set))
     assert {type(error) for error in errors} == {DamagedItem}
     assert world.shown(HOME).net is not None
-
-
-async def test_move_waits_for_every_region() -> None:
-    """A move ends only when every region shows every net as the new home's."""
-    world = World()
-    await world.settled()
-    one = world.instance("one")
-    await world.run_once(one)
-    world.regions.isolate(SOUTH)
-    homes: list[set[str]] = []
-
-    def heal() -> None:
-        homes.append({world.lease(region).home for region in REGIONS})
-        world.regions.heal()
-
-    async def move() -> None:
-        await one.compactor.move_home(WEST)
-
-    await world.drive(move, after(60, world, heal))
-    assert homes == [{HOME}]
-    world.regions.deliver()
-    assert nets_homes(world) == {WEST}
-
-
-@pytest.mark.parametrize(("pages_max", "late"), [(1, "c1"), (1, "c3"), (2, "c0"), (4, "c2")])
-async def test_move_in_parts_waits_for_every_part(pages_max: int, late: str) -> None:
-    """A move whose search takes several runs ends only when no part of the table is left."""
-    world = World(page_items_max=2)
-    for number in range(5):
-        await world.settled(counter=f"c{number}")
-    one = world.instance("one")
-    for _ in range(3):
-        await world.run_once(one)
-    world.regions.pause(HOME, SOUTH)
-    done = anyio.Event()
-
-    async def move() -> None:
-        mover = world.instance("mover", scan_pages_max=pages_max, scan_segments=1)
-        await mover.compactor.move_home(WEST)
-        done.set()
-
-    async def delay() -> None:
-        for _ in range(200):
-            await world.clock.sleep(0.25)
-            world.regions.deliver_only(lambda _, key: key[0] != late)
-        assert not done.is_set()
-        world.regions.heal()
-
-    await world.drive(move, delay)
-    world.regions.deliver()
-    assert nets_homes(world) == {WEST}
-
-
-async def test_move_begins_a_round_of_its_own() -> None:
-    """A first pass that finishes another's round, and finds nothing there, does not end a move."""
-    world = World(page_items_max=2)
-    first = min((f"c{number}" for number in range(99)), key=lambda name: crc32(name.encode()))
-    await world.settled(counter=first)  # a scan of the store in memory goes by this hash
-    for number in range(4):
-        world.regions.put(HOME, {"pk": {"S": "~import"}, "sk": {"S": str(number)}})
-    for _ in range(4):
-        await world.run_once(world.instance("before", scan_segments=1))
-    await world.run_once(world.instance("half", scan_segments=1, scan_pages_max=1))
-    cursor = await load_cursor(world.regions.replicas[HOME], "compactor")
-    assert cursor is not None
-    assert not cursor.is_finished
-    report = await moved(world, world.instance("mover", scan_segments=1))
-    assert report.is_whole
-    assert nets_homes(world) == {WEST}
-
-
-@pytest.mark.parametrize("killed_after", [1, HOLD + 1, 2 * HOLD + 2, 3 * HOLD + 1])
-async def test_interrupted_move_is_run_again(killed_after: float) -> None:
-    """A move killed anywhere leaves right totals, one leader, and can be finished."""
-    world = World()
-    for number in range(3):
-        await world.settled(counter=f"c{number}")
-    one = world.instance("one")
-    await world.run_once(one)
-
-    async def move() -> None:
-        await one.live(lambda: one.compactor.move_home(WEST))
-
-    await world.drive(move, after(killed_after, world, lambda: one.kill(DEAD)))
-    assert world.is_right()
-    if world.lease().home == HOME:
-        with pytest.raises(LeaseLost):
-            await world.run_once(world.instance("early", settings=TO_WEST))
-        assert (await world.run_once(world.instance("two"))).is_success
-        assert world.is_right()
-        assert not (await moved(world, world.instance("three"))).unmoved
-    world.regions.deliver()
-    assert nets_homes(world) == {WEST}
-    assert world.is_right()
-
-
-async def test_move_elsewhere_after_an_interruption() -> None:
-    """After a move that was interrupted another may go elsewhere."""
-    world = World()
-    await world.settled()
-    one = world.instance("one")
-    await world.run_once(one)
-    world.regions.pause(HOME, SOUTH)
-
-    async def move() -> None:
-        await one.live(lambda: one.compactor.move_home(WEST))
-
-    await world.drive(move, after(HOLD + 1, world, lambda: one.kill(DEAD)))
-    world.regions.heal()
-    assert (await moved(world, world.instance("two"), SOUTH)).is_success
-    world.regions.deliver()
-    assert nets_homes(world) == {SOUTH}
-    assert world.is_right()
-
-
-@pytest.mark.parametrize("fault", [Lost(), NeverArrived()])
-async def test_move_outlasts_lost_answers(fault: Fault) -> None:
-    """A move whose folds and hand-over get no answer at first is finished all the same."""
-    world = World()
-    await world.settled()
-    one = world.instance("one")
-    await world.run_once(one)
-    left = {"transact": 1}
-
-    def some(call: Call) -> Fault | None:
-        if left.get(call.operation, 0):
-            left[call.operation] -= 1
-            return fault
-        return None
-
-    one.faults[HOME] = some
-    await moved(world, one)
-    world.regions.deliver()
-    assert left["transact"] == 0
-    assert nets_homes(world) == {WEST}
-
-
-async def test_stopped_move_hands_nothing_over() -> None:
-    """A stopped move leaves the lease where it is."""
-    world = World()
-    await world.settled()
-    one, stop = world.instance("one"), anyio.Event()
-
-    async def move() -> CompactorReport:
-        return await one.compactor.move_home(WEST, stop=stop)
-
-    async def stopping() -> CompactorReport:
-        await world.clock.sleep(2)
-        stop.set()
-        return CompactorReport()
-
-    report, _ = await world.drive(move, stopping)
-    assert not report.is_whole
-    assert world.lease().home == HOME
-
-
-BAD_ITEMS = [
-    {"pk": {"S": "bad"}, "sk": {"S": "zzz"}, "change": {"S": "oops"}},
-    {"pk": {"S": "c1"}, "sk": {"S": "zzz"}, "change": {"S": "oops"}},
-    {"pk": {"S": "bad"}, "sk": {"S": "~net#0001"}, "change": {"N": "1"}},
-]
-
-
-@pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("item", BAD_ITEMS)
-@pytest.mark.parametrize("pages_max", [1, 100])
-async def test_move_leaves_damaged_collections_behind(
-    region: str, item: dict[str, dict[str, str]], pages_max: int
-) -> None:
-    """One bad item stops no move: the rest is handed over and merged, the bad one named."""
-    world = World(page_items_max=2)
-    for number in range(3):
-        await world.settled(counter=f"c{number}")
-    one = world.instance("one", scan_pages_max=pages_max, scan_segments=1)
-    await world.run_once(one)
-    await world.run_once(one)
-    key = (item["pk"]["S"], item["sk"]["S"])
-    await world.settled(entries=4, counter=key[0])
-    for number in range(3):
-        await world.settled(counter=f"c{number}")
-    for other in REGIONS if key[0] == "bad" else [region]:
-        world.regions.replicas[other].table.set(key, item)
-
-    report = await moved(world, one)
-    assert (report.led, report.unmoved, report.is_success, report.is_whole) == (True, 0, True, True)
-    assert (report.damaged, list(report.quarantined)) == (1, [key[0]])
-    assert {world.lease(shown).home for shown in REGIONS} == {WEST}
-    two = world.instance("two", settings=TO_WEST)
-    for _ in range(4):
-        after = await world.run_once(two)
-        assert list(after.quarantined) == [key[0]]
-    healthy = {"c0", "c1", "c2"} - {key[0]}
-    assert not any(world.shown(region, name).entries for name in healthy for region in REGIONS)
-
-    for other in REGIONS:
-        world.regions.replicas[other].table.set(key, None)
-    await world.settled(entries=6, counter=key[0])
-    for _ in range(4):
-        assert (await world.run_once(two)).damaged == 0
-        assert world.is_right()
-    assert nets_homes(world) == {WEST}
-    assert not world.shown(SOUTH, key[0]).entries
-
-
-async def test_collections_handed_over_are_merged_after_an_interruption() -> None:
-    """A move that is never finished stops no merging: the lease says who folds."""
-    world = World()
-    for number in range(2):
-        await world.settled(counter=f"c{number}")
-    one = world.instance("one")
-    await world.run_once(one)
-
-    async def move() -> None:
-        await one.live(lambda: one.compactor.move_home(WEST))
-
-    await world.drive(move, after(HOLD + 1, world, lambda: one.kill(DEAD)))
-    world.regions.deliver()
-    assert world.lease().home == HOME
-    assert nets_homes(world) == {HOME, WEST}
-    two = world.instance("two")
-    for number in range(2):
-        await world.settled(counter=f"c{number}")
-    for _ in range(4):
-        assert (await world.run_once(two)).is_success
-        assert world.is_right()
-    assert nets_homes(world) == {HOME}
-    assert not world.shown(SOUTH, "c0").entries
-
-
-@pytest.mark.parametrize("target", [HOME, "eu-north-1"])
-async def test_move_needs_another_region(target: str) -> None:
-    """The new home is another region of the settings."""
-    with pytest.raises(SettingsError, match=target):
-        await World().instance().compactor.move_home(target)
-
-
-async def test_round_trip_of_home() -> None:
-    """A home that was moved away can be moved back."""
-    world = World()
-    await world.settled()
-    one = world.instance("one")
-    await world.run_once(one)
-    await moved(world, one)
-    await moved(world, world.instance("two", settings=TO_WEST), HOME)
-    assert nets_homes(world) == {HOME}
-    await world.settled()
-    for _ in range(4):
-        await world.run_once(world.instance("three"))
-    assert not world.shown(SOUTH).entries
-    assert world.is_right()

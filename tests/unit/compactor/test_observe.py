@@ -7,19 +7,17 @@ import pytest
 from support.clock import START, FakeClock
 from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
-from compactor.observe import check_home, observe
+from compactor.observe import observe
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.errors import (
     AccessDenied,
     DamagedItem,
-    LeaseLost,
     RegionUnreadable,
     StoreError,
     Unreachable,
 )
 from ledger.core.values import Entry
-from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query
@@ -110,8 +108,6 @@ async def test_unreadable_region_is_named(region: str, error: StoreError) -> Non
     with pytest.raises(RegionUnreadable, match=f"{region} cannot be read.*{error}") as caught:
         await observe(stores, "counter", home=HOME, clock=FakeClock(instant=True))
     assert caught.value.region == region
-    with pytest.raises(RegionUnreadable, match=region):
-        await check_home(stores, "compactor", home=HOME)
 
 
 @pytest.mark.parametrize("region", [HOME, WEST])
@@ -128,25 +124,3 @@ async def test_damaged_item_is_an_error(
     regions.replicas[region].table.set(("counter", sort_key), {**key, **attributes})
     with pytest.raises(DamagedItem, match=sort_key):
         await observe(regions.replicas, "counter", home=HOME, clock=FakeClock(instant=True))
-
-
-def lease_of(home: str) -> Item:
-    """Return the item of a lease that belongs to a region."""
-    return record_item(LeaseRecord("compactor", "someone", "rvn", 30.0, 1, home))
-
-
-@pytest.mark.parametrize("region", [HOME, WEST, SOUTH])
-async def test_another_home_is_refused(region: str) -> None:
-    """One region that shows the lease as another home's is enough to refuse."""
-    regions = three_regions()
-    for name, store in regions.replicas.items():
-        store.table.set(lease_key("compactor"), lease_of(WEST if name == region else HOME))
-    with pytest.raises(LeaseLost, match=f"{region} shows {WEST} as the home"):
-        await check_home(regions.replicas, "compactor", home=HOME)
-
-
-async def test_our_home_is_accepted() -> None:
-    """Our own lease, or none replicated yet, is no objection."""
-    regions = three_regions()
-    regions.replicas[HOME].table.set(lease_key("compactor"), lease_of(HOME))
-    await check_home(regions.replicas, "compactor", home=HOME)

@@ -393,8 +393,6 @@ async def test_metrics_of_a_pass() -> None:
 def test_rules_come_from_the_settings() -> None:
     """A plan keeps to what the settings say."""
     settings = compactor_settings(fold_max=40)
-    rules = rules_of(settings, move_to=WEST)
+    rules = rules_of(settings)
     assert (rules.home, rules.settle, rules.fold_max) == (HOME, SETTLE, 40)
     assert (rules.fold_min, rules.prune_min, rules.fold_age) == (3, 2, 10_000)
-    assert rules.move_to == WEST
-    assert rules_of(settings).move_to is None

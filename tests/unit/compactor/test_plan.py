@@ -14,7 +14,6 @@ from compactor.plan import (
     Rules,
     decide,
     is_committed,
-    is_moved,
     is_older,
     is_worthwhile,
 )
@@ -257,61 +256,11 @@ def test_committed_is_of_one_generation() -> None:
 
 
 def test_a_committed_net_of_another_home_is_folded_on() -> None:
-    """What a move of home left behind is merged by the home that the lease names."""
+    """Whichever home wrote it: after a move the new one goes on from there."""
     shown = replace(net(A, B, C, D), home=WEST)
     assert fold_of(everywhere(*OLD, shown=shown)).home == HOME
     uncommitted = seen(view(*OLD, shown=shown), view(*OLD, shown=shown), view(*OLD), first=shown)
     assert plan_of(uncommitted) == Plan(waits="not committed")
-
-
-def test_a_collection_is_moved_once() -> None:
-    """In a move a net that names the new home already is left to it, its merged entries too."""
-    shown = replace(net(A, B, C, D), home=WEST)
-    assert plan_of(everywhere(*OLD, shown=shown), MOVING) == Plan(waits="moved")
-
-
-MOVING = replace(RULES, move_to=WEST, fold_min=5)
-
-
-@pytest.mark.parametrize("entries", [(), (B,), OLD[1:8]], ids=["none", "few", "many"])
-def test_move_hands_over(entries: tuple[EntryId, ...]) -> None:
-    """In a move a committed net gets one more fold that names the new home, entries or not."""
-    fold = fold_of(everywhere(*entries, shown=net()), MOVING)
-    assert fold.home == WEST
-    assert fold.version == "v2"
-    assert len(fold.merged) == (7 if len(entries) == 7 else 0)
-
-
-def test_move_waits_for_commitment() -> None:
-    """In a move a net that is not committed is not handed over."""
-    shown = net()
-    observation = seen(view(shown=shown), view(shown=shown), view(), first=shown)
-    assert plan_of(observation, MOVING) == Plan(waits="not committed")
-
-
-def test_move_makes_no_empty_net() -> None:
-    """In a move a collection without a net gets one only if it is worthwhile."""
-    assert plan_of(everywhere(A), MOVING) == Plan(waits="too few entries", backlog=1, is_last=True)
-    assert fold_of(everywhere(*OLD), MOVING).home == WEST
-
-
-@pytest.mark.parametrize(
-    ("first", "shown", "moved"),
-    [
-        (None, None, True),
-        (WEST, WEST, True),
-        (HOME, HOME, False),
-        (WEST, HOME, False),
-        (WEST, None, False),
-    ],
-)
-def test_moved(first: str | None, shown: str | None, *, moved: bool) -> None:
-    """A collection is handed over once every region shows its net as the new home's, or none."""
-    nets = {home: replace(net(version=home), home=home) for home in (HOME, WEST)}
-    ours = nets[first] if first else None
-    south = nets[shown] if shown else None
-    observation = seen(view(shown=ours), view(shown=ours), view(shown=south), first=ours)
-    assert is_moved(observation, WEST) == moved
 
 
 def test_until_never_falls() -> None:

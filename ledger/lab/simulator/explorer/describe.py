@@ -41,8 +41,7 @@ _TEMPLATES = {
     "crash": "{leader} crashes",
     "leave": "{leader} leaves its plan in flight",
     "lose": "what is in flight is lost",
-    "move": "the operator moves home",
-    "hand over": "{leader} hands over the lease",
+    "move": "the new home is in force",
     "page 1": "a reader in {region} reads {first}",
     "page 2": "the reader in {region} reads the rest",
 }

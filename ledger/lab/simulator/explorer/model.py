@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from ledger.lab.simulator.explorer.production import NET_BITS, NOWHERE
 from ledger.lab.simulator.explorer.state import (
     ACTING,
-    ASKED,
     COUNT_MASK,
     HALF_READ,
-    HANDED_OVER,
     IDLE,
     MOVED,
     NET_MASK,
@@ -49,7 +47,8 @@ class Model(World):
         if self.case.reader:
             yield from self.reading(state)
         if self.case.move and not state.phase:
-            yield Step(("move",), state._replace(phase=ASKED), "")
+            after = state._replace(phase=MOVED)
+            yield Step(("move",), self.without_folds(after, 0) if self.mutant.waits else after, "")
 
     def _leader(self, state: State, leader: int, doing: Doing) -> Iterator[Step]:
         if doing:
@@ -57,19 +56,11 @@ class Model(World):
         if not doing:
             if self._may_lead(state, leader):
                 yield from self._observe(state, leader, UNREAD, (UNREAD,) * self.case.regions)
-            if state.phase == ASKED and not self.home_of(leader):
-                yield self._hand_over(state, leader)  # the collection is left behind as damaged
         elif doing[0] == READING:
             yield from self._observe(state, leader, doing[1], doing[2])
-        elif doing[0] == MOVED:
-            yield self._hand_over(state, leader)
         elif not doing[2]:
             yield from self._acting(state, leader, doing[1])
             yield from self._leave(state, leader, doing[1])
-
-    def _hand_over(self, state: State, leader: int) -> Step:
-        after = self._idle(state, leader)._replace(phase=HANDED_OVER)
-        return Step(("hand over", leader), self.without_folds(after, 0), "")
 
     def _acting(self, state: State, leader: int, fold_home: int) -> Iterator[Step]:
         place, home = self.plan[leader], self.home_of(leader)
@@ -77,8 +68,8 @@ class Model(World):
             yield step._replace(state=self.tidy(self.rest(step.state, leader)))
 
     def _may_lead(self, state: State, leader: int) -> bool:
-        """Return whether this leader may hold the lease: until the move only the old home's may."""
-        return not self.case.move or (state.phase == HANDED_OVER) == bool(self.home_of(leader))
+        """Return whether this leader may begin: until the move is in force only the old home's."""
+        return not self.case.move or (state.phase == MOVED) == bool(self.home_of(leader))
 
     def _observe(
         self, state: State, leader: int, base: int, views: tuple[int, ...]
@@ -109,10 +100,8 @@ class Model(World):
         if base == UNREAD or min(views) < 0:
             return state
         home, entries = self.home_of(leader), state.entries
-        asked = self.case.move and state.phase == ASKED and not home
         decision = self.production.decision(
             home=home,
-            move_to=1 if asked else NOWHERE,
             base=base,
             views=views,
             seen=tuple(self._seen(entry, leader) for entry in entries),
@@ -120,8 +109,6 @@ class Model(World):
             homes=state.homes,
         )
         after = self._idle(state, leader)
-        if decision.moved and decision.is_empty:
-            return self.tidy(doing_now(after, leader, (MOVED,)))
         shift = self.plan[leader]
         planned = tuple(
             entry | bits << shift for entry, bits in zip(after.entries, decision.bits, strict=True)
@@ -129,8 +116,8 @@ class Model(World):
         is_blocked = int(self.mutant.holds and bool(state.reader))
         doing = (ACTING, decision.fold_home, is_blocked)
         after = doing_now(after, leader, doing)._replace(entries=planned)
-        is_fenced = state.phase == HANDED_OVER and not home
-        if is_fenced or (self.mutant.conditional and base != state.shown[home]):
+        is_over = state.phase == MOVED and not home and self.mutant.waits
+        if is_over or (self.mutant.conditional and base != state.shown[home]):
             after = self.without_fold(after, leader)
         return self.tidy(self.rest(after, leader))
 

@@ -20,9 +20,10 @@ class Mutant:
 
     `net_first`: the net is read before the entries. `conditional`: a fold is applied only if the
     net is still the one observed. `holds`: a leader waits for every reader that began before its
-    observation was complete. `in_one`: the fold and the deletes are one transaction. `needs_pages`:
-    it shows only with leaders that read views page by page; `needs_reader`: only with a reader that
-    pauses between two pages. `entries` and `leaders` are the least numbers that show it.
+    observation was complete. `in_one`: the fold and the deletes are one transaction. `waits`: a new
+    home is in force once no fold of the old one can land. `needs_pages`: it shows only with leaders
+    that read views page by page; `needs_reader`: only with a reader that pauses between two pages.
+    `entries` and `leaders` are the least numbers that show it.
     """
 
     what: str
@@ -31,6 +32,7 @@ class Mutant:
     conditional: bool = True
     holds: bool = True
     in_one: bool = False
+    waits: bool = True
     needs_pages: bool = False
     needs_reader: bool = False
     entries: int = 1
@@ -38,6 +40,10 @@ class Mutant:
 
 
 NO_MUTANT = Mutant("no rule is broken")
+EARLY_MOVE = Mutant(
+    "a new home is in force while a fold of the old one may still land", waits=False
+)
+"""Not among `MUTANTS`: a fold may be lost and made again, and no total is ever wrong by it."""
 
 
 def _home_candidates(observation: Observation, rules: Rules, version: str) -> Plan:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from compactor.plan import Observation, Plan, Rules, decide, is_moved
+from compactor.plan import Observation, Plan, Rules, decide
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
@@ -48,17 +48,11 @@ class Decision:
     """A plan in integers.
 
     `bits` has of each entry: 1 to delete it, then what the new net knows of it. `fold_home` is the
-    home that the new net names, NOWHERE without a fold; `moved` whether the move has been done.
+    home that the new net names, NOWHERE without a fold.
     """
 
     bits: tuple[int, ...]
     fold_home: int
-    moved: bool
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return self.fold_home == NOWHERE and not any(self.bits)
 
 
 class ProductionCode:
@@ -95,7 +89,6 @@ class ProductionCode:
         self,
         *,
         home: int,
-        move_to: int,
         base: int,
         views: tuple[int, ...],
         seen: tuple[int, ...],
@@ -108,7 +101,7 @@ class ProductionCode:
         for none; `seen` has of each entry the regions (bits) that showed it, `nets` what each net
         knows of it; `homes` has the home of each net.
         """
-        question = (home, move_to, base, views, seen, nets, homes)
+        question = (home, base, views, seen, nets, homes)
         answer = self._decisions.get(question)
         if answer is None:
             answer = self._decisions[question] = self._decide(*question)
@@ -117,7 +110,6 @@ class ProductionCode:
     def _decide(
         self,
         home: int,
-        move_to: int,
         base: int,
         views: Sequence[int],
         seen: Sequence[int],
@@ -131,10 +123,7 @@ class ProductionCode:
         observation = Observation(
             PARTITION, known[base], self._views(views, seen=seen, known=known)
         )
-        target = None if move_to == NOWHERE else self.regions[move_to]
-        plan = self._deciding(observation, self._rules(home, target), "new")
-        moved = target is not None and is_moved(observation, target)
-        return self._in_bits(plan, moved=moved)
+        return self._in_bits(self._deciding(observation, self._rules(home), "new"))
 
     def _views(
         self, views: Sequence[int], *, seen: Sequence[int], known: Mapping[int, NetChange | None]
@@ -147,7 +136,7 @@ class ProductionCode:
             for place, name in enumerate(self.regions)
         }
 
-    def _rules(self, home: int, target: str | None) -> Rules:
+    def _rules(self, home: int) -> Rules:
         return Rules(
             home=self.regions[home],
             settle=1.0,
@@ -155,18 +144,17 @@ class ProductionCode:
             fold_min=1,
             fold_age=0.0,
             prune_min=1,
-            move_to=target,
         )
 
-    def _in_bits(self, plan: Plan, *, moved: bool) -> Decision:
+    def _in_bits(self, plan: Plan) -> Decision:
         bits = [int(key in plan.deletes) for key in self._keys]
         if plan.fold is None:
-            return Decision(tuple(bits), NOWHERE, moved)
+            return Decision(tuple(bits), NOWHERE)
         counts, merged = self._digits(int(plan.fold.change)), set(plan.fold.merged)
         for number, count in enumerate(counts):
             named = _IDS_BIT if self._ids[number] in merged else 0
             bits[number] |= (count | named) << 1
-        return Decision(tuple(bits), self.regions.index(plan.fold.home), moved)
+        return Decision(tuple(bits), self.regions.index(plan.fold.home))
 
     def _collection(self, visible: Sequence[int], net: NetChange | None) -> Collection:
         shown = {self._keys[number]: Decimal(self._amounts[number]) for number in visible}

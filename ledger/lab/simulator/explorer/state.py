@@ -28,15 +28,15 @@ NET_MASK = (1 << NET_BITS) - 1
 PLAN_MASK = (1 << PLAN_BITS) - 1
 COUNT_MASK = 0b11
 
-READING, ACTING, MOVED = 1, 2, 3
+READING, ACTING = 1, 2
 IDLE: tuple[Any, ...] = ()
 UNREAD, HALF_READ = -1, -2
-ASKED, HANDED_OVER = 1, 2
+MOVED = 1
 
 Label = tuple[str | int, ...]
 Doing = tuple[Any, ...]
 """What a leader does: IDLE; (READING, net read first, net of each view); (ACTING, home that the
-new net names, whether a reader must be waited for); (MOVED,)."""
+new net names, whether a reader must be waited for)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,8 @@ class State(NamedTuple):
 
     `homes` has the home of each net, oldest first, `shown` the net that each region shows,
     `in_flight` the home and the new net's home of each plan in flight, `reader` its region, whether
-    its net is the older part of what it reads, and that net; `phase` is how far the move is.
+    its net is the older part of what it reads, and that net; `phase` is MOVED once
+    the new home is in force.
     """
 
     homes: tuple[int, ...]

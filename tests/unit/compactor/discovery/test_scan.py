@@ -102,13 +102,6 @@ async def test_due(name: str, page_items_max: int) -> None:
     assert bool(plan.deletes or plan.fold) == due
 
 
-async def test_move_makes_every_collection_due() -> None:
-    """In a move of home every collection is visited, due or not."""
-    store = store_of(entry("a", FRESH[0]), net("b", 1, ()))
-    found = await found_in(store, rules=replace(RULES, move_to="eu-west-1"))
-    assert sorted(found.due) == ["a", "b"]
-
-
 @pytest.mark.parametrize("damage", [{}, {"merged": {"S": "text"}}, {"merged": {"B": b"short"}}])
 async def test_damaged_net_is_due(damage: dict[str, Any]) -> None:
     """A net whose ids cannot be read is visited, so that the visit names what is wrong."""

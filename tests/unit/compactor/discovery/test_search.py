@@ -206,21 +206,6 @@ async def test_a_hint_that_cannot_be_deleted_leads_there_again() -> None:
     assert hints_shown(world) == []
 
 
-async def test_a_move_of_home_looks_at_everything() -> None:
-    """Hints and their lack are no matter then: every collection must be handed over."""
-    world = World()
-    one = await searched(world)
-    await world.settled(entries=6)
-    report = await world.run_once(one)
-    assert figures(report) == (False, 0, 0, 0)
-    mover = world.instance("mover", scan_every=SCAN_EVERY)
-    (moved,) = await world.drive(lambda: mover.compactor.move_home(WEST))
-    assert moved.searched
-    net = world.shown(SOUTH).net
-    assert net is not None
-    assert net.home == WEST
-
-
 async def test_unreadable_hints_are_an_error_of_the_home_region() -> None:
     """A home region that does not answer is reported as ever."""
     world = World()
