@@ -69,7 +69,7 @@ def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
     check_held(*run_chaos(tmp_path, *options))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", ["1", "2"])
 @pytest.mark.parametrize("engine", ENGINES)

@@ -228,7 +228,7 @@ async def check_all_is_merged_and_exact(watch: Watch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "seed"),
-    [(4, 7), *(pytest.param(20, seed, marks=pytest.mark.slow) for seed in (11, 23))],
+    [(4, 7), *(pytest.param(20, seed, marks=pytest.mark.long) for seed in (11, 23))],
 )
 @pytest.mark.timeout(900)
 async def test_killed_compactors_leave_no_read_wrong(tmp_path: Path, kills: int, seed: int) -> None:

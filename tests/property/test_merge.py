@@ -67,7 +67,7 @@ async def test_no_order_of_events_shows(seed: int, *, fenced: bool) -> None:
     assert walk.auditor.checks >= 100
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("fenced", [False, True], ids=["without a fence", "with a fence"])
 async def test_no_order_of_events_shows_in_many_seeds(*, fenced: bool) -> None:

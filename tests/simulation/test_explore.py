@@ -64,7 +64,13 @@ def test_no_order_of_events_is_wrong(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name == "four entries" else ())
+        for name in LARGE
+    ],
+)
 def test_no_order_of_events_is_wrong_in_larger_cases(name: str) -> None:
     """The same over millions of states."""
     case, states = LARGE[name]

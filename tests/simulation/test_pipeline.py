@@ -41,7 +41,7 @@ def test_merging_meanwhile_changes_nothing() -> None:
     assert sum(world.folds for world in worlds.values()) > len(worlds) / 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("compacts", [False, True])
 def test_every_world_ends_with_the_truth_at_length(*, compacts: bool) -> None:
     """The same over thousands of seeds."""
