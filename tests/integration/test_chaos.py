@@ -12,10 +12,12 @@ import typer
 from support import usual_merge
 from support.engines import DYNOXIDE, ENGINES
 from support.killing import running
+from support.mutant_process import mutant_words
 from typer.testing import CliRunner, Result
 
 from ledger.lab.chaos import processes, run
 from ledger.lab.chaos.chaos_command import chaos
+from ledger.lab.harness import command
 from ledger.local.front.faults import SLOW_SECONDS_MAX, Fault
 
 SMALL_MINUTES = "0.1"
@@ -30,6 +32,15 @@ TIMES = {
     "write_deadline": 0.9,
 }
 MERGING = {**run.MERGING, "fold_age": 3.8}
+PROCESS_FAULTS = {
+    "kill compactor",
+    "stall compactor",
+    "kill writer",
+    "suspend compactor",
+    "suspend writer",
+    "clock of a compactor",
+    "clock of a writer",
+}
 
 
 def run_chaos(folder: Path, *options: str) -> tuple[Result, dict[str, Any]]:
@@ -69,6 +80,44 @@ def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
     check_held(*run_chaos(tmp_path, *options))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("profile", "faults"),
+    [
+        ("suspension", {"suspend compactor", "suspend writer"}),
+        ("skew", {"clock of a compactor", "clock of a writer"}),
+    ],
+)
+def test_a_short_run_of_a_profile_is_exact(
+    tmp_path: Path, engine: str, profile: str, faults: set[str]
+) -> None:
+    """Seconds with more faults of one kind: each was met, and every total right."""
+    options = ["--seed", "3", "--minutes", "0.3", "--engine", engine, "--profile", profile]
+    result, report = run_chaos(tmp_path, *options)
+    check_held(result, report)
+    assert faults & set(report["process_faults"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("profile", "mutant", "rules"),
+    [("suspension", "suspended-clock", {"P1"}), ("skew", "clock-unmeasured", {"P5", "errors"})],
+)
+def test_without_its_guard_a_fault_breaks_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, mutant: str, rules: set[str]
+) -> None:
+    """A cache that trusts a clock that stood still, processes that measure no clock: status 1."""
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setattr(processes, "module_words", mutant_words(mutant))
+    monkeypatch.setattr(command, "module_words", mutant_words(mutant))
+    options = ["--seed", "3", "--minutes", "1", "--profile", profile]
+    result, report = run_chaos(tmp_path, *options)
+    assert result.exit_code == 1, result.output
+    assert report["verdict"] == "broken"
+    assert {one["rule"] for one in report["wrong"]} & rules, report["wrong"]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", ["1", "2"])
@@ -79,7 +128,7 @@ def test_a_longer_run_is_exact(tmp_path: Path, engine: str, seed: str) -> None:
     result, report = run_chaos(tmp_path, *options)
     check_held(result, report)
     assert set(report["faults"]) == set(Fault)
-    assert set(report["process_faults"]) == {"kill compactor", "stall compactor", "kill writer"}
+    assert set(report["process_faults"]) == PROCESS_FAULTS
     assert report["calls"]["without answer"] > 0
     assert report["leaders"] > 1
 

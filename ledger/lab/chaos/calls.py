@@ -3,29 +3,40 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 
 from pydantic import TypeAdapter
 
-from ledger.core.errors import LedgerError, OutcomeUnknown, RetryHorizonPassed, StoreError
+from ledger.core.errors import (
+    LedgerError,
+    OutcomeUnknown,
+    ReadTooSlow,
+    RetryHorizonPassed,
+    StoreError,
+)
 from ledger.core.values import Entry
 from ledger.lab.harness.checker import Outcome
 from ledger.lab.harness.tagged import TaggedChange, amount, digits
 from ledger.ledger import Ledger
 from ledger.writing.plan import Change
 
-Kind = Literal["record", "keyed", "many", "together", "retry"]
+Kind = Literal["record", "keyed", "many", "together", "retry", "total"]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call; `at` is for `keyed`, `entries` and `together` are for `retry`."""
+    """One call; `at` is for `keyed`, `entries` and `together` are for `retry`.
+
+    A `total` reads the counter of its change, `max_age` seconds old at most.
+    """
 
     kind: Kind
     changes: tuple[TaggedChange, ...]
     at: datetime | None = None
     entries: tuple[Entry, ...] = ()
     together: bool = False
+    max_age: float = 0.0
     number: int = 0
     """Which of its process's calls it is."""
 
@@ -47,7 +58,7 @@ class Call:
 class CallResult:
     """The outcome of a call: of all its changes, but `unknown` is about `entries` alone.
 
-    `error` is one that no call should end with.
+    `error` is one that no call should end with; `value` and `versions` are those of a total.
     """
 
     number: int
@@ -55,6 +66,8 @@ class CallResult:
     entries: tuple[Entry, ...] = ()
     together: bool = False
     error: str = ""
+    value: Decimal = Decimal(0)
+    versions: tuple[str, ...] = ()
 
 
 CALL: TypeAdapter[Call] = TypeAdapter(Call)
@@ -64,12 +77,17 @@ RESULT: TypeAdapter[CallResult] = TypeAdapter(CallResult)
 async def make(ledger: Ledger, call: Call) -> CallResult:
     """Make a call and return its result, whatever it was."""
     try:
+        if call.kind == "total":
+            total = await ledger.total(call.changes[0][0], max_age=call.max_age)
+            return CallResult(
+                call.number, "acknowledged", value=total.value, versions=total.versions
+            )
         await _make(ledger, call)
     except OutcomeUnknown as error:
         return CallResult(call.number, "unknown", error.entries, error.together)
     except RetryHorizonPassed:
         return CallResult(call.number, "late")
-    except StoreError:
+    except (StoreError, ReadTooSlow):
         return CallResult(call.number, "refused")
     except Exception as error:  # noqa: BLE001 (whatever it is, the run reports it)
         kind = "" if isinstance(error, LedgerError) else "not an error of the ledger: "

@@ -37,12 +37,12 @@ class Counters:
             places.append(self._number(first[0]))
         return tuple(places)
 
-    def to_read(self) -> str:
-        """Return a counter to be read, most often one of the latest."""
+    def to_read(self, recent: int = RECENT_COUNTERS) -> str:
+        """Return a counter to be read, most often one of the latest so many."""
         if not self.names:
             self._fill()
-        recent = self._random.random() < RECENT_SHARE
-        return self._random.choice(self.names[-RECENT_COUNTERS:] if recent else self.names)
+        is_recent = self._random.random() < RECENT_SHARE
+        return self._random.choice(self.names[-recent:] if is_recent else self.names)
 
     def _next(self) -> TaggedChange:
         self._fill()

@@ -27,7 +27,7 @@ class Nemesis:
         self._progress = progress
         self._clock = clock
         self._now = NO_FAULTS
-        self._stalls: set[ScheduledFault] = set()
+        self._lasting: set[ScheduledFault] = set()
 
     async def run(self, schedule: FaultSchedule) -> None:
         """Inject every fault of a schedule; return when it is over, and all is healed.
@@ -41,8 +41,8 @@ class Nemesis:
             for fault in schedule.faults:
                 if fault.at == moment:
                     self._begin(fault)
-                elif fault.ends == moment and fault in self._stalls:
-                    self._processes[fault.process].resume()
+                elif fault.ends == moment and fault in self._lasting:
+                    self._end(fault)
             await self.apply(schedule.conditions(moment))
 
     async def apply(self, conditions: Conditions) -> None:
@@ -71,15 +71,36 @@ class Nemesis:
             self._world.set_lag(options.lag, jitter)
         if conditions.rules != before.rules:
             self._world.set_faults(conditions.rules)
+        for region, _ in set(before.clocks) - set(conditions.clocks):
+            self._world.set_clock(region, dict(conditions.clocks).get(region, 0.0))
+        for region, ahead in set(conditions.clocks) - set(before.clocks):
+            self._world.set_clock(region, ahead)
 
     def _begin(self, fault: ScheduledFault) -> None:
         """Record a fault; one of a process is injected here, unless that is down or suspended."""
         if fault.process:
-            process = self._processes[fault.process]
-            is_stall = fault.kind.startswith("stall")
-            if not (process.suspend() if is_stall else process.kill(fault.ends - fault.at)):
+            if not self._strike(self._processes[fault.process], fault):
                 return
-            if is_stall:
-                self._stalls.add(fault)
             self._progress.process_faults[fault.kind] += 1
         self._progress.note(str(fault))
+
+    def _strike(self, process: ManagedProcess, fault: ScheduledFault) -> bool:
+        """Inject a fault of a process; return whether it was running."""
+        if fault.kind.startswith("kill"):
+            return process.kill(fault.ends - fault.at)
+        if fault.ahead:
+            is_hit = process.kill(0.0)
+            if is_hit:
+                process.set_clock(fault.ahead)
+        else:
+            is_hit = process.suspend(with_clock=fault.kind.startswith("suspend"))
+        if is_hit:
+            self._lasting.add(fault)
+        return is_hit
+
+    def _end(self, fault: ScheduledFault) -> None:
+        process = self._processes[fault.process]
+        if fault.ahead:
+            process.set_clock(0.0)
+        else:
+            process.resume()

@@ -6,19 +6,29 @@ from pathlib import Path
 
 import anyio
 
+from ledger.core.errors import LedgerError, StoreError
 from ledger.lab.chaos.calls import CALL, RESULT, Call, CallResult
 from ledger.lab.harness.compactor_process import compactor_words
 from ledger.lab.harness.config import write_config
+from ledger.lab.harness.process_clock import ProcessClock
 from ledger.lab.harness.processes import ManagedProcess, module_words
+from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 
 
 class WriterProcess(ManagedProcess):
     """A process that makes calls in one region; a call during which it dies has no result."""
 
-    def __init__(self, region: str, settings: Settings, folder: Path) -> None:
-        words = module_words("ledger.lab.chaos.writer", settings.model_dump_json(), region)
-        super().__init__(f"writer-{region}", words, log=folder / f"writer-{region}.log")
+    def __init__(self, region: str, settings: Settings, folder: Path, *, clock: Clock) -> None:
+        name = f"writer-{region}"
+        config = write_config(settings, folder / name)
+        words = module_words("ledger.lab.chaos.writer", str(config), region)
+        super().__init__(
+            name,
+            words,
+            log=folder / f"{name}.log",
+            clock=ProcessClock(folder / f"{name}.clock", clock=clock),
+        )
         self._numbers = count()
         self._up = anyio.Event()
         self._waiting: dict[int, anyio.Event] = {}
@@ -33,6 +43,20 @@ class WriterProcess(ManagedProcess):
         await self.send(CALL.dump_json(numbered))  # if it has died, the end of its output shows it
         await answered.wait()
         return self._results.pop(numbered.number, None)
+
+    async def total(self, counter: str, *, max_age: float) -> CallResult:
+        """Read a total in the process.
+
+        Raises:
+            StoreError: it could not be read, or the process died.
+            LedgerError: it ended with an error that no read should end with.
+        """
+        result = await self.call(Call("total", ((counter, 0),), max_age=max_age))
+        if result is not None and result.error:
+            raise LedgerError(result.error)
+        if result is None or result.outcome != "acknowledged":
+            raise StoreError(f"{self.name} did not answer")
+        return result
 
     async def attend(self) -> None:
         """Take results until the process dies; then every call that waits is without one."""
@@ -50,7 +74,14 @@ class WriterProcess(ManagedProcess):
                 event.set()
 
 
-def compactor_process(name: str, settings: Settings, folder: Path, *, every: str) -> ManagedProcess:
+def compactor_process(
+    name: str, settings: Settings, folder: Path, *, every: str, clock: Clock
+) -> ManagedProcess:
     """Return a compactor with a settings file of its own."""
     config = write_config(settings, folder / name)
-    return ManagedProcess(name, compactor_words(config, every=every), log=folder / f"{name}.log")
+    return ManagedProcess(
+        name,
+        compactor_words(config, every=every),
+        log=folder / f"{name}.log",
+        clock=ProcessClock(folder / f"{name}.clock", clock=clock),
+    )

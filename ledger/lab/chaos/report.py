@@ -10,6 +10,7 @@ import typer
 from pydantic_core import to_jsonable_python
 from rich.text import Text
 
+from ledger.lab.chaos.schedule import Profile
 from ledger.lab.harness.checker import TaggedChecker, Violation
 from ledger.lab.harness.display import View, checked
 from ledger.lab.harness.options import JsonFile, LabOptions, Seed
@@ -41,6 +42,10 @@ class ChaosOptions(LabOptions):
 
     seed: Seed = 1
     minutes: Annotated[float, typer.Option(min=0.05, help="Minutes to inject faults for.")] = 1.0
+    profile: Annotated[
+        Profile,
+        typer.Option(help="Which faults come beside the usual: all, or more of one kind."),
+    ] = Profile.MIXED
     json_file: JsonFile = None
 
     @property
@@ -54,6 +59,7 @@ class ChaosOptions(LabOptions):
         return (
             f"ledger chaos --seed {self.seed} --minutes {self.minutes:g}"
             f" --engine {self.engine} --lag {self.lag:g} --jitter {self.jitter:g}"
+            f" --profile {self.profile}"
         )
 
 

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from compactor.observe import lease_name
 from ledger.core import keys
 from ledger.core.errors import ReadTooSlow, StoreError
-from ledger.lab.chaos.counters import COMBINED, SHARDS
+from ledger.lab.chaos.counters import COMBINED, OPEN_COUNTERS, SHARDS
 from ledger.lab.chaos.ending import EndChecks
 from ledger.lab.chaos.nemesis import Nemesis
 from ledger.lab.chaos.processes import WriterProcess, compactor_process
@@ -38,6 +38,8 @@ from ledger.store.reads import Get, Query
 REGIONS = ALL_REGIONS[:3]
 COMPACTORS = ("compactor-0", "compactor-1")
 COMPACTOR_EVERY = "400ms"
+READERS_APART = 3
+"""In the process of each writer: what was read before a suspension is read again after it."""
 WATCH_SECONDS = 1.0
 CONTEXT_SECONDS_MAX = 10.0
 # As short as the rules between them allow with room for a busy machine: a request that is slow or
@@ -84,6 +86,7 @@ class ChaosRun:
             regions=REGIONS,
             compactors=COMPACTORS,
             writers=[f"writer-{region}" for region in REGIONS],
+            profile=options.profile,
         )
         self._clock = clock
 
@@ -202,11 +205,13 @@ class ChaosRun:
             eventual = await table.ledgers(transport="lean", consistent_reads=False)
             transports = (table.settings, table.settings.replace(transport="lean"))
             writers = {
-                region: WriterProcess(region, settings, table.folder)
+                region: WriterProcess(region, settings, table.folder, clock=self._clock)
                 for region, settings in zip(REGIONS, cycle(transports), strict=False)
             }
             compactors = [
-                compactor_process(name, settings, table.folder, every=COMPACTOR_EVERY)
+                compactor_process(
+                    name, settings, table.folder, every=COMPACTOR_EVERY, clock=self._clock
+                )
                 for name, settings in zip(COMPACTORS, transports, strict=True)
             ]
             processes = {one.name: one for one in (*writers.values(), *compactors)}
@@ -216,6 +221,14 @@ class ChaosRun:
                     ReadMode("fresh", usual, 0.0, 0.0),
                     ReadMode("cached", usual, CACHED_SECONDS, CACHED_SECONDS),
                     ReadMode("eventual", eventual, 0.0, EVENTUAL_SECONDS),
+                    ReadMode(
+                        "apart",
+                        writers,
+                        CACHED_SECONDS,
+                        CACHED_SECONDS,
+                        recent=OPEN_COUNTERS,
+                        readers=READERS_APART,
+                    ),
                 ),
                 writers,
                 compactors,

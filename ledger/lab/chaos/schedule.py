@@ -9,6 +9,7 @@ without merging no total can be wrong.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from itertools import permutations
 from random import Random
@@ -26,6 +27,14 @@ LONG_SHARE = 0.2
 RESTART_SECONDS = (0.1, 2.0)
 STALL_SECONDS = (0.5, 12.0)
 """Up to several leases: another compactor has taken over when the stalled one resumes."""
+SUSPENSION_SECONDS = (2.0, 7.0)
+"""A writer's: longer than a cached total may be old, too short for its last id to be forgotten.
+
+The local table takes what is sent long after it was signed; AWS would not.
+"""
+CLOCK_OFF_SECONDS = ((2.5, 6.0), (6.0, 900.0))
+"""As often some seconds, by which a late repeat seems timely, as up to some minutes."""
+CLOCK_LASTS_SECONDS = (2.0, 6.0)
 DELAY_SECONDS = (2.0, 6.0)
 """Several observation delays: what is written later often arrives earlier."""
 PROBABILITIES = (0.1, 0.3, 0.6)
@@ -39,13 +48,25 @@ _OPERATIONS: dict[Fault, frozenset[str]] = {
 Link = tuple[str, str]
 
 
+class Profile(StrEnum):
+    """Which faults a run has beside the usual: of all kinds, or more of one kind."""
+
+    MIXED = "mixed"
+    SUSPENSION = "suspension"
+    SKEW = "skew"
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What holds at one moment: links cut, faults, and the jitter if it is not the usual."""
+    """What holds at one moment: links cut, faults, and the jitter if it is not the usual.
+
+    `clocks` are regions with the seconds that their clocks are ahead, below 0 behind.
+    """
 
     cut: frozenset[Link] = frozenset()
     rules: tuple[FaultRule, ...] = ()
     jitter: float | None = None
+    clocks: tuple[tuple[str, float], ...] = ()
 
 
 NO_FAULTS = Conditions()
@@ -55,7 +76,8 @@ NO_FAULTS = Conditions()
 class ScheduledFault:
     """Conditions of the table that hold from `at` until `ends`, or a process that is away then.
 
-    A process is killed, and restarted when the fault ends; or suspended until then.
+    A process is stalled or suspended until the fault ends; or killed, and started again when the
+    fault ends; or, if it is to be `ahead`, started again at once with its clock wrong until then.
     """
 
     at: float
@@ -64,6 +86,7 @@ class ScheduledFault:
     where: str
     conditions: Conditions = NO_FAULTS
     process: str = ""
+    ahead: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.kind} {self.where} for {self.ends - self.at:.1f} s"
@@ -93,6 +116,7 @@ class FaultSchedule:
             cut=frozenset().union(*(one.cut for one in now)),
             rules=tuple(rule for one in now for rule in one.rules),
             jitter=max((one.jitter for one in now if one.jitter is not None), default=None),
+            clocks=tuple(clock for one in now for clock in one.clocks),
         )
 
 
@@ -103,6 +127,7 @@ def draw(
     regions: Sequence[str],
     compactors: Sequence[str],
     writers: Sequence[str],
+    profile: Profile = Profile.MIXED,
 ) -> FaultSchedule:
     """Draw the schedule of a seed; the same arguments give the same one."""
     random = Random(f"chaos {seed}")  # noqa: S311 (repeatable, nothing secret)
@@ -111,7 +136,7 @@ def draw(
     faults: list[ScheduledFault] = []
     at = FIRST_SECONDS
     while at < seconds:
-        for draw_one in random.sample(ROUND, len(ROUND)):
+        for draw_one in random.sample(ROUNDS[profile], len(ROUNDS[profile])):
             if at < seconds:
                 faults.append(draw_one(scheduler, at=at))
                 at += random.uniform(*GAP_SECONDS)
@@ -172,6 +197,31 @@ class FaultScheduler:
         name = self.random.choice(self.processes[kind])
         return ScheduledFault(at, ends, f"stall {kind}", name, process=name)
 
+    def suspend(self, *, kind: str, at: float) -> ScheduledFault:
+        """Suspend a process of a kind as a virtual machine is: its monotonic clocks stand still."""
+        ends = min(at + self.random.uniform(*SUSPENSION_SECONDS), self.seconds)
+        name = self.random.choice(self.processes[kind])
+        return ScheduledFault(at, ends, f"suspend {kind}", name, process=name)
+
+    def wrong_clock(self, *, kind: str, at: float) -> ScheduledFault:
+        """Let the clock of a process be wrong from its next start on."""
+        ahead, ends = self._wrong(at)
+        name = self.random.choice(self.processes[kind])
+        where = f"of {name} by {ahead:+.1f} s"
+        return ScheduledFault(at, ends, f"clock of a {kind}", where, process=name, ahead=ahead)
+
+    def wrong_date(self, *, at: float) -> ScheduledFault:
+        """Let the clock of a region be wrong."""
+        (ahead, ends), region = self._wrong(at), self.random.choice(self.regions)
+        conditions = Conditions(clocks=((region, ahead),))
+        return ScheduledFault(at, ends, "clock", f"of {region} by {ahead:+.1f} s", conditions)
+
+    def _wrong(self, at: float) -> tuple[float, float]:
+        """Return by how much a clock is wrong, and until when."""
+        seconds = self.random.uniform(*self.random.choice(CLOCK_OFF_SECONDS))
+        lasts = self.random.uniform(*CLOCK_LASTS_SECONDS)
+        return self.random.choice((-1, 1)) * seconds, min(at + lasts, self.seconds)
+
     def _ends(self, at: float) -> float:
         is_long = self.random.random() < LONG_SHARE
         duration = self.random.uniform(*(LONG_SECONDS if is_long else DURATION_SECONDS))
@@ -184,7 +234,7 @@ def _failing(at: float, ends: float, rule: FaultRule) -> ScheduledFault:
     return ScheduledFault(at, ends, rule.kind, f"{rule.probability:.0%} in {where}", conditions)
 
 
-ROUND: Sequence[Callable[..., ScheduledFault]] = (
+USUAL: Sequence[Callable[..., ScheduledFault]] = (
     *[FaultScheduler.cut] * 2,
     FaultScheduler.isolation,
     *[FaultScheduler.delay] * 2,
@@ -194,4 +244,18 @@ ROUND: Sequence[Callable[..., ScheduledFault]] = (
     partial(FaultScheduler.kill, kind="writer"),
     *(partial(FaultScheduler.fault, kind=kind) for kind in Fault),
 )
+_SUSPENSION = (
+    partial(FaultScheduler.suspend, kind="compactor"),
+    *[partial(FaultScheduler.suspend, kind="writer")] * 2,
+)
+_SKEW = (
+    FaultScheduler.wrong_date,
+    partial(FaultScheduler.wrong_clock, kind="compactor"),
+    partial(FaultScheduler.wrong_clock, kind="writer"),
+)
+ROUNDS: Mapping[Profile, Sequence[Callable[..., ScheduledFault]]] = {
+    Profile.MIXED: (*USUAL, *_SUSPENSION, *_SKEW),
+    Profile.SUSPENSION: (*USUAL, *_SUSPENSION * 3),
+    Profile.SKEW: (*USUAL, *_SKEW * 3),
+}
 """The faults of one round."""

@@ -2,20 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from random import Random
-from typing import Literal
+from typing import Literal, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.lab.chaos.calls import Call, CallResult, Kind, changes_of
-from ledger.lab.chaos.counters import Counters
+from ledger.lab.chaos.counters import RECENT_COUNTERS, Counters
 from ledger.lab.chaos.processes import WriterProcess
 from ledger.lab.chaos.report import ChaosProgress
 from ledger.lab.harness.checker import Outcome
-from ledger.ledger import Ledger
 from ledger.settings import Settings
 
 WRITERS_PER_REGION = 4
@@ -45,14 +45,38 @@ EVENTUAL_SECONDS = 1.0
 """How far an eventually consistent read may be behind: AWS promises no more than "usually"."""
 
 
+class Reading(Protocol):
+    """A total as it was read."""
+
+    @property
+    def value(self) -> Decimal:
+        """The total."""
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The net changes that it rests on."""
+
+
+class Reader(Protocol):
+    """What reads totals in one region."""
+
+    async def total(self, counter: str, *, max_age: float) -> Reading:
+        """Return a total that is at most so old."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadMode:
-    """A way of reading: the maximum age of its totals, and how stale what they rest on may be."""
+    """A way of reading: the maximum age of its totals, and how stale what they rest on may be.
+
+    Most often one of the latest so many counters is read, by so many readers in each region.
+    """
 
     kind: str
-    ledgers: Mapping[str, Ledger]
+    ledgers: Mapping[str, Reader]
     max_age: float
     staleness: float
+    recent: int = RECENT_COUNTERS
+    readers: int = 1
 
 
 class Workload:
@@ -89,7 +113,8 @@ class Workload:
             for _ in range(WRITERS_PER_REGION):
                 self._start(partial(self._write_on, region))
             for mode in self._read_modes:
-                self._tasks.start_soon(self._read_on, region, mode)
+                for _ in range(mode.readers):
+                    self._tasks.start_soon(self._read_on, region, mode)
 
     async def stop_writing(self) -> None:
         """Begin no more calls, and wait until each that was begun has ended."""
@@ -193,7 +218,7 @@ class Workload:
         while True:  # until cancelled
             await self._clock.sleep(self._random.expovariate(1 / READ_PAUSE_SECONDS))
             if self.is_reading:
-                await self.read(region, mode, self._counters.to_read())
+                await self.read(region, mode, self._counters.to_read(mode.recent))
 
     async def read(self, region: str, mode: ReadMode, counter: str) -> None:
         """Read a counter and check its total, if it can be read."""

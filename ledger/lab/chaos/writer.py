@@ -3,7 +3,6 @@
 It is there to be killed while it works. It ends with its input.
 """
 
-import json
 import sys
 
 import anyio
@@ -11,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from ledger.lab.chaos.calls import CALL, make
 from ledger.lab.harness.child import input_lines, send_value
+from ledger.lab.harness.config import read_config
 from ledger.ledger import Ledger
 from ledger.settings import Settings
 
@@ -32,4 +32,4 @@ async def _answer(ledger: Ledger, line: bytes) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(serve, Settings(**json.loads(sys.argv[1])), sys.argv[2])
+    anyio.run(serve, read_config(sys.argv[1]), sys.argv[2])

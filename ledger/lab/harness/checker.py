@@ -110,8 +110,11 @@ class TaggedChecker:
     def check_repeat(
         self, region: str, change: TaggedChange, outcome: Outcome, *, age: float, horizon: float
     ) -> Violation | None:
-        """Check the outcome of a call made when its id was `age` seconds old."""
-        if age <= horizon or outcome == "late":
+        """Check the outcome of a call made when its id was `age` seconds old.
+
+        By a clock that is off it is refused without a look at the horizon.
+        """
+        if age <= horizon or outcome in {"late", "refused"}:
             return None
         counter, number = change
         text = f"change {number} of {counter}, {age:.2f} s old, is {outcome} in {region}"

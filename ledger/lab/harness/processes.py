@@ -14,6 +14,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 import ledger
 from ledger.core.errors import LedgerError
+from ledger.lab.harness.process_clock import ProcessClock
 
 LINE_BYTES_MAX = 1024 * 1024
 LOG_TAIL_CHARACTERS = 2_000
@@ -28,7 +29,7 @@ class ManagedProcess:
 
     Its input and output are pipes that carry lines; its standard error goes to `log`. It has a
     session of its own: Ctrl-C at the terminal reaches its parent only. With `core` it runs on that
-    core alone.
+    core alone, with `clock` by those clocks.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class ManagedProcess:
         log: Path,
         stop_seconds: float = 0.0,
         core: int | None = None,
+        clock: ProcessClock | None = None,
     ) -> None:
         self.name = name
         self.starts = 0
-        self._words = words
+        self.clock = clock
+        self._words = words if clock is None else clock.words(words)
         self._log = log
         self._stop_seconds = stop_seconds
         self._core = core
@@ -127,18 +130,29 @@ class ManagedProcess:
             return False
         self._restart_seconds = restart_seconds
         self._process.kill()
+        if self.clock is not None:
+            self.clock.go_on()
         return True
 
-    def suspend(self) -> bool:
-        """Stop the process wherever it is; return whether it was running."""
+    def set_clock(self, ahead_seconds: float) -> None:
+        """Let its time of day be so far ahead from now on, below 0 behind, if it has a clock."""
+        if self.clock is not None:
+            self.clock.set_ahead(ahead_seconds)
+
+    def suspend(self, *, with_clock: bool = False) -> bool:
+        """Stop the process wherever it is, or with its clocks; return whether it was running."""
         if self._process is None or self.is_killed or self._is_suspended:
             return False
         self._is_suspended = True
         os.kill(self._process.pid, signal.SIGSTOP)
+        if with_clock and self.clock is not None:
+            self.clock.stop()
         return True
 
     def resume(self) -> None:
         """Continue the process if it is suspended."""
+        if self.clock is not None:
+            self.clock.go_on()
         if self._process is not None and self._is_suspended and not self.is_killed:
             os.kill(self._process.pid, signal.SIGCONT)
         self._is_suspended = False

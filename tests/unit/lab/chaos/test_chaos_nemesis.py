@@ -51,13 +51,17 @@ class FakeProcess(ManagedProcess):
         self.done.append((f"kill {restart_seconds:g}", self._clock.monotonic()))
         return True
 
-    def suspend(self) -> bool:
+    def suspend(self, *, with_clock: bool = False) -> bool:
         """Be suspended, unless it is already."""
         if self._is_away:
             return False
         self._is_away = True
-        self.done.append(("suspend", self._clock.monotonic()))
+        self.done.append(("suspend" if with_clock else "stall", self._clock.monotonic()))
         return True
+
+    def set_clock(self, ahead_seconds: float) -> None:
+        """Have a wrong clock, or a right one again."""
+        self.done.append((f"clock {ahead_seconds:+g}", self._clock.monotonic()))
 
     def resume(self) -> None:
         """Go on."""
@@ -86,7 +90,7 @@ async def test_a_schedule_is_injected_at_its_moments() -> None:
     started = clock.monotonic()
     await nemesis.run(FaultSchedule(1, 8.0, faults))
     done = [(what, at - started) for what, at in process.done]
-    assert done == [("suspend", 2.0), ("resume", 6.0), ("kill 4", 7.0)]
+    assert done == [("stall", 2.0), ("resume", 6.0), ("kill 4", 7.0)]
     assert [name for name, _ in table.take()] == ["pause", "heal"]
     assert clock.monotonic() - started == 8.0
     assert progress.process_faults == {"stall compactor": 1, "kill compactor": 1}
@@ -111,6 +115,36 @@ async def test_conditions_change_by_the_difference_alone() -> None:
     await nemesis.apply(NO_FAULTS)
     assert table.take() == []
     assert progress.links_cut == 0
+
+
+async def test_a_process_is_suspended_with_its_clock_and_restarted_with_a_wrong_one() -> None:
+    """A wrong clock begins with a start of the process, and ends while it runs."""
+    table, clock = FakeTable(), FakeClock(instant=True)
+    progress = ChaosProgress(OPTIONS, TaggedChecker(), clock)
+    process = FakeProcess("writer-1", clock)
+    nemesis = Nemesis(table.world, {"writer-1": process}, progress, clock=clock)
+    wrong = ScheduledFault(4.0, 6.0, "clock of a writer", "it", process="writer-1", ahead=-700.0)
+    faults = (ScheduledFault(1.0, 3.0, "suspend writer", "it", process="writer-1"), wrong)
+    started = clock.monotonic()
+    await nemesis.run(FaultSchedule(1, 8.0, faults))
+    assert [(what, at - started) for what, at in process.done] == [
+        ("suspend", 1.0),
+        ("resume", 3.0),
+        ("kill 0", 4.0),
+        ("clock -700", 4.0),
+        ("clock +0", 6.0),
+    ]
+    assert progress.process_faults == {"suspend writer": 1, "clock of a writer": 1}
+
+
+async def test_the_clock_of_a_region_is_set_wrong_and_right_again() -> None:
+    """Of two faults of one region the one that lasts longer is left, then none."""
+    table, progress = FakeTable(), a_progress()
+    nemesis = Nemesis(table.world, {}, progress, clock=progress.clock)
+    await nemesis.apply(Conditions(clocks=((WEST, 30.0),)))
+    assert table.take() == [("clock", {"region": WEST, "seconds": 30.0})]
+    await nemesis.apply(NO_FAULTS)
+    assert table.take() == [("clock", {"region": WEST, "seconds": 0.0})]
 
 
 async def test_faults_are_counted_by_the_table() -> None:

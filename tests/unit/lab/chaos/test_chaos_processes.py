@@ -9,6 +9,7 @@ import pytest
 from ledger.lab.chaos.calls import Call, CallResult
 from ledger.lab.chaos.processes import WriterProcess
 from ledger.lab.harness.processes import ProcessEnded
+from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 
 WAIT_SECONDS_MAX = 30.0
@@ -27,7 +28,7 @@ async def test_a_call_of_a_writer_that_dies_has_no_result(
 ) -> None:
     """Calls are answered, also several at once; one that its process dies of is not."""
     settings = Settings(home="us-east-1", regions={"us-east-1": {}})
-    writer = WriterProcess("us-east-1", settings, tmp_path)
+    writer = WriterProcess("us-east-1", settings, tmp_path, clock=SystemClock())
     monkeypatch.setattr(writer, "_words", [sys.executable, "-c", ECHO])
     results: dict[int, CallResult | None] = {}
 

@@ -7,13 +7,16 @@ from itertools import pairwise
 import pytest
 
 from ledger.lab.chaos.schedule import (
+    CLOCK_OFF_SECONDS,
     FIRST_SECONDS,
     GAP_SECONDS,
     NO_FAULTS,
     RECOVERY_SECONDS,
-    ROUND,
+    ROUNDS,
+    USUAL,
     Conditions,
     FaultSchedule,
+    Profile,
     ScheduledFault,
     draw,
 )
@@ -23,6 +26,7 @@ REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 COMPACTORS = ("compactor-0", "compactor-1")
 WRITERS = ("writer-us-east-1", "writer-eu-west-1")
 EAST, WEST, ASIA = REGIONS
+ROUND = ROUNDS[Profile.MIXED]
 A_ROUND_SECONDS = FIRST_SECONDS + len(ROUND) * GAP_SECONDS[1]
 
 
@@ -40,16 +44,16 @@ def test_the_seed_alone_decides() -> None:
 def test_a_schedule_is_known_beforehand() -> None:
     """Seed 1 means this: a change of the drawing makes old seeds mean something else."""
     assert [str(event) for event in a_schedule(1).faults[:3]] == [
-        "lag of up to 5.1 s for 5.9 s",
-        "hang 100% in ap-southeast-1 for 0.5 s",
-        "slow 30% in ap-southeast-1 for 2.8 s",
+        "suspend writer writer-eu-west-1 for 2.8 s",
+        "lag of up to 4.6 s for 1.2 s",
+        "hang 100% in ap-southeast-1 for 3.1 s",
     ]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_one_round_has_every_kind_of_fault(seed: int) -> None:
     """A run long enough for each kind once meets every fault, cut, delay, kill and stall."""
-    events = a_schedule(seed, A_ROUND_SECONDS).faults
+    events = a_schedule(seed, A_ROUND_SECONDS).faults[: len(ROUND)]
     faults = {rule.kind for event in events for rule in event.conditions.rules}
     assert faults == set(Fault)
     kinds = Counter(event.kind for event in events)
@@ -61,9 +65,23 @@ def test_one_round_has_every_kind_of_fault(seed: int) -> None:
         ("kill compactor", "compactor"),
         ("stall compactor", "compactor"),
         ("kill writer", "writer"),
+        ("suspend compactor", "compactor"),
+        ("suspend writer", "writer"),
+        ("clock of a compactor", "compactor"),
+        ("clock of a writer", "writer"),
     }
+    assert all(event.ahead for event in events if event.kind.startswith("clock of"))
+    [clock] = [event.conditions.clocks for event in events if event.kind == "clock"]
+    assert abs(clock[0][1]) >= CLOCK_OFF_SECONDS[0][0]
     [isolation] = [event for event in events if event.kind == "isolation"]
     assert len(isolation.conditions.cut) == 4
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_a_profile_has_its_faults_besides_the_usual(profile: Profile) -> None:
+    """What every run has stands first in the round of each profile."""
+    assert len(ROUNDS[profile]) > len(USUAL)
+    assert ROUNDS[profile][: len(USUAL)] == USUAL
 
 
 @pytest.mark.parametrize("seed", range(20))

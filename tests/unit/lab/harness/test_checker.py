@@ -128,7 +128,7 @@ def test_a_change_once_refused_may_be_written_by_a_later_call() -> None:
         (2.1, "late", False),
         (2.1, "acknowledged", True),
         (2.1, "unknown", True),
-        (2.1, "refused", True),
+        (2.1, "refused", False),
     ],
 )
 def test_past_the_horizon_a_repeat_is_refused(age: float, outcome: Outcome, is_wrong: bool) -> None:  # noqa: FBT001

@@ -1,0 +1,28 @@
+"""A child process of the laboratory with one rule of the ledger broken.
+
+python -m support.mutant_process MUTANT MODULE ARGUMENT...
+"""
+
+import runpy
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from ledger.lab.harness.processes import module_words
+from ledger.lab.simulator.mutants import MUTANTS
+
+TESTS = Path(__file__).parent.parent
+
+
+def mutant_words(mutant: str) -> Callable[..., list[str]]:
+    """Return what returns the words that start a module so, as `module_words` does."""
+    return lambda module, *words: module_words("support.mutant_process", mutant, module, *words)
+
+
+if __name__ == "__main__":
+    _, name, module, *arguments = sys.argv
+    sys.argv[:] = [module, *arguments]
+    with ExitStack() as stack:
+        stack.enter_context(MUTANTS[name].active())
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
