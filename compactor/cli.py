@@ -18,7 +18,7 @@ from rich.table import Table
 from compactor.job import Compactor
 from compactor.report import CompactorReport
 from compactor.status import CompactorStatus, status_of
-from compactor.taking import at_stake, check_removed, take_home, without_lost
+from compactor.taking import at_stake, take_home, without_lost
 from ledger.administration.contract import change
 from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
@@ -130,7 +130,6 @@ def take_home_command(
     remaining = without_lost(Settings.load(config), target, lost)
     typer.echo(at_stake(lost), err=True)
     _confirm_lost(lost, confirm)
-    check_removed(remaining, lost)
 
     async def take() -> Contract:
         return await take_home(remaining, target, lost, clock=SystemClock(), report=SayOnce())

@@ -11,15 +11,15 @@ later is a new, empty replica.
     in force ──> compactors of NEW take over collection by collection (`compactor.succession`)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from ledger.administration.table import Connect, connect, table_state
 from ledger.contract.changing import POLL_SECONDS, ContractWriter, Report
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractChangeRefused, InvalidInput
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.opening import open_stores
+from ledger.store.port import Store
 
 
 def at_stake(lost: Sequence[str]) -> str:
@@ -43,25 +43,21 @@ def without_lost(settings: Settings, target: str, lost: Sequence[str]) -> Settin
     return settings.replace(regions=remaining, home=target)
 
 
-def check_removed(remaining: Settings, lost: Sequence[str], *, connect: Connect = connect) -> None:
-    """Check that no remaining region lists the lost one among the table's replicas.
+async def check_removed(stores: Iterable[Store], table: str, lost: Sequence[str]) -> None:
+    """Check that no remaining region lists a lost one among the table's replicas.
 
     Raises:
         ContractChangeRefused: one does, or still deletes it.
         StoreError: one cannot be asked.
     """
-    state = table_state(remaining, connect=connect)
-    for error in state.errors.values():
-        raise error
-    for region, view in state.views.items():
-        if view is None:
-            raise ContractChangeRefused(f"{region} has no table {remaining.table}")
-        if still := [name for name in lost if name in view.replicas]:
-            name, status = still[0], view.replicas[still[0]]
+    for store in stores:
+        listed = await store.replicas() or {}
+        if still := [name for name in lost if name in listed]:
+            name, region = still[0], store.region
             raise ContractChangeRefused(
-                f"{region} still lists {name} among the replicas of table {remaining.table}"
-                f" ({status}): remove it first, in AWS by `aws dynamodb update-table --region"
-                f" {region} --table-name {remaining.table} --replica-updates"
+                f"{region} still lists {name} among the replicas of table {table}"
+                f" ({listed[name]}): remove it first, in AWS by `aws dynamodb update-table --region"
+                f" {region} --table-name {table} --replica-updates"
                 f' \'[{{"Delete": {{"RegionName": "{name}"}}}}]\'`, and run this again once it'
                 " is gone in every region"
             )
@@ -78,12 +74,12 @@ async def take_home(
 ) -> Contract:
     """Bring a contract into force that names the new home and no longer the lost region.
 
-    The lost region must be out of the replicas: see `check_removed`.
-
     Raises:
-        ContractChangeRefused: another change is pending, or another operator took over.
+        ContractChangeRefused: a remaining region lists a lost one among the replicas, or another
+            operator took over.
         StoreError: a remaining region cannot be read or written; run it again.
     """
     async with open_stores(remaining, clock=clock) as stores:
+        await check_removed(stores.values(), remaining.table, lost)
         writer = ContractWriter(stores, clock=clock, report=report, poll_seconds=poll_seconds)
         return await writer.take_over(target, lost=lost)
