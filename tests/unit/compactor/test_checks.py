@@ -90,6 +90,15 @@ async def test_a_replica_added_elsewhere_stops_merging_and_no_more() -> None:
     assert one.metric("compactor_waiting", reason="replicas") == 0
 
 
+async def test_a_pass_without_work_says_so_too() -> None:
+    """Its operator must hear of the replica before there is something that waits for it."""
+    world = World()
+    one = world.instance()
+    world.regions.replicas[HOME].described = {**GOOD, NEW: "ACTIVE"}
+    report = await world.run_once(one)
+    assert f"the table has a replica in {NEW}" in report.waits
+
+
 async def test_a_replica_added_during_a_long_pass_ends_it() -> None:
     """What was described is taken for true for a minute; later visits look again."""
     world = World()

@@ -11,9 +11,11 @@ from support.contracts import REGIONS, ContractWorld, make_terms
 from support.ledgers import AWAY, HOME, SOUTH
 
 from ledger.contract.changing import Waiting
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract import ShardStep, Terms, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.errors import (
+    ClockOff,
     ContractChangeRefused,
     ContractConflict,
     ContractMissing,
@@ -215,6 +217,20 @@ async def test_a_finisher_waits_from_its_own_look() -> None:
     begun = world.elapsed
     assert await world.operator().finish(await world.operator().newest())
     assert world.elapsed - begun >= WAIT
+
+
+async def test_a_clock_that_goes_wrong_during_the_wait_ends_no_change() -> None:
+    """The wait, and the date of a step of shards, were judged by it: it stays pending."""
+    world = await established()
+    world.show(PENDING)
+
+    def measured() -> None:
+        world.stores[AWAY].clock_offset = ClockOffset(190.0, 200.0)
+
+    world.on_sleep = measured
+    with pytest.raises(ClockOff, match=f"that of {AWAY}"):
+        await world.operator().finish(PENDING)
+    assert all_show(world, PENDING)
 
 
 async def test_only_one_change_at_a_time() -> None:

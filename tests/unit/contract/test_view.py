@@ -311,7 +311,16 @@ async def test_calls_under_a_void_view_fail_together() -> None:
         assert (len(ended), watched.store.reads) == (20, 2)
         watched.store.fails = False
         await watched.after(AGAIN_VOID_SECONDS)
+        assert watched.store.reads == 3
         assert watched.view.current.settle == 2000.0
+
+
+async def test_another_contract_of_the_same_revision_is_taken() -> None:
+    """Two operators wrote it through two regions at once: here the later write wins."""
+    async with watching(PENDING) as watched:
+        watched.show(replace(PENDING, coming=replace(TERMS, settle=9000.0)))
+        await watched.after(REFRESH_SECONDS)
+        assert watched.view.current.settle == 9000.0
 
 
 async def test_calls_that_wait_for_the_contract_end_when_it_is_closed() -> None:
