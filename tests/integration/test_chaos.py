@@ -30,6 +30,7 @@ TIMES = {
     "observation_delay": 0.5,
     "request_timeout": 0.8,
     "write_deadline": 0.9,
+    "contract_life": 3.0,
 }
 MERGING = {**run.MERGING, "fold_age": 3.8}
 PROCESS_FAULTS = {
@@ -97,6 +98,20 @@ def test_a_short_run_of_a_profile_is_exact(
     result, report = run_chaos(tmp_path, *options)
     check_held(result, report)
     assert faults & set(report["process_faults"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_short_run_that_loses_the_home_is_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """It is taken over, and what the lost region alone had counts everywhere or nowhere."""
+    monkeypatch.setattr(run, "TIMES", TIMES)
+    monkeypatch.setattr(run, "MERGING", MERGING)
+    options = ["--seed", "1", "--minutes", "0.3", "--engine", engine, "--profile", "lost-home"]
+    result, report = run_chaos(tmp_path, *options)
+    check_held(result, report)
+    assert "the same in 2 regions" in report["checked"][0]
 
 
 @pytest.mark.slow

@@ -72,8 +72,13 @@ class EndChecks:
             progress.add(violation)
         progress.checked.append(
             f"P2: {len(checker.counters):,} counters the same in {len(shown)} regions {when};"
-            f" P3: all {checker.tally()['acknowledged']:,} acknowledged changes there"
+            f" P3: all {checker.tally()['acknowledged'] - checker.lost_changes:,} acknowledged"
+            f" changes there{self._lost()}"
         )
+
+    def _lost(self) -> str:
+        lost = self.progress.checker.lost_changes
+        return f", but {lost:,} of the lost region's own" if lost else ""
 
     async def _total(self, region: str, counter: str) -> Decimal:
         ledger = self.fresh.ledgers[region]

@@ -38,11 +38,18 @@ class WriterProcess(ManagedProcess):
         """Make a call once the process runs; None if it died before it could answer."""
         while not self._up.is_set():
             await self._up.wait()
+        if self._is_retired:
+            return None
         numbered = replace(call, number=next(self._numbers))
         answered = self._waiting[numbered.number] = anyio.Event()
         await self.send(CALL.dump_json(numbered))  # if it has died, the end of its output shows it
         await answered.wait()
         return self._results.pop(numbered.number, None)
+
+    def retire(self) -> None:
+        """Kill the process for good; no call has a result any more."""
+        super().retire()
+        self._up.set()
 
     async def total(self, counter: str, *, max_age: float) -> CallResult:
         """Read a total in the process.
@@ -68,7 +75,8 @@ class WriterProcess(ManagedProcess):
                     self._results[result.number] = result
                     answered.set()
         finally:
-            self._up = anyio.Event()
+            if not self._is_retired:
+                self._up = anyio.Event()
             waiting, self._waiting = self._waiting, {}
             for event in waiting.values():
                 event.set()

@@ -19,6 +19,7 @@ from ledger.core import keys
 from ledger.core.errors import ReadTooSlow, StoreError
 from ledger.lab.chaos.counters import COMBINED, OPEN_COUNTERS, SHARDS
 from ledger.lab.chaos.ending import EndChecks
+from ledger.lab.chaos.losing import Losing
 from ledger.lab.chaos.nemesis import Nemesis
 from ledger.lab.chaos.processes import WriterProcess, compactor_process
 from ledger.lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport, Ending
@@ -50,6 +51,7 @@ TIMES: Mapping[str, Any] = {
     "observation_delay": 1.5,
     "request_timeout": 1.0,
     "write_deadline": 1.5,
+    "contract_life": 5.0,
 }
 MERGING: Mapping[str, Any] = {
     "lease": 4.0,
@@ -129,7 +131,19 @@ class ChaosRun:
         )
         workload.start()
         self.progress.phase = "injecting faults"
-        await participants.nemesis.run(self.schedule)
+        async with anyio.create_task_group() as operators:
+            if (loss := self.schedule.loss) is not None:
+                losing = Losing(
+                    loss,
+                    table,
+                    workload,
+                    participants.writers[loss.home],
+                    participants.compactors,
+                    self.progress,
+                )
+                operators.start_soon(losing.run)
+            await participants.nemesis.run(self.schedule)
+            self.progress.phase = "waiting for operators to end"
 
         async def stop_merging() -> None:
             merging.cancel()
@@ -171,14 +185,15 @@ class ChaosRun:
         """Update what the table shows: faults injected, entries merged, leaders so far."""
         await participants.nemesis.count_faults()
         table = participants.table
-        home = table.stores[table.settings.home]
+        home = table.stores[table.regions[0]]
         try:
             census = await take_census(home)
             lease = await home.get(Get(lease_key(lease_name(table.settings))))
         except StoreError:
             return  # faults hit this read as well
         self.progress.merged, self.progress.entries = census.merged, census.entries.total()
-        self.progress.leaders = 0 if lease is None else record_of(lease).epoch
+        if lease is not None and home.region == table.settings.home:
+            self.progress.leaders = record_of(lease).epoch
 
     async def _context(self, participants: _Participants) -> tuple[str, ...]:
         """Return the latest faults, and what every region shows of the first wrong counter."""

@@ -35,6 +35,9 @@ The local table takes what is sent long after it was signed; AWS would not.
 CLOCK_OFF_SECONDS = ((2.5, 6.0), (6.0, 900.0))
 """As often some seconds, by which a late repeat seems timely, as up to some minutes."""
 CLOCK_LASTS_SECONDS = (2.0, 6.0)
+LOSS_SHARE = (0.25, 0.45)
+"""Of the run: when the home begins to be lost."""
+LEAVING_SECONDS = 3.0
 DELAY_SECONDS = (2.0, 6.0)
 """Several observation delays: what is written later often arrives earlier."""
 PROBABILITIES = (0.1, 0.3, 0.6)
@@ -54,6 +57,7 @@ class Profile(StrEnum):
     MIXED = "mixed"
     SUSPENSION = "suspension"
     SKEW = "skew"
+    LOST_HOME = "lost-home"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +97,22 @@ class ScheduledFault:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """The home is lost for good at a moment of the run, and another region is to be home."""
+
+    at: float
+    home: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class FaultSchedule:
     """All that goes wrong within `seconds`, in the order of time."""
 
     seed: int
     seconds: float
     faults: tuple[ScheduledFault, ...] = field(repr=False)
+    loss: Loss | None = None
 
     def __str__(self) -> str:
         counts = counts_text(Counter(fault.kind for fault in self.faults))
@@ -141,7 +155,11 @@ def draw(
                 faults.append(draw_one(scheduler, at=at))
                 at += random.uniform(*GAP_SECONDS)
         at += random.uniform(*RECOVERY_SECONDS)
-    return FaultSchedule(seed, seconds, tuple(faults))
+    if profile is not Profile.LOST_HOME:
+        return FaultSchedule(seed, seconds, tuple(faults))
+    loss, leaving = scheduler.lose_home()
+    faults = sorted((*faults, *leaving), key=lambda fault: fault.at)
+    return FaultSchedule(seed, seconds, tuple(faults), loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +234,23 @@ class FaultScheduler:
         conditions = Conditions(clocks=((region, ahead),))
         return ScheduledFault(at, ends, "clock", f"of {region} by {ahead:+.1f} s", conditions)
 
+    def lose_home(self) -> tuple[Loss, list[ScheduledFault]]:
+        """Lose the home: what it writes last arrives in other regions in part, then it is gone."""
+        home, *others = self.regions
+        begins = self.seconds * self.random.uniform(*LOSS_SHARE)
+        gone = begins + LEAVING_SECONDS
+        leaving = []
+        for region in others:
+            at, link = self.random.uniform(begins, gone), frozenset({(home, region)})
+            leaving.append(
+                ScheduledFault(at, self.seconds, "cut", f"{home} -> {region}", Conditions(cut=link))
+            )
+        links = frozenset(link for link in permutations(self.regions, 2) if home in link)
+        rule = FaultRule(Fault.ERROR_500, 1.0, regions=frozenset({home}))
+        conditions = Conditions(cut=links, rules=(rule,))
+        leaving.append(ScheduledFault(gone, self.seconds, "loss", f"of {home}", conditions))
+        return Loss(gone, home, self.random.choice(others)), leaving
+
     def _wrong(self, at: float) -> tuple[float, float]:
         """Return by how much a clock is wrong, and until when."""
         seconds = self.random.uniform(*self.random.choice(CLOCK_OFF_SECONDS))
@@ -257,5 +292,6 @@ ROUNDS: Mapping[Profile, Sequence[Callable[..., ScheduledFault]]] = {
     Profile.MIXED: (*USUAL, *_SUSPENSION, *_SKEW),
     Profile.SUSPENSION: (*USUAL, *_SUSPENSION * 3),
     Profile.SKEW: (*USUAL, *_SKEW * 3),
+    Profile.LOST_HOME: USUAL,
 }
 """The faults of one round."""

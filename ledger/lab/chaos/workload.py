@@ -96,7 +96,7 @@ class Workload:
         self._checker = progress.checker
         self._clock = progress.clock
         self._horizon = settings.retry_horizon
-        self._writers = writers
+        self._writers = dict(writers)
         self._read_modes = read_modes
         self._tasks = tasks
         self._random = Random(f"chaos work {progress.options.seed}")  # noqa: S311 (repeatable)
@@ -115,6 +115,10 @@ class Workload:
             for mode in self._read_modes:
                 for _ in range(mode.readers):
                     self._tasks.start_soon(self._read_on, region, mode)
+
+    def lose(self, region: str) -> None:
+        """Write and read no more in a region."""
+        del self._writers[region]
 
     async def stop_writing(self) -> None:
         """Begin no more calls, and wait until each that was begun has ended."""
@@ -137,7 +141,7 @@ class Workload:
     async def _write_on(self, region: str) -> None:
         while True:
             await self._clock.sleep(self._random.expovariate(1 / WRITE_PAUSE_SECONDS))
-            if self._is_over:
+            if self._is_over or region not in self._writers:
                 return
             if self._progress.entries > BACKLOG_ENTRIES_MAX:
                 continue
@@ -166,7 +170,7 @@ class Workload:
     async def repeat_late(self) -> None:
         """Repeat some keyed calls in every region, now that it is too late for all of them."""
         for call in self._random.sample(self._keyed, min(LATE_REPEATS_MAX, len(self._keyed))):
-            for region in self._writers:
+            for region in tuple(self._writers):
                 await self._repeat(region, call)
 
     async def _repeat(self, region: str, call: Call, delay: float = 0.0) -> None:
@@ -183,6 +187,8 @@ class Workload:
 
     async def call(self, region: str, call: Call) -> Outcome | None:
         """Make a call in a region and report its outcome; None if its process died."""
+        if region not in self._writers:
+            return None
         self._progress.calls[call.kind] += 1
         self._checker.begin_call(call.changes)
         result = await self._writers[region].call(call)
@@ -215,9 +221,9 @@ class Workload:
     # Reading.
 
     async def _read_on(self, region: str, mode: ReadMode) -> None:
-        while True:  # until cancelled
+        while region in self._writers:
             await self._clock.sleep(self._random.expovariate(1 / READ_PAUSE_SECONDS))
-            if self.is_reading:
+            if self.is_reading and region in self._writers:
                 await self.read(region, mode, self._counters.to_read(mode.recent))
 
     async def read(self, region: str, mode: ReadMode, counter: str) -> None:
@@ -232,6 +238,8 @@ class Workload:
             progress.unread += 1
             return
         except Exception as error:  # noqa: BLE001 (a total that cannot be read is a violation)
+            if region not in self._writers:
+                return
             text = f"{mode.kind} read of {counter} in {region}: {error!r}"
             progress.add(checker.violation("errors", text, counter))
             return
@@ -247,6 +255,6 @@ class Workload:
         self._followed += 1
         for pause in FOLLOWED_SECONDS:
             await self._clock.sleep(self._random.uniform(0.0, pause))
-            for region in self._writers if self.is_reading else ():
+            for region in tuple(self._writers) if self.is_reading else ():
                 await self.read(region, self._read_modes[0], counter)
         self._followed -= 1

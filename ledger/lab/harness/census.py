@@ -50,7 +50,7 @@ async def take_census(store: Store) -> Census:
 
 
 async def wait_merged(look: Callable[[], Awaitable[list[Census]]], clock: Clock) -> None:
-    """Wait until no region shows an entry any more, or merging makes no progress.
+    """Wait until each region shows one net a collection alone, or merging makes no progress.
 
     `look` takes the census of each region.
     """
@@ -58,9 +58,9 @@ async def wait_merged(look: Callable[[], Awaitable[list[Census]]], clock: Clock)
     since = clock.monotonic()
     while clock.monotonic() - since < STILL_SECONDS_MAX:
         seen = await look()
-        if not any(census.entries for census in seen):
+        if not any(census.entries or census.nets.total() > len(census.nets) for census in seen):
             return
-        now = [(census.entries.total(), census.merged) for census in seen]
+        now = [(each.entries.total(), each.nets.total(), each.merged) for each in seen]
         if now != before:
             before, since = now, clock.monotonic()
         await clock.sleep(MERGE_POLL_SECONDS)

@@ -8,6 +8,7 @@ one clock. The checker compares them with the promises of `ledger/ARCHITECTURE.m
   there by an earlier read.
 - P2, P3 at rest: all regions show the same changes, among them every acknowledged one, and none
   that every call reported as not written. An unknown change is there once or not at all.
+- After a region was lost for good: what it alone acknowledged and showed may be missing, in all.
 - P5: a change called for several times is counted once, and a call past the horizon is refused.
 
 Pure: no clock, no randomness, no I/O.
@@ -75,6 +76,8 @@ class TaggedChecker:
         self.reads: Counter[str] = Counter()
         self._changes: dict[str, dict[int, _Change]] = {}
         self._known_in: dict[tuple[str, str], dict[int, float]] = {}
+        self._lost: set[str] = set()
+        self.lost_changes = 0
 
     @property
     def counters(self) -> list[str]:
@@ -120,6 +123,13 @@ class TaggedChecker:
         text = f"change {number} of {counter}, {age:.2f} s old, is {outcome} in {region}"
         return self.violation("P5", f"{text} past the horizon of {horizon:g} s", counter)
 
+    def lose(self, region: str) -> None:
+        """Record that a region is lost for good: what it alone acknowledged may be lost with it.
+
+        At rest all other regions count such a change, or none does.
+        """
+        self._lost.add(region)
+
     # Reads.
 
     def begin_read(
@@ -147,19 +157,39 @@ class TaggedChecker:
         return None
 
     def check_rest(self, shown: Mapping[str, Mapping[str, Decimal]]) -> Iterator[Violation]:
-        """Check the totals by region and counter once everything has arrived everywhere."""
+        """Check the totals by region and counter once everything has arrived everywhere.
+
+        `lost_changes` are then those that were acknowledged and are counted nowhere.
+        """
+        self.lost_changes = 0
         for counter, changes in self._changes.items():
             totals = {region: shown[region][counter] for region in shown}
             shows = ", ".join(f"{region} shows {total}" for region, total in totals.items())
             if len(set(totals.values())) > 1:
                 text = f"{counter} differs between regions at rest"
                 yield self.violation("P2", text, counter, shows)
-            owed = frozenset(n for n, change in changes.items() if change.state == "acknowledged")
+            owed = frozenset(
+                number
+                for number, change in changes.items()
+                if change.state == "acknowledged" and self._is_kept(counter, number)
+            )
+            counted = frozenset().union(*(digits(total) for total in totals.values()))
+            self.lost_changes += sum(
+                change.state == "acknowledged" and number not in counted
+                for number, change in changes.items()
+            )
             for region, total in totals.items():
                 found = self._complaint(counter, digits(total), owed, lost="P3")
                 if found is not None:
                     text = f"{counter} in {region} ends with {total}: {found[1]}"
                     yield self.violation(found[0], text, counter, shows)
+
+    def _is_kept(self, counter: str, number: int) -> bool:
+        """Whether a change is known in a region that is not lost."""
+        return any(
+            name == counter and region not in self._lost and number in known
+            for (region, name), known in self._known_in.items()
+        )
 
     def violation(self, rule: str, text: str, counter: str, *known: str) -> Violation:
         """Return a broken promise with all that is known of its counter."""

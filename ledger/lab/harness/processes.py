@@ -52,6 +52,7 @@ class ManagedProcess:
         self._process: Process | None = None
         self._restart_seconds: float | None = None
         self._is_suspended = False
+        self._is_retired = False
         self._sending = anyio.Lock()
 
     @asynccontextmanager
@@ -82,12 +83,12 @@ class ManagedProcess:
                 await _stop(process, self._stop_seconds)
 
     async def run(self) -> None:
-        """Keep the process running until cancelled; one that was killed is started again.
+        """Keep the process running until cancelled or retired; start it again once it was killed.
 
         Raises:
             ProcessEnded: it ended by itself.
         """
-        while True:
+        while not self._is_retired:
             async with self.started():
                 await self.attend()
                 await self.check_killed()
@@ -133,6 +134,11 @@ class ManagedProcess:
         if self.clock is not None:
             self.clock.go_on()
         return True
+
+    def retire(self) -> None:
+        """Kill the process for good."""
+        self._is_retired = True
+        self.kill(0.0)
 
     def set_clock(self, ahead_seconds: float) -> None:
         """Let its time of day be so far ahead from now on, below 0 behind, if it has a clock."""

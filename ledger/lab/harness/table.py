@@ -1,6 +1,6 @@
 """A local global table for one run: settings, a metered store for each region, ledgers, faults."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -35,7 +35,7 @@ class TestTable:
 
     world: LocalGlobalTable
     settings: Settings
-    stores: Mapping[str, Store]
+    stores: dict[str, Store]
     registry: CollectorRegistry
     folder: Path
     _stack: AsyncExitStack
@@ -58,6 +58,12 @@ class TestTable:
             )
             for region in self.regions
         }
+
+    def lose(self, region: str, *, home: str) -> None:
+        """Leave a region out from now on; another one is home."""
+        left = {name: store for name, store in self.stores.items() if name != region}
+        self.stores.clear()
+        self.stores.update({home: left[home], **left})
 
     def cut(self, links: Iterable[tuple[str, str]] | None = None) -> None:
         """Hold what goes over these links, from source to target; without any, over all links."""
@@ -111,7 +117,7 @@ async def open_table(
         world = await stack.enter_async_context(opening)
         chosen = world.settings(**settings)
         stores = await stack.enter_async_context(open_stores(chosen, regions, metrics=metrics))
-        yield TestTable(world, chosen, stores, registry, Path(made), stack)
+        yield TestTable(world, chosen, dict(stores), registry, Path(made), stack)
 
 
 def _spawned(

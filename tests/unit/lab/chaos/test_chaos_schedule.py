@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 
@@ -10,6 +10,7 @@ from ledger.lab.chaos.schedule import (
     CLOCK_OFF_SECONDS,
     FIRST_SECONDS,
     GAP_SECONDS,
+    LEAVING_SECONDS,
     NO_FAULTS,
     RECOVERY_SECONDS,
     ROUNDS,
@@ -78,10 +79,26 @@ def test_one_round_has_every_kind_of_fault(seed: int) -> None:
 
 
 @pytest.mark.parametrize("profile", Profile)
-def test_a_profile_has_its_faults_besides_the_usual(profile: Profile) -> None:
-    """What every run has stands first in the round of each profile."""
-    assert len(ROUNDS[profile]) > len(USUAL)
+def test_every_profile_has_the_usual_faults(profile: Profile) -> None:
+    """What every run has stands first in each round."""
     assert ROUNDS[profile][: len(USUAL)] == USUAL
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_home_is_lost_in_the_midst_of_a_run(seed: int) -> None:
+    """Its links to the others end one by one, then all of it is gone until the end."""
+    names = {"regions": REGIONS, "compactors": COMPACTORS, "writers": WRITERS}
+    schedule = draw(seed, 60.0, **names, profile=Profile.LOST_HOME)
+    loss = schedule.loss
+    assert loss is not None
+    assert (loss.home, loss.target in {WEST, ASIA}) == (EAST, True)
+    gone = schedule.conditions(loss.at)
+    assert {link for link in permutations(REGIONS, 2) if EAST in link} <= gone.cut
+    assert FaultRule(Fault.ERROR_500, 1.0, regions=frozenset({EAST})) in gone.rules
+    ends = {one.conditions.cut: one.at for one in schedule.faults if one.ends == 60.0}
+    for target in (WEST, ASIA):
+        assert 0 <= loss.at - ends[frozenset({(EAST, target)})] <= LEAVING_SECONDS
+    assert schedule.conditions(60.0) == NO_FAULTS
 
 
 @pytest.mark.parametrize("seed", range(20))

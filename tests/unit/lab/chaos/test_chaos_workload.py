@@ -181,7 +181,7 @@ def end_checks(place: Place) -> EndChecks:
     table = TestTable(
         LocalGlobalTable(lambda _name, _body: {}, status),
         place.settings,
-        place.stores,
+        {**place.stores},
         CollectorRegistry(),
         Path(),
         AsyncExitStack(),

@@ -122,6 +122,31 @@ def test_a_change_once_refused_may_be_written_by_a_later_call() -> None:
 
 
 @pytest.mark.parametrize(
+    ("east", "west", "rules", "lost"),
+    [
+        (110, 110, [], 1),
+        (111, 111, [], 0),
+        (110, 111, ["P2"], 0),
+        (10, 10, ["P3", "P3"], 2),
+        (100, 100, ["P3", "P3"], 2),
+    ],
+    ids=["lost", "arrived", "in part", "shown before", "another region's"],
+)
+def test_what_a_lost_region_alone_acknowledged_counts_everywhere_or_nowhere(
+    east: int, west: int, rules: list[str], lost: int
+) -> None:
+    """What a remaining region acknowledged, or showed once, is owed as ever."""
+    checker = TaggedChecker()
+    for number, region in ((0, "lost"), (1, WEST), (2, "lost")):
+        called(checker, number, "acknowledged", region=region)
+    assert read(checker, 110, region=WEST, at=2) is None
+    checker.lose("lost")
+    shown = {EAST: {"a": Decimal(east)}, WEST: {"a": Decimal(west)}}
+    assert [one.rule for one in checker.check_rest(shown)] == rules
+    assert checker.lost_changes == lost
+
+
+@pytest.mark.parametrize(
     ("age", "outcome", "is_wrong"),
     [
         (1.9, "acknowledged", False),
