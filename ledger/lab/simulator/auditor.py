@@ -10,6 +10,14 @@ power of n, so digit n of a total shows how often that change is counted.
 - P2, P4 at rest: all regions show the true sum, as one item per collection.
 - P3: what was acknowledged is there when it is, and so, by P1 and P2, ever after.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
+
+Counters in `ignored` hold what cannot be counted (`stranger` judges their reads).
+
+A region that is lost for good (`lost`) promises nothing any more, and P2 and P4 are of the others:
+what was acknowledged in it and reached no other region is gone, and no total may show it; what
+reached one of them must come to all, but for items of another tool, which are never put again. P1
+is the same as ever: what a region shows is exactly what has reached it, whichever of its nets
+counts by then.
 """
 
 import math
@@ -64,19 +72,31 @@ class Auditor:
         }
         self._expected: dict[tuple[str, str], int] = {}
         self._refused: list[tuple[str, int]] = []
+        self.lost: set[str] = set()
+        self.ignored: set[str] = set()
+        self._foreign: set[tuple[str, int]] = set()
         self._packed: dict[str, bytes | None] = {}
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
         """Register an item that has reached a region."""
-        place = keys.counter_of(key[0])
+        place = self._place(key[0])
         if place is not None and item is not None and "merged" not in item:
             self._reach(region, place[0], key[0], int(item["change"]["N"]))
+            if self._pack(key[1]) is None:
+                self._foreign.update(
+                    (place[0], number) for number in digits(int(item["change"]["N"]))
+                )
 
     def changed(self, region: str, partition: str) -> None:
         """Check a collection that changed."""
-        if self.violation is None and keys.counter_of(partition) is not None:
+        if self.violation is None and self._place(partition) is not None:
             self._check(region, partition)
+
+    def _place(self, partition: str) -> tuple[str, int] | None:
+        """Return counter and shard of a collection; None for others, and for those `ignored`."""
+        place = keys.counter_of(partition)
+        return None if place is None or place[0] in self.ignored else place
 
     def read_begins(self, region: str, counter: str, *, staleness: float) -> PendingRead:
         """Register the beginning of a read that may be this many seconds stale."""
@@ -135,24 +155,35 @@ class Auditor:
 
     def check_rest(self) -> None:
         """Check what must hold once everything has arrived and been merged: P2 and P4."""
-        counters = {counter for reached in self._reached.values() for counter in reached}
+        remaining = {name: here for name, here in self._reached.items() if name not in self.lost}
+        counters = {counter for reached in remaining.values() for counter in reached}
         for counter in sorted(counters):
-            numbers = [set(reached.get(counter, {})) for reached in self._reached.values()]
+            numbers = [set(reached.get(counter, {})) for reached in remaining.values()]
             everywhere = set.union(*numbers)
-            for region, here in zip(self._reached, numbers, strict=True):
-                if here != everywhere:
-                    absent = min(everywhere - here)
-                    self.fail("P2", f"change {absent} of {counter} never came to {region}")
+            for region, here in zip(remaining, numbers, strict=True):
+                absent = {
+                    number
+                    for number in everywhere - here
+                    if not self.lost or (counter, number) not in self._foreign
+                }
+                if absent:
+                    self.fail("P2", f"change {min(absent)} of {counter} never came to {region}")
         for counter, number in self._refused:
             if any(number in here.get(counter, {}) for here in self._reached.values()):
                 self.fail("P3", f"change {number} of {counter} was refused, and written")
-        for (region, partition), expected in self._expected.items():
+        for region, partition in self._remaining:
+            expected = self._expected[region, partition]
             self._check(region, partition)
             self._check_small(region, partition, expected)
 
     def is_small(self) -> bool:
         """Return whether no region shows an entry that could still be merged."""
-        return not any(self._entries(region, partition) for region, partition in self._expected)
+        return not any(self._entries(region, partition) for region, partition in self._remaining)
+
+    @property
+    def _remaining(self) -> list[tuple[str, str]]:
+        """Every collection of every region that is not lost."""
+        return [place for place in self._expected if place[0] not in self.lost]
 
     def _check_small(self, region: str, partition: str, expected: int) -> None:
         left = self._entries(region, partition)
@@ -188,12 +219,13 @@ class Auditor:
         self.checks += 1
         total, merged = 0, frozenset[bytes]()
         items = self._items(region, partition)
-        # There is one generation only: moves of a lost home are an operator's business.
-        for item in items.values():
-            if "merged" in item:
-                packed = item["merged"]["B"]
-                merged = frozenset(packed[at : at + 16] for at in range(0, len(packed), 16))
-                total = int(item["change"]["N"])
+        # Of the nets the one of the highest generation counts, whose sort key is the last.
+        nets = [sort_key for sort_key, item in items.items() if "merged" in item]
+        if nets:
+            net = items[max(nets)]
+            packed = net["merged"]["B"]
+            merged = frozenset(packed[at : at + 16] for at in range(0, len(packed), 16))
+            total = int(net["change"]["N"])
         for sort_key, item in items.items():
             if "merged" not in item and self._pack(sort_key) not in merged:
                 total += int(item["change"]["N"])

@@ -6,28 +6,31 @@ the others stop resumes later with what it was doing.
 """
 
 from contextlib import suppress
+from random import Random
 
 import anyio
 
 from compactor.job import Compactor
 from ledger.core.errors import LeaseLost
+from ledger.lab.simulator.planned import BusyPeriod
 from ledger.lab.simulator.process import RELIABLE, Process
 from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.scenario import BusyPeriod
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
 from ledger.settings import Settings
 
 ZOMBIE_SECONDS = 60.0
+AT_HOME_SHARE = 0.8
 REST_PAUSE_SECONDS = 10.0
 REST_ROUNDS_MAX = 400
 """Longer than a change of home takes, which may have begun shortly before."""
 
 
 class Leaders:
-    """Runs the compactors of one world."""
+    """Runs the compactors of one world; `file` is what their settings file says from now on."""
 
     def __init__(self, supervisor: Supervisor) -> None:
+        self.file = supervisor.scenario.file
         self._supervisor = supervisor
         self._scenario = supervisor.scenario
         self._world = supervisor.world
@@ -44,9 +47,16 @@ class Leaders:
         self._is_resting = True
         self._crash_compactors()
 
+    def stop_at_home(self, randomness: Random) -> None:
+        """Crash for good the compactors that run in the home region: nearly all of them."""
+        for process in self._compactors.values():
+            if randomness.random() < AT_HOME_SHARE:
+                process.on_crash = lambda: None
+                process.crash()
+
     async def merge_all(self) -> None:
         """Merge until nothing is left to merge."""
-        compactor = self._compactor(self._supervisor.process("last", RELIABLE), self._scenario.file)
+        compactor = self._compactor(self._supervisor.process("last", RELIABLE), self.file)
         for _ in range(REST_ROUNDS_MAX):
             with suppress(LeaseLost):  # another home is in force
                 await compactor.run_once()
@@ -56,7 +66,7 @@ class Leaders:
 
     def _file(self, process: Process) -> Settings:
         """Return the settings of a process; where homes move its file may begin with another."""
-        file = self._scenario.file
+        file = self.file
         if self._scenario.contract is None:
             return file
         regions = list(file.regions.items())

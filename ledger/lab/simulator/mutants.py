@@ -6,17 +6,17 @@ prints the table of mutants.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from itertools import count, islice
-from typing import Any
+from collections.abc import Mapping
+from contextlib import nullcontext
 
 from compactor import checks, observe, passes, plan
 from ledger.contract import changing
 from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
+from ledger.lab.simulator.loss_mutants import LOSS_MUTANTS
+from ledger.lab.simulator.mutant import Mutant
 from ledger.lab.simulator.run import Result, run_seed
+from ledger.lab.simulator.stranger import is_strange
 from ledger.lab.simulator.terms import is_contracted
 from ledger.runtime.clock import ElapsedTime
 from ledger.totals import collection, reader
@@ -24,45 +24,6 @@ from ledger.writing import large_write, planner, sender, writer
 from ledger.writing import plan as planning
 from ledger.writing.plan import Planned
 from ledger.writing.sender import Sender
-
-Patch = tuple[Any, str, Any]
-
-
-def every_world(seed: int) -> bool:
-    """Return whether a world is one of all."""
-    del seed
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One rule broken.
-
-    `rule` is the rule, `breaks` says what goes wrong without it, `patches` are the replaced
-    attributes (owner, name, value), and it must be caught within the first `seeds` seeds of those
-    that `worlds` chooses: the ones that draw the fault against which the rule is.
-    """
-
-    name: str
-    rule: str
-    breaks: str
-    seeds: int
-    patches: tuple[Patch, ...]
-    worlds: Callable[[int], bool] = every_world
-
-    def seeds_from(self, first: int = 0, *, most: int | None = None) -> tuple[int, ...]:
-        """Return the first seeds that draw its worlds: `most` of them, else as many as it needs."""
-        return tuple(islice(filter(self.worlds, count(first)), most or self.seeds))
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Break the rule within the context."""
-        with ExitStack() as stack:
-            for owner, name, value in self.patches:
-                stack.callback(setattr, owner, name, getattr(owner, name))
-                setattr(owner, name, value)
-            yield
-
 
 _MUTANTS = (
     Mutant(
@@ -242,6 +203,14 @@ _MUTANTS = (
         ((passes, "apply", mutations.unconditional_apply),),
     ),
     Mutant(
+        "bad-stops",
+        "a collection with an item that cannot be counted is left as it is, and a pass goes on",
+        "one bad item stops all merging",
+        8,
+        ((passes.Pass, "_quarantine", mutations.quarantine_all),),
+        worlds=is_strange,
+    ),
+    Mutant(
         "no-wait",
         "a change of terms is in force once nothing signed under the old ones can arrive (not once"
         " every region shows it)",
@@ -259,7 +228,7 @@ _MUTANTS = (
         worlds=is_contracted,
     ),
 )
-MUTANTS: Mapping[str, Mutant] = {mutant.name: mutant for mutant in _MUTANTS}
+MUTANTS: Mapping[str, Mutant] = {mutant.name: mutant for mutant in (*_MUTANTS, *LOSS_MUTANTS)}
 
 
 def run_mutant(seed: int, *, mutant: str = "", is_traced: bool = False) -> Result:

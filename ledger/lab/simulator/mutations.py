@@ -8,14 +8,18 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+import anyio
+
 from compactor import apply as applying
 from compactor import observe, passes, plan
+from compactor.agenda import Visit
 from compactor.apply import Done
 from compactor.observe import Observed
 from compactor.plan import Observation, Plan, Rules
 from ledger.core import amounts, contract, ids, keys
 from ledger.core.contract import Terms, Validity
 from ledger.core.entry import entry_item, net_item
+from ledger.core.errors import DamagedItem
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
@@ -224,6 +228,14 @@ def believing_short_life(seed: int) -> Scenario:
         regions=dict.fromkeys(drawn.regions, Region(endpoint="http://127.0.0.1:1")),
     )
     return replace(drawn, settings=believed)
+
+
+def quarantine_all(self: passes.Pass, visit: Visit, error: DamagedItem) -> None:
+    """Stop the pass at a collection that cannot be read whole."""
+    del error
+    self._report.quarantine(visit.partition, "and with it all others")
+    self._stop = anyio.Event()
+    self._stop.set()
 
 
 def unsettled_rules(*args: Any, **options: Any) -> Rules:

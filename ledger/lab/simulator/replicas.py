@@ -138,6 +138,11 @@ class Replicas(ABC):
         if applied:
             self._changed(region, key[0])
 
+    def _never_arrive(self, transit: Transit) -> None:
+        """Forget an item on its way to, or from, a region that is lost."""
+        self.in_flight -= 1
+        self.note(lambda: f"{' -> '.join(transit.link)} loses {described(*transit[1:3])}")
+
     def _notify(self, region: str, key: Key, item: Item | None) -> None:
         for observer in self.observers:
             observer.arrived(region, key, item)

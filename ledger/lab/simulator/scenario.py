@@ -13,8 +13,19 @@ from random import Random
 from typing import Any
 
 from ledger.lab.simulator.clocks import START
+from ledger.lab.simulator.losses import (
+    Loss,
+    busy_with,
+    draw_loss,
+    draw_moment,
+    in_force_at,
+    is_lossy,
+    operations_about,
+    outages_with,
+)
+from ledger.lab.simulator.planned import BusyPeriod, Operation, Outage, SteadyRead
 from ledger.lab.simulator.process import Reliability
-from ledger.lab.simulator.profiles import PROFILES, Kind, Profile, profile_of
+from ledger.lab.simulator.profiles import PROFILES, Profile, profile_of
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import FaultProfile
 from ledger.lab.simulator.terms import (
@@ -41,45 +52,9 @@ FREEZING = Reliability(200.0, crash_share=0.1, stall_seconds_max=(1800.0,))
 BURST_MIN, BURST_MAX = 4, 8
 """The least and the most operations that come together in a burst."""
 BURST_SECONDS = 2.0
+LATE_SHARE = 0.5
+RIVALS_SHARE = 0.75
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Changes to record at a moment; each of `repeats` (delay, region) repeats the call."""
-
-    at: float
-    region: str
-    kind: Kind
-    changes: tuple[tuple[str, int], ...]
-    repeats: tuple[tuple[float, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SteadyRead:
-    """A steady read of a counter in a region at a moment."""
-
-    at: float
-    region: str
-    counter: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """A period in which a link delivers nothing or, without a `target`, a region is down."""
-
-    begins: float
-    ends: float
-    source: str
-    target: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BusyPeriod:
-    """A period in which compactors run and readers read often."""
-
-    begins: float
-    ends: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +85,7 @@ class Scenario:
     steady_reads: tuple[SteadyRead, ...]
     clocks_off: tuple[float, ...] = ()
     contract: ContractPlan | None = None
+    loss: Loss | None = None
 
     @property
     def file(self) -> Settings:
@@ -132,7 +108,8 @@ def draw(seed: int) -> Scenario:
     """Return the scenario of a seed."""
     chance, sharing = stream(seed, "scene"), stream(seed, "sharing")
     profile = _profile(seed)
-    regions = tuple(chance.sample(REGIONS, k=chance.choice((2, 3, 3))))
+    count = chance.choice((2, 3, 3))
+    regions = tuple(chance.sample(REGIONS, k=3 if is_lossy(seed) and seed % 4 else count))
     busy = _busy(chance, profile)
     span = busy[-1].ends
     rough = profile.rough * chance.random() ** 2
@@ -181,7 +158,9 @@ def draw(seed: int) -> Scenario:
         steady_reads=steady_reads,
         clocks_off=profile.clocks_off,
     )
-    if is_contracted(seed):
+    if is_lossy(seed):
+        drawn = _losing(drawn)
+    elif is_contracted(seed):
         drawn = _contracted(drawn)
     return _moving(drawn) if moves else drawn
 
@@ -219,6 +198,29 @@ def _moving(drawn: Scenario) -> Scenario:
         settings, plan = unchanging(settings, contract_life=chance.choice(LIVES_SECONDS))
     move = TermsChange(chance.uniform(0.2, 0.8) * drawn.span, {"home": drawn.regions[1]})
     return replace(drawn, settings=settings, contract=replace(plan, changes=(*plan.changes, move)))
+
+
+def _losing(drawn: Scenario) -> Scenario:
+    """Let a scenario lose a region while there is work, and go on without it."""
+    chance = stream(drawn.seed, "loss")
+    at = draw_moment(chance, drawn.busy)
+    settings, plan = unchanging(drawn.settings, contract_life=chance.choice(LIVES_SECONDS))
+    loss = draw_loss(chance, drawn.regions, at, settings.terms)
+    busy = busy_with(chance, drawn.busy, loss, settings.terms)
+    after = in_force_at(loss, settings.terms), busy[-1].ends
+    late = chance.choice((drawn.compactor_faults.late_transactions, LATE_SHARE))
+    return replace(
+        drawn,
+        settings=settings,
+        contract=plan,
+        loss=loss,
+        rivals=chance.random() < RIVALS_SHARE,
+        busy=busy,
+        span=busy[-1].ends,
+        compactor_faults=replace(drawn.compactor_faults, late_transactions=late),
+        operations=operations_about(chance, drawn.operations, loss, busy[-1].ends),
+        outages=outages_with(chance, drawn.outages, loss, at, after),
+    )
 
 
 def _near(chance: Random, operation: Operation, moments: list[float]) -> Operation:

@@ -146,8 +146,12 @@ class SimStore:
         await self._begin()
         return await self._request(lambda: done(source.scan(scan)), None)
 
-    async def replicas(self) -> None:
-        """Describe nothing: the world's regions are those of the settings."""
+    async def replicas(self) -> dict[str, str] | None:
+        """Describe the other replicas; nothing where none is lost: those of the settings are."""
+        if self._world.described(self.region) is None:
+            return None
+        await self._begin()
+        return await self._request(lambda: self._world.described(self.region), None)
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -184,10 +188,11 @@ class SimStore:
         fate = "ok" if self._world.is_healed else self._fate()
         if unknown is None and fate != "ok" and self._random.random() < READS_REPEATED_SHARE:
             fate, there = "ok", there + self._faults.timeout_seconds * self._random.random()
-        if self.region in self._world.down:
+        if self._world.is_down(self.region):
             fate = "unreachable" if unknown is None or fate == "ok" else "never arrived"
         if fate == "ok":
-            self._loop.call_at(now + there, self._serve, serve, answer, back)
+            lost = self._error("unreachable") if unknown is None else unknown
+            self._loop.call_at(now + there, self._serve, serve, answer, back, lost)
             result = await answer
             self._measure(sent=now, served=now + there)
             return result
@@ -217,16 +222,20 @@ class SimStore:
 
     def _land(self, serve: Callable[[], object], fate: str) -> None:
         self._world.steps += 1
-        if not self._world.is_over:
+        if not self._world.is_over and self.region not in self._world.lost:
             self._world.note(lambda: f"{self._process.name}'s unanswered write lands ({fate})")
             serve()
 
     def _serve(
-        self, serve: Callable[[], object], answer: "asyncio.Future[Any]", back: float
+        self,
+        serve: Callable[[], object],
+        answer: "asyncio.Future[Any]",
+        back: float,
+        lost: object,
     ) -> None:
         self._world.steps += 1
         try:
-            result = serve()
+            result = lost if self.region in self._world.lost else serve()
         except LedgerError as error:
             result = error
         self._process.wake_at(self._loop.time() + back, answer, result)

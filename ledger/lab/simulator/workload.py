@@ -17,6 +17,7 @@ from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.core.errors import (
     ContractChangeRefused,
+    ContractConflict,
     InvalidEntry,
     OutcomeUnknown,
     ReadTooSlow,
@@ -27,11 +28,13 @@ from ledger.core.values import Entry
 from ledger.lab.harness.tagged import digits
 from ledger.lab.simulator.leaders import Leaders
 from ledger.lab.simulator.operators import Operators
+from ledger.lab.simulator.planned import Operation, Outage, SteadyRead
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
-from ledger.lab.simulator.scenario import Operation, Outage, SteadyRead
 from ledger.lab.simulator.store import SimStore
+from ledger.lab.simulator.stranger import STRANGE, Stranger
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
+from ledger.lab.simulator.takeover import Takeover
 from ledger.ledger import Ledger
 from ledger.primitives.leases.state import lease_key
 from ledger.store.conditions import Absent
@@ -43,6 +46,8 @@ RETRIES_MAX = 3
 RETRY_PAUSE_SECONDS_MAX = 200.0
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 _PAUSE_SECONDS = 5.0
+_REFUSALS = (StoreError, ContractChangeRefused, ContractConflict)
+"""What says that nothing was written, or read; the last to a region that has left the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ class Workload:
         self._random = supervisor.random
         self._leaders = Leaders(supervisor)
         self._operators = Operators(supervisor)
+        self._takeover = Takeover(supervisor, self._leaders, stop_apps=self._stop_app)
+        self._stranger = Stranger(supervisor, read=self._total)
         self._apps: dict[str, App] = {}
         self._callers: list[Process] = []
         self._is_resting = False
@@ -86,6 +93,8 @@ class Workload:
         self._leaders.start()
         for planned in scenario.steady_reads:
             self._supervisor.start(self._read_steadily, planned)
+        self._takeover.start()
+        self._stranger.start()
         for outage in scenario.outages:
             self._supervisor.start(self._outage, outage)
         for operation in scenario.operations:
@@ -96,6 +105,8 @@ class Workload:
 
     async def _app(self, region: str) -> None:
         """Run an application process until it crashes, and then the next."""
+        if region in self.world.lost:
+            return
         process = self._supervisor.process(f"app-{region}", self.scenario.app_reliability)
         process.on_crash = lambda: self._supervisor.start(
             self._supervisor.restart, self._app, region
@@ -117,7 +128,7 @@ class Workload:
                 async with ledger:
                     self._apps[region] = App(process, ledger, store)
                     await anyio.sleep_forever()
-            except StoreError:  # the contract cannot be read
+            except _REFUSALS:  # the contract cannot be read
                 await process.clock.sleep(_PAUSE_SECONDS)
 
     @staticmethod
@@ -128,11 +139,25 @@ class Workload:
                 await store.get(Get(lease_key("compactor")))
             await anyio.sleep(_PAUSE_SECONDS)
 
+    def _is_left(self, region: str) -> bool:
+        """Return whether an id of a lost region must not be written in another."""
+        return self._takeover.is_apart and region in self.world.lost
+
+    def _stop_app(self, region: str) -> None:
+        """Stop the application of a region that is lost."""
+        if region in self._apps:
+            self._apps[region].process.on_crash = lambda: None
+            self._apps[region].process.crash()
+
     async def _alive(self, region: str) -> App:
+        """Return the application of a region; of another one if that is lost."""
         # Polling costs next to nothing on virtual time.
-        while region not in self._apps or self._apps[region].process.is_dead:  # noqa: ASYNC110
+        while not self._runs(region := self._takeover.instead_of(region)):  # noqa: ASYNC110
             await anyio.sleep(_PAUSE_SECONDS)
         return self._apps[region]
+
+    def _runs(self, region: str) -> bool:
+        return region in self._apps and not self._apps[region].process.is_dead
 
     # Faults that are planned.
 
@@ -193,6 +218,8 @@ class Workload:
         self, operation: Operation, region: str, at: datetime, made: float, delay: float
     ) -> None:
         await anyio.sleep(delay)
+        if self._is_left(region):
+            return
         app = await self._alive(region)
         age = self.world.loop.time() - made
         was_answered = await self._ask(
@@ -231,7 +258,7 @@ class Workload:
             if not self.scenario.clocks_off:  # the key of a process whose clock is ahead
                 raise
             return False
-        except (StoreError, ContractChangeRefused):
+        except _REFUSALS:
             if not is_repeated:
                 self.auditor.refused(operation.changes)
             return False
@@ -243,6 +270,10 @@ class Workload:
         for _ in range(self._random.randrange(RETRIES_MAX + 1)):
             await anyio.sleep(self._random.random() * RETRY_PAUSE_SECONDS_MAX)
             region = self._random.choice((app.ledger.region, *self.scenario.regions))
+            if self._takeover.is_apart:
+                region = app.ledger.region
+            if self._is_left(region):
+                return
             app = await self._alive(region)
             try:
                 with self._calling(app):
@@ -255,7 +286,7 @@ class Workload:
                 return
             except OutcomeUnknown as again:
                 error = again
-            except (StoreError, ContractChangeRefused):
+            except _REFUSALS:
                 continue
             else:
                 self._confirm(app, _numbered(error.entries))
@@ -295,7 +326,9 @@ class Workload:
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
         """Schedule reads of a counter in a region where a net change of it has just arrived."""
         place = keys.counter_of(key[0])
-        if place is None or item is None or "merged" not in item or self._is_resting:
+        if place is None or place[0] == STRANGE or item is None or "merged" not in item:
+            return
+        if self._is_resting:
             return
         for _ in range(self.scenario.reads_per_net):
             delay = self._random.random() * self._random.choice(READS_WITHIN_SECONDS)
@@ -330,6 +363,7 @@ class Workload:
         is_steady: bool = False,
     ) -> None:
         app = await self._alive(region)
+        region = app.ledger.region
         counter = counter or self._random.choice(self._counters)
         staleness = max_age * 1.1
         if not self.settings.consistent_reads:
@@ -339,10 +373,16 @@ class Workload:
         read = self.auditor.read_begins(region, counter, staleness=staleness)
         try:
             total = await app.ledger.total(counter, max_age=max_age, steady=is_steady)
-        except (StoreError, ReadTooSlow):
+        except (*_REFUSALS, ReadTooSlow):
             return
         if not self.world.is_over:
             self.auditor.read_ended(read, int(total.value), app.process.name, steady=is_steady)
+
+    async def _total(self, region: str, counter: str) -> str:
+        """Read a counter in a region, or in another if it is lost; return in which."""
+        app = await self._alive(region)
+        await app.ledger.total(counter, max_age=0.0)
+        return app.ledger.region
 
     @property
     def _counters(self) -> list[str]:
@@ -365,9 +405,11 @@ class Workload:
         while self.world.in_flight:  # noqa: ASYNC110 (as above)
             await anyio.sleep(_PAUSE_SECONDS)
         await anyio.sleep(self.scenario.settle + settings.compactor.fold_age)
+        await self._takeover.is_done.wait()
         await self._leaders.merge_all()
         self.auditor.check_rest()
-        for region in self.scenario.regions:
+        await self._stranger.read_all()
+        for region in (each for each in self.scenario.regions if each not in self.world.lost):
             for counter in self._counters:
                 await self._read(region, 0.0, counter)
 

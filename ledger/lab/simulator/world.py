@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ledger.core.entry import Item, Key
+from ledger.lab.simulator.losses import Loss
 from ledger.lab.simulator.replicas import Link, Replicas, Stamp, Transit
 from ledger.runtime.clock import Clock
 from ledger.store.memory import Table
@@ -75,6 +76,8 @@ class World(Replicas):
         self.trace: deque[str] = deque(maxlen=TRACE_LINES_MAX)
         self.at_end: list[Callable[[], None]] = []
         self.down: set[str] = set()
+        self.lost: set[str] = set()
+        self._loss: Loss | None = None
         self._is_traced = is_traced
         self._server_off = {
             name: randomness.uniform(-server_skew_seconds, server_skew_seconds) for name in regions
@@ -115,6 +118,24 @@ class World(Replicas):
         """Let every replica show an item from the beginning."""
         for replica in self.replicas.values():
             replica.table.set((item["pk"]["S"], item["sk"]["S"]), item)
+
+    def lose(self, loss: Loss, randomness: Random) -> None:
+        """Prepare the loss of a region; from its moment on, `stop` ends it."""
+        self._loss, self._fates = loss, randomness
+        self._server_off[loss.region] += loss.ahead_seconds
+
+    def stop(self, region: str) -> None:
+        """Let a region stop for good: nothing is served there or arrives there any more."""
+        self.note(lambda: f"region {region} is lost")
+        self.lost.add(region)
+
+    def is_down(self, region: str) -> bool:
+        """Return whether a region serves no request."""
+        return region in self.down or region in self.lost
+
+    def described(self, region: str) -> dict[str, str] | None:
+        """Return the replicas beside a region as that describes them; None where none is lost."""
+        return None if self._loss is None else self._loss.described(region, self.loop.time())
 
     def heal_all(self) -> None:
         """End every fault: links heal, regions return, delays are short."""
@@ -157,10 +178,32 @@ class World(Replicas):
             held = self._paused.get(transit.link)
             if held is not None:
                 held.append(arrive)
-            else:
+            elif self._loss is None or self._loss.region not in transit.link:
                 self._arrive(transit)
+            else:
+                self._arrive_late(transit, self._loss)
 
-        self.loop.call_later(self.lag.draw(self.random), arrive)
+        seconds = self.lag.draw(self.random)
+        if self._loss is not None and self._loss.is_slow(transit.link[0], self.loop.time()):
+            seconds += self._fates.random() * self._loss.slow_seconds
+        self.loop.call_later(seconds, arrive)
+
+    def _arrive_late(self, transit: Transit, loss: Loss) -> None:
+        """Let an item arrive over a link of a region that is lost, late, or never."""
+        source, target = transit.link
+        if source not in self.lost and target not in self.lost:
+            self._arrive_before(loss, transit)
+        elif target in self.lost or self._fates.random() < loss.never_share:
+            self._never_arrive(transit)
+        else:
+            seconds = self._fates.random() * loss.late_seconds
+            self.loop.call_later(seconds, self._arrive_before, loss, transit)
+
+    def _arrive_before(self, loss: Loss, transit: Transit) -> None:
+        if self.loop.time() < loss.last_arrival(transit.link):
+            self._arrive(transit)
+        else:
+            self._never_arrive(transit)
 
     def _remember(self, region: str, key: Key, before: Item | None) -> None:
         """Keep the previous item for as long as a stale read may return it."""

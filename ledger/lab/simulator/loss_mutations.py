@@ -1,0 +1,81 @@
+"""The code that each mutant of a lost region puts in place of production code."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from compactor import apply as applying
+from compactor import succession
+from compactor.plan import Observation, Plan, Rules, is_committed
+from compactor.succession import Again, Succession, newest_net
+from ledger.core import keys
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Put
+
+_succeed = succession.succeed
+
+
+def no_again(
+    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None = None
+) -> Succession:
+    """Leave what only some regions show as it is."""
+    found = _succeed(observation, rules, now=now, version=version, upto=upto)
+    return replace(found, again=())
+
+
+async def put_again_unchecked(store: Store, partition: str, again: Again) -> None:
+    """Put an entry once more without a look at the net, which may name it by now."""
+    item = await store.get(Get((partition, again.key)))
+    if item is not None:
+        copies = int(item.get(applying.COPIES, {}).get("N", "0")) + 1
+        await store.transact([Put({**item, applying.COPIES: {"N": str(copies)}})])
+
+
+def deletes_at_home(
+    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None = None
+) -> Succession:
+    """Delete entries through home only, whichever regions show them."""
+    found = _succeed(observation, rules, now=now, version=version, upto=upto)
+    deletes = {
+        region: tuple(key for key in listed if region == rules.home or keys.generation_of(key))
+        for region, listed in (found.deletes or {}).items()
+    }
+    return replace(found, deletes={region: listed for region, listed in deletes.items() if listed})
+
+
+def outdated_at_once(
+    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None = None
+) -> Succession:
+    """Delete nets of older generations although the new one is not committed."""
+    found = _succeed(observation, rules, now=now, version=version, upto=upto)
+    if is_committed(observation) or found.take_over is not None:
+        return found
+    outdated = {
+        region: tuple(map(keys.net_sort_key, sorted(view.outdated)))
+        for region, view in observation.views.items()
+        if view.outdated
+    }
+    return replace(found, deletes=outdated)
+
+
+def in_place(
+    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None = None
+) -> Succession:
+    """Overwrite the net of the lost home, in place of one of a new generation beside it."""
+    newest = newest_net(observation)
+    if newest is not None and newest.home != rules.home and newest.home not in observation.views:
+        fold = replace(newest, version=version, home=rules.home)
+        return Succession(plan=Plan(fold=fold))
+    same = replace(rules, generation=1)
+    return _succeed(observation, same, now=now, version=version, upto=upto)
+
+
+async def removed_at_once(stores: Mapping[str, Store], region: str) -> bool:
+    """Take over whether or not the region is still a replica."""
+    del stores, region
+    return True
+
+
+def any_replicas(*_described: object, **_regions: object) -> None:
+    """Merge whichever replicas the table has."""

@@ -1,0 +1,45 @@
+"""What a mutant is: one rule of the ledger deliberately broken."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any
+
+Patch = tuple[Any, str, Any]
+
+
+def every_world(seed: int) -> bool:
+    """Return whether a world is one of all."""
+    del seed
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One rule broken.
+
+    `rule` is the rule, `breaks` says what goes wrong without it, `patches` are the replaced
+    attributes (owner, name, value), and it must be caught within the first `seeds` seeds of those
+    that `worlds` chooses: the ones that draw the fault against which the rule is.
+    """
+
+    name: str
+    rule: str
+    breaks: str
+    seeds: int
+    patches: tuple[Patch, ...]
+    worlds: Callable[[int], bool] = every_world
+
+    def seeds_from(self, first: int = 0, *, most: int | None = None) -> tuple[int, ...]:
+        """Return the first seeds that draw its worlds: `most` of them, else as many as it needs."""
+        return tuple(islice(filter(self.worlds, count(first)), most or self.seeds))
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Break the rule within the context."""
+        with ExitStack() as stack:
+            for owner, name, value in self.patches:
+                stack.callback(setattr, owner, name, getattr(owner, name))
+                setattr(owner, name, value)
+            yield

@@ -1,0 +1,124 @@
+"""A region of the world is lost: what ran there stops, and operators go on without it.
+
+Each operator may crash, and is replaced by another who does the same. Two of them may name two
+different homes; who comes second goes by what the first one wrote. What they do first stands in for
+`compactor.taking.check_removed`, which asks AWS by another way than the stores'.
+"""
+
+from collections.abc import Callable, Mapping
+
+import anyio
+
+from ledger.contract.changing import ContractWriter
+from ledger.core.errors import ContractChangeRefused, InvalidInput, StoreError
+from ledger.lab.simulator.leaders import Leaders
+from ledger.lab.simulator.losses import Loss
+from ledger.lab.simulator.operators import POLL_SECONDS
+from ledger.lab.simulator.process import Reliability
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.store import SimStore
+from ledger.lab.simulator.supervisor import Supervisor
+from ledger.store.port import Store
+
+SECOND_OPERATOR_SECONDS = 60.0
+OPERATOR = Reliability(300.0, crash_share=0.6, stall_seconds_max=(60.0, 600.0))
+
+
+class Takeover:
+    """The loss of a region in one world, until the others go on without it."""
+
+    def __init__(
+        self, supervisor: Supervisor, leaders: Leaders, *, stop_apps: Callable[[str], None]
+    ) -> None:
+        self.is_done = anyio.Event()
+        self._supervisor = supervisor
+        self._world = supervisor.world
+        self._leaders = leaders
+        self._stop_apps = stop_apps
+        self._loss = supervisor.scenario.loss
+        self._random = stream(supervisor.scenario.seed, "takeover")
+
+    def start(self) -> None:
+        """Start what the scenario plans; without a loss nothing is to be done."""
+        loss = self._loss
+        if loss is None:
+            self.is_done.set()
+            return
+        self._world.lose(loss, stream(self._supervisor.scenario.seed, "last writes"))
+        self._supervisor.start(self._stop, loss)
+        for number, home in enumerate(loss.homes):
+            self._supervisor.start(self._give_up, f"taker-{number}", loss, home)
+
+    def instead_of(self, region: str) -> str:
+        """Return a region to go to: this one, or another if it is lost."""
+        if self._loss is None or region not in self._world.lost:
+            return region
+        return self._random.choice(self._loss.remaining)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether no id may be written in two regions."""
+        return self._loss is not None and self._loss.is_apart
+
+    async def _stop(self, loss: Loss) -> None:
+        """Stop everything that runs in the region: its applications and, at home, compactors."""
+        await anyio.sleep(loss.stops_at)
+        self._world.stop(loss.region)
+        self._supervisor.auditor.lost.add(loss.region)
+        self._stop_apps(loss.region)
+        if loss.region == self._supervisor.scenario.regions[0]:
+            self._leaders.stop_at_home(self._random)
+
+    async def _give_up(self, name: str, loss: Loss, home: str) -> None:
+        await anyio.sleep(loss.given_up_at + self._random.random() * SECOND_OPERATOR_SECONDS)
+        await self._take(name, loss, home)
+
+    async def _take(self, name: str, loss: Loss, home: str) -> None:
+        """Wait until the region is removed and take over; who crashes is replaced by another."""
+        if self.is_done.is_set():
+            return
+        process = self._supervisor.process(name, OPERATOR)
+        process.on_crash = lambda: self._supervisor.start(
+            self._supervisor.restart, self._take, name, loss, home
+        )
+        faults = self._supervisor.scenario.faults
+        stores = {region: SimStore(process, region, faults) for region in loss.remaining}
+        writer = ContractWriter(stores, clock=process.clock, poll_seconds=POLL_SECONDS)
+        while not self.is_done.is_set():
+            try:
+                if await is_removed(stores, loss.region):
+                    contract = await writer.take_over(home, lost=[loss.region])
+                    self._taken(loss, contract.terms.home)
+            except (ContractChangeRefused, InvalidInput, StoreError) as error:
+                self._world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
+                home = await self._home_now(writer, loss.region, home)
+            await process.clock.sleep(POLL_SECONDS)
+
+    @staticmethod
+    async def _home_now(writer: ContractWriter, lost: str, home: str) -> str:
+        """Return the home that is not lost, or that another operator named, if there is one."""
+        try:
+            found = await writer.newest()
+        except StoreError:
+            return home
+        named = (found.coming or found.terms).home
+        return home if named == lost else named
+
+    def _taken(self, loss: Loss, home: str) -> None:
+        if self.is_done.is_set():
+            return
+        self._world.note(lambda: f"home is {home}, without {loss.region}")
+        file = self._leaders.file
+        regions = {name: reach for name, reach in file.regions.items() if name != loss.region}
+        self._leaders.file = file.replace(regions=regions)
+        self.is_done.set()
+
+
+async def is_removed(stores: Mapping[str, Store], region: str) -> bool:
+    """Return whether no remaining region lists a replica any more.
+
+    Raises:
+        StoreError: one cannot be asked.
+    """
+    described = [await store.replicas() for store in stores.values()]
+    return all(region not in (states or {}) for states in described)
