@@ -272,6 +272,7 @@ def test_a_command_fails_in_one_line(case: Case, room: Room) -> None:
     check(room.run(case), case)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # the first one waits for all commands
 @pytest.mark.parametrize("case", UNREACHABLE, ids=_named)
 def test_an_unreachable_table_fails_in_one_line(case: Case, outcomes: Mapping[Case, Ran]) -> None:

@@ -98,6 +98,7 @@ async def test_the_ledger_keeps_both_changes(engine: str) -> None:
         assert await totals(ledgers, COUNTER) == dict.fromkeys(REGIONS, Decimal(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_hundreds_of_writers_in_three_regions(
     engine: str, capsys: pytest.CaptureFixture[str]

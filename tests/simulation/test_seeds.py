@@ -18,7 +18,7 @@ from ledger.lab.simulator.profiles import CLOCKS_OFF, PROFILES, profile_of
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.lab.simulator.scenario import draw
 
-FEW_SEEDS = 12
+FEW_SEEDS = 8
 FRESH_SEEDS = 200
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")

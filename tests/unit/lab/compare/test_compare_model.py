@@ -170,6 +170,7 @@ def test_optimistic_writers_get_no_further_together() -> None:
     assert wasted < 0.4
 
 
+@pytest.mark.slow
 def test_a_run_on_the_model_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same seed gives the same report to the byte, another seed another one."""
     monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1, 4))
