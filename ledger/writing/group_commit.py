@@ -314,14 +314,23 @@ class GroupCommit:
             else:
                 self._free(pending.fail(None))
         self._plan_all([pending for pending in group if pending.planned is None])
+        group = [pending for pending in group if pending.planned is not None]
         self._in_flight.update(group)
         return group
 
     def _plan_all(self, pendings: Sequence[_Pending]) -> None:
-        if pendings:
-            asked = [(pending.counter, pending.change, pending.count) for pending in pendings]
-            for pending, planned in zip(pendings, self._planner.plan_group(asked), strict=True):
-                pending.planned = planned
+        """Plan what was not yet; what may not be written any more fails its callers instead."""
+        if not pendings:
+            return
+        asked = [(pending.counter, pending.change, pending.count) for pending in pendings]
+        try:
+            planned = self._planner.plan_group(asked)
+        except LedgerError as error:
+            for pending in pendings:
+                self._free(pending.fail(error))
+            return
+        for pending, one in zip(pendings, planned, strict=True):
+            pending.planned = one
 
     def _close_sum(self, pending: _PendingSum) -> None:
         """Sum the changes whose callers still wait."""

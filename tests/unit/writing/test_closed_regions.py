@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+import anyio
 import pytest
 from support.clock import FakeClock
 from support.contracts import REGIONS, make_terms
 from support.ledgers import AWAY, HOME, LOCAL, SOUTH, seeded
+from support.live import Live
 
 from ledger.core.contract import stricter
 from ledger.core.errors import ContractConflict
@@ -53,3 +55,28 @@ async def test_nothing_is_repeated_in_it() -> None:
     entry = await writer_in(AWAY)[0].record(CHANGE)
     with pytest.raises(ContractConflict, match="not written to"):
         await writer_in(SOUTH)[0].retry([entry], together=False)
+
+
+@pytest.mark.parametrize("combine", [(), ("c",)], ids=["each", "combined"])
+async def test_calls_that_share_requests_hear_of_it(combine: tuple[str, ...]) -> None:
+    """Each of them: the announcement may come while they wait, and what writes goes on."""
+    store, clock = MemoryStore(SOUTH), FakeClock(instant=True)
+    live = Live(Settings(regions=dict.fromkeys(REGIONS, LOCAL), combine=combine))
+    refused: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        writer = Writer(store, settings=live, clock=clock, randomness=seeded())
+        writer.share(tasks, on_group=lambda _size, _waiting: None)
+        live.current = SETTINGS.replace(combine=combine).under(PENDING, home=HOME)
+
+        async def call() -> None:
+            with pytest.raises(ContractConflict, match=f"region {SOUTH} is not written to") as why:
+                await writer.record(CHANGE)
+            refused.append(str(why.value))
+
+        async with anyio.create_task_group() as calls:
+            for _ in range(30):
+                calls.start_soon(call)
+        assert len(refused) == 30
+        live.current = SETTINGS.replace(combine=combine).under(OLD, home=HOME)
+        assert (await writer.record(CHANGE)).counter == "c"
+        writer.close()
