@@ -39,20 +39,27 @@ _TICK_SECONDS = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a change waits for now: regions that do not show a revision yet, or time."""
+    """What a change waits for: regions that do not show a revision yet, time, replicas to go."""
 
     revision: int
     regions: tuple[str, ...] = ()
     seconds_left: float = 0.0
+    replicas: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
         """What is waited for, and the minutes left."""
-        return self.revision, self.regions, self.seconds_left // 60
+        return self.revision, self.regions, self.seconds_left // 60, self.replicas
 
     def __str__(self) -> str:
         if self.regions:
             return f"revision {self.revision} has not arrived in {', '.join(self.regions)}"
+        if self.replicas:
+            return (
+                f"revision {self.revision} comes into force once the replica in"
+                f" {', '.join(self.replicas)} is removed: when `ledger verify` finds nothing that"
+                " is only there, remove it by `aws dynamodb update-table --replica-updates`"
+            )
         return f"revision {self.revision} comes into force in {self.seconds_left:.0f} s"
 
 
@@ -189,6 +196,7 @@ class ContractWriter:
             left = max(until - self._clock.monotonic(), 0.0)
             self._report(Waiting(pending.revision, seconds_left=left))
             await self._clock.sleep(max(min(self._poll_seconds, left), _TICK_SECONDS))
+        await self._until_removed(pending)
         self._check_clocks(coming)
         self._check_dates(pending)
         done = replace(pending, terms=coming, coming=None, through="")
@@ -206,10 +214,10 @@ class ContractWriter:
         """
         if pending.coming is None:
             return pending
-        if gone := set(pending.coming.given_up) - set(pending.terms.given_up):
+        if pending.giving_up:
             raise ContractChangeRefused(
-                f"{', '.join(sorted(gone))}: given up for good, which cannot be taken back: finish"
-                " it with `ledger table set --resume`"
+                f"{', '.join(pending.giving_up)}: given up for good, which cannot be taken back:"
+                " finish it with `ledger table set --resume`"
             )
         return await self._until_all_show(await self._step(pending, replace(pending, coming=None)))
 
@@ -228,13 +236,14 @@ class ContractWriter:
         """
         contract = await self.newest()
         terms, coming = contract.terms, contract.coming
-        if coming is not None and set(lost) <= set(coming.given_up):
+        if coming is not None and set(lost) <= set(contract.giving_up):
             _check_home(coming.home, home)
             return await self.finish(contract)  # begun by an earlier run
-        if coming is None and set(lost) <= set(terms.given_up):
+        if coming is None and set(lost) <= set(terms.lost) - set(terms.regions):
             _check_home(terms.home, home)
             return await self._until_all_show(contract)
-        gone = tuple(dict.fromkeys((*terms.lost, *lost)))
+        new = (name for name in lost if name in terms.regions or name not in terms.lost)
+        gone = (*terms.lost, *dict.fromkeys(new))
         remaining = tuple(region for region in terms.regions if region not in lost)
         if home not in remaining:
             raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {home!r}")
@@ -346,10 +355,28 @@ class ContractWriter:
                 for region in contract.regions
                 if (each := found[region]) is None or each.is_older_than(contract) or each != newest
             )
+            if set(behind) & set(contract.leaving):  # once its replica is gone it shows nothing
+                listed = await self._listed(contract)
+                behind = tuple(
+                    each for each in behind if each not in contract.leaving or each in listed
+                )
             if not behind:
                 return newest
             self._report(Waiting(contract.revision, behind))
             await self._clock.sleep(self._poll_seconds)
+
+    async def _until_removed(self, pending: Contract) -> None:
+        """Wait until no region that a change takes out is a replica any more.
+
+        In force, nothing of it is observed; while it is a replica it still shows what it has.
+        """
+        while still := tuple(set(pending.leaving) & set(await self._listed(pending))):
+            self._report(Waiting(pending.revision, replicas=still))
+            await self._clock.sleep(self._poll_seconds)
+
+    async def _listed(self, contract: Contract) -> Collection[str]:
+        """Return the replicas that the contract's home lists."""
+        return await self._store(contract.written_through).replicas() or ()
 
 
 async def _shown_in(store: Store) -> Contract | TableMissing | None:

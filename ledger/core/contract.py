@@ -82,7 +82,8 @@ class Terms:
     """What must be equal in all processes of a table; durations in seconds.
 
     `regions` are observed by compactors; those in `closed` are not written to. `lost` are those
-    ever given up for good, also where one was added again, as a new replica. `announced` are
+    ever given up for good, each as often as it was: one may be added again, as a new replica, and
+    be lost again. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `home`,
     `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
     `home` is then a region.
@@ -108,11 +109,6 @@ class Terms:
     def written(self) -> tuple[str, ...]:
         """The regions that may be written to."""
         return tuple(region for region in self.regions if region not in self.closed)
-
-    @property
-    def given_up(self) -> tuple[str, ...]:
-        """The regions that were given up for good, and not added again."""
-        return tuple(region for region in self.lost if region not in self.regions)
 
     def shards_read(self, counter: str) -> int:
         """Return how many shards a reader of a counter must query: the most ever in use."""

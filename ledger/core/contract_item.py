@@ -62,10 +62,22 @@ class Contract:
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Every region that must show the contract: in force or to come, and not lost."""
+        """Every region that must show the contract: in force or to come, and not given up."""
         coming = self.terms if self.coming is None else self.coming
         either = dict.fromkeys((*self.terms.regions, *coming.regions))
-        return tuple(region for region in either if region not in coming.given_up)
+        return tuple(region for region in either if region not in self.giving_up)
+
+    @property
+    def giving_up(self) -> tuple[str, ...]:
+        """The regions that a pending change gives up, since they are lost for good."""
+        return () if self.coming is None else self.coming.lost[len(self.terms.lost) :]
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        """The regions that a pending change takes out while they work."""
+        coming = self.terms if self.coming is None else self.coming
+        out = (region for region in self.terms.regions if region not in coming.regions)
+        return tuple(region for region in out if region not in self.giving_up)
 
     def is_older_than(self, other: "Contract") -> bool:
         """Return whether `other` supersedes this: a higher generation, then a higher revision."""

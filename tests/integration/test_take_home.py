@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import Any
 
 import anyio
-import boto3
 import pytest
+from support.replicas import remove_replica
 
 from compactor import Compactor
 from compactor.taking import take_home, without_lost
@@ -31,27 +30,6 @@ async def a_world() -> AsyncIterator[tuple[LocalGlobalTable, Settings]]:
     """Start three regions with short durations."""
     async with LocalGlobalTable.start(regions=REGIONS, lag=0.01, jitter=0.02) as world:
         yield world, world.settings(**TIMES, compactor=COMPACTOR)
-
-
-def client_of(region: str, endpoint: str) -> Any:
-    """Return a boto3 client of one region of the local table."""
-    return boto3.client(
-        "dynamodb",
-        region_name=region,
-        endpoint_url=endpoint,
-        aws_access_key_id="x",
-        aws_secret_access_key="x",
-    )
-
-
-def remove(world: LocalGlobalTable, lost: str, *, through: str) -> None:
-    """Remove a region from the table's replicas, as an operator does once it is lost."""
-    client_of(lost, world.endpoints[lost]).update_table(
-        TableName=world.table, DeletionProtectionEnabled=False
-    )
-    client_of(through, world.endpoints[through]).update_table(
-        TableName=world.table, ReplicaUpdates=[{"Delete": {"RegionName": lost}}]
-    )
 
 
 async def totals(settings: Settings, *counters: str) -> dict[str, list[Decimal]]:
@@ -86,7 +64,7 @@ async def test_a_lost_home_is_taken_over_and_merging_goes_on() -> None:
         remaining = without_lost(settings, NEW, [HOME])
         with pytest.raises(ContractChangeRefused, match="still lists us-east-1"):
             await take_home(remaining, NEW, [HOME], clock=SystemClock(), report=ignored)
-        await anyio.to_thread.run_sync(lambda: remove(world, HOME, through=NEW))
+        await anyio.to_thread.run_sync(lambda: remove_replica(world, HOME, through=NEW))
         world.heal_all()  # what still comes from a region that is no replica is dropped
 
         waits: list[Waiting] = []
@@ -122,7 +100,7 @@ async def test_a_lost_region_that_was_not_home_is_given_up_alike() -> None:
         await record(settings, HOME, "b", 5)
         await anyio.sleep(0.5)
         remaining = without_lost(settings, HOME, [THIRD])
-        await anyio.to_thread.run_sync(lambda: remove(world, THIRD, through=HOME))
+        await anyio.to_thread.run_sync(lambda: remove_replica(world, THIRD, through=HOME))
         world.heal_all()
         contract = await take_home(
             remaining, HOME, [THIRD], clock=SystemClock(), report=ignored, poll_seconds=POLL_SECONDS
@@ -142,7 +120,7 @@ async def test_a_take_over_that_was_interrupted_is_finished_by_a_later_run() -> 
         await record(settings, NEW, "c", 1)
         await world.wait_replicated()
         remaining = without_lost(settings, NEW, [HOME])
-        await anyio.to_thread.run_sync(lambda: remove(world, HOME, through=NEW))
+        await anyio.to_thread.run_sync(lambda: remove_replica(world, HOME, through=NEW))
 
         def kill(waiting: Waiting) -> None:
             if waiting.seconds_left:
@@ -165,7 +143,7 @@ async def test_a_take_over_that_was_interrupted_is_finished_by_a_later_run() -> 
 async def test_of_two_operators_one_takes_over() -> None:
     """Each through a region of its own, at the same time: one contract is in force, everywhere."""
     async with a_world() as (world, settings):
-        await anyio.to_thread.run_sync(lambda: remove(world, HOME, through=NEW))
+        await anyio.to_thread.run_sync(lambda: remove_replica(world, HOME, through=NEW))
         ended: list[object] = []
 
         async def operator(target: str) -> None:

@@ -152,6 +152,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.OPERATOR: (
         _READ_CONTRACT,
         Grant("ChangeTheContract", ("PutItem",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
+        Grant("SeeReplicas", ("DescribeTable",)),
     ),
     Role.ADMINISTRATOR: (
         Grant(

@@ -12,7 +12,7 @@ from support.ledgers import AWAY, HOME, SOUTH
 
 from ledger.contract.changing import Waiting
 from ledger.core.clock_offset import ClockOffset
-from ledger.core.contract import ShardStep, Terms, seconds_to_wait
+from ledger.core.contract import ShardStep, Terms, is_pending, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.errors import (
     ClockOff,
@@ -217,6 +217,65 @@ async def test_a_finisher_waits_from_its_own_look() -> None:
     begun = world.elapsed
     assert await world.operator().finish(await world.operator().newest())
     assert world.elapsed - begun >= WAIT
+
+
+class Leaving:
+    """A table of which SOUTH is taken out; its replica is removed once that is waited for."""
+
+    def __init__(self, world: ContractWorld) -> None:
+        self.world = world
+        self.seen: list[tuple[str, ...]] = []
+        world.stores[HOME].described = dict.fromkeys((AWAY, SOUTH), "ACTIVE")
+        world.on_sleep = self.remove
+
+    def remove(self) -> None:
+        """Take away the replica that is waited for, in two steps."""
+        shown = self.world.at(HOME)
+        assert shown is not None
+        if self.world.waits[-1].replicas:
+            assert is_pending(shown.revision)
+            self.seen.append(self.world.waits[-1].replicas)
+            states = {AWAY: "ACTIVE", SOUTH: "DELETING"}
+            if len(self.seen) > 1:
+                states = {AWAY: "ACTIVE"}
+                self.world.stores[SOUTH].is_missing = True
+            self.world.stores[HOME].described = states
+
+
+async def test_a_region_leaves_in_force_once_its_replica_is_removed() -> None:
+    """Before, merging would go on without what it shows; it is asked for after the wait."""
+    world = await established()
+    leaving = Leaving(world)
+    smaller = make_terms(regions=(HOME, AWAY))
+    done = await world.operator().change(to(smaller))
+    assert (done.terms, done.coming) == (smaller, None)
+    assert leaving.seen == [(SOUTH,), (SOUTH,)]
+    assert world.elapsed >= WAIT
+    assert "once the replica in ap-southeast-2 is removed" in str(
+        next(each for each in world.waits if each.replicas)
+    )
+
+
+async def test_a_run_that_ended_after_the_removal_is_finished_by_another() -> None:
+    """A region that is gone shows nothing any more, also not that it leaves."""
+    world = await established()
+    smaller = make_terms(regions=(HOME, AWAY))
+    world.show(replace(PENDING, coming=smaller))
+    world.stores[SOUTH].is_missing = True
+    world.stores[HOME].described = {AWAY: "ACTIVE"}
+    done = await world.operator().finish(await world.operator().newest())
+    assert done.terms == smaller
+
+
+async def test_a_region_that_leaves_must_show_it_while_it_is_a_replica() -> None:
+    """What works there has to know that it may write no more."""
+    world = await established()
+    Leaving(world)
+    world.cut = {SOUTH}
+    with anyio.move_on_after(0.1):
+        await world.operator().change(to(make_terms(regions=(HOME, AWAY))))
+    assert not any(each.replicas for each in world.waits)
+    assert world.waits[-1].regions == (SOUTH,)
 
 
 async def test_a_clock_that_goes_wrong_during_the_wait_ends_no_change() -> None:

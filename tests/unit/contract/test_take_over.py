@@ -120,6 +120,14 @@ async def test_a_pending_change_is_taken_back_when_a_region_is_lost() -> None:
     assert taken.terms == replace(TERMS, regions=(HOME, AWAY), lost=(SOUTH,))
 
 
+async def test_a_home_that_is_lost_under_a_pending_change_is_taken_over() -> None:
+    """The change is taken back, and the new generation's announcement is an odd revision, too."""
+    world = Remaining(replace(BEFORE, revision=5, coming=replace(TERMS, settle=2 * TERMS.settle)))
+    taken = await world.operator().take_over(AWAY, lost=[HOME])
+    assert (taken.generation, taken.revision, taken.coming) == (2, 8, None)
+    assert taken.terms == replace(TERMS, home=AWAY, regions=(AWAY, SOUTH), lost=(HOME,))
+
+
 @pytest.mark.parametrize(
     ("target", "lost", "rule"),
     [
@@ -152,7 +160,9 @@ async def test_a_region_that_was_added_again_can_be_lost_again() -> None:
     world = Remaining(Contract(terms=terms, revision=4), left=[HOME, AWAY])
     assert Contract(terms=terms).regions == (HOME, AWAY, SOUTH)
     taken = await world.operator().take_over(HOME, lost=[SOUTH])
-    assert (taken.revision, taken.terms) == (6, replace(terms, regions=(HOME, AWAY)))
+    again = replace(terms, regions=(HOME, AWAY), lost=(HOME, SOUTH, SOUTH))
+    assert (taken.revision, taken.terms) == (6, again)
+    assert await world.operator().take_over(HOME, lost=[SOUTH]) == taken
     world = Remaining(Contract(terms=terms, revision=4))
     taken = await world.operator().take_over(AWAY, lost=[HOME])
     assert (taken.generation, taken.terms.regions) == (2, (AWAY, SOUTH))
@@ -171,7 +181,7 @@ async def test_what_was_given_up_is_not_taken_back(lost: str) -> None:
     with pytest.raises(ContractChangeRefused, match=f"{lost}: given up for good"):
         await operator.withdraw(pending)
     assert await operator.newest() == pending
-    assert (await operator.finish(pending)).terms.given_up == (lost,)
+    assert (await operator.finish(pending)).terms.lost == (lost,)
 
 
 def _kill(waiting: Waiting) -> None:

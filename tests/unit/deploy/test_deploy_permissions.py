@@ -25,6 +25,7 @@ from support.pipelines import message
 from support.stream_events import event_of, kinesis_records
 
 from compactor.job import Compactor
+from compactor.taking import check_removed
 from ledger.administration import table
 from ledger.administration.templates import Role, policy
 from ledger.contract.changing import ContractWriter
@@ -214,13 +215,14 @@ def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> 
 
 
 async def test_the_operator_has_just_enough() -> None:
-    """The contract is established and changed through home, and read everywhere."""
+    """The contract is established and changed through home; it and replicas are seen anywhere."""
     recorder = Recorder()
     stores = {region: recorder.store(region) for region in (HOME, OTHER)}
     operator = ContractWriter(stores, clock=FakeClock(instant=True))
     await operator.establish(SETTINGS.terms)
     await operator.change(lambda contract: replace(contract.terms, settle=60.0))
     await operator.withdraw(await operator.newest())
+    await check_removed(stores.values(), SETTINGS.table, ["eu-north-1"])
     assert_just_enough(Role.OPERATOR, recorder.calls, [HOME, OTHER])
 
 
