@@ -41,9 +41,11 @@ def test_outside_a_block_any_may() -> None:
     """So may those in a block without a validity, and after one that has ended."""
     clock = FakeClock()
     clock.pass_by(3600)
-    with signed_within(VALIDITY, clock), signed_within(None, clock):
-        assert not has_validity()
-        check_validity(clock.now())
+    with signed_within(VALIDITY, clock):
+        with signed_within(None, clock):
+            assert not has_validity()
+            check_validity(clock.now())
+        assert has_validity()
     assert not has_validity()
     check_validity(clock.now())
 
