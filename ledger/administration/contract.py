@@ -13,16 +13,15 @@ from typing import Any
 
 from ledger.contract.changing import ContractWriter, Report, Waiting
 from ledger.contract.reading import read_contract
-from ledger.core.contract import Shards, ShardStep, Terms
-from ledger.core.contract_item import Contract
+from ledger.core.contract import DURATIONS, Shards, ShardStep, Terms
+from ledger.core.contract_item import Contract, newest_of
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
-from ledger.settings.model import CONTRACTED
+from ledger.settings.model import CONTRACTED, contracted
 from ledger.store.opening import open_store, open_stores
 
-DURATIONS = tuple(name for name in CONTRACTED if name not in {"home", "shards"})
 SHARDS_AHEAD = timedelta(days=1)
 """How far ahead a step of shards is dated, unless the operator names a date."""
 
@@ -106,8 +105,7 @@ class Shown:
     @property
     def newest(self) -> Contract | None:
         """The newest that any region shows."""
-        found = [each for each in self.regions.values() if isinstance(each, Contract)]
-        return max(found, key=lambda each: (each.generation, each.revision), default=None)
+        return newest_of(self.regions.values())
 
     @property
     def behind(self) -> tuple[str, ...]:
@@ -199,7 +197,7 @@ def refined(
     changed = replace(terms, **{name: new})
     # The rules between the values are those of the settings.
     reach = {region: settings.reach(region) for region in changed.regions}
-    checked = Settings(table=settings.table, regions=reach, **_as_settings(changed))
+    checked = Settings(table=settings.table, regions=reach, **contracted(changed))
     return checked.terms
 
 
@@ -220,14 +218,3 @@ def _pattern_and_count(value: str) -> tuple[str, int]:
     if not found or not pattern or not count.isdecimal():
         raise InvalidInput(f"shards must be PATTERN=COUNT, such as visits-*=8, got {value!r}")
     return pattern, int(count)
-
-
-def _as_settings(terms: Terms) -> dict[str, Any]:
-    values: dict[str, Any] = {name: getattr(terms, name) for name in CONTRACTED}
-    values["shards"] = {
-        pattern: [
-            {"count": step.count, **({"since": step.since} if step.since else {})} for step in steps
-        ]
-        for pattern, steps in terms.shards.items()
-    }
-    return values
