@@ -130,6 +130,32 @@ async def test_nothing_is_merged_while_the_home_moves() -> None:
     assert one.metric("compactor_waiting", reason="home") == 0
 
 
+async def test_a_move_that_is_taken_back_leaves_the_home() -> None:
+    """It is withdrawn through the old home, at once, and the compactor there merges on."""
+    world = await a_world()
+    await world.settled(entries=6)
+    pending = replace(FIRST, revision=1, coming=replace(FIRST.terms, home=WEST))
+    await put_contract(world.regions.replicas.values(), pending)
+    one, two = world.process("one", HOME), world.process("two", WEST)
+    for process in (one, two):
+        assert (await world.run_once(process)).folds == 0
+    began = world.clock.monotonic()
+
+    async def take_back() -> Contract:
+        operator = world.operator()
+        return await operator.withdraw(await operator.newest())
+
+    (done,) = await world.drive(take_back)
+    assert done == replace(FIRST, revision=2)
+    assert world.clock.monotonic() - began < LIFE
+    for _ in range(3):
+        await world.run_once(two)
+        await world.run_once(one)
+    assert world.is_right()
+    assert not world.shown(HOME).entries
+    assert world.nets_homes() == {HOME}
+
+
 async def test_settings_that_name_the_old_home_are_refused() -> None:
     """A file that was not corrected after a move stops its process, in one line."""
     world = await a_world()

@@ -10,7 +10,7 @@ from support.clock import START
 from support.contracts import REGIONS, ContractWorld, make_terms
 from support.ledgers import AWAY, HOME, SOUTH
 
-from ledger.contract.changing import Waiting
+from ledger.contract.changing import POLL_SECONDS, Waiting
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.contract import ShardStep, Terms, is_pending, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item, contract_key
@@ -373,6 +373,24 @@ async def test_a_change_is_withdrawn_without_a_wait() -> None:
     assert all_show(world, done)
     assert world.elapsed - begun < WAIT
     assert await world.operator().withdraw(done) == done
+
+
+async def test_a_move_that_is_taken_back_is_not_finished_by_another() -> None:
+    """Both write through the old home, on condition of the revision: the second one is refused."""
+    world = await established()
+    pending = Contract(terms=TERMS, revision=1, coming=replace(TERMS, home=AWAY))
+    world.show(pending)
+    back = replace(pending, revision=2, coming=None)
+
+    def take_back() -> None:
+        if 0 < world.waits[-1].seconds_left <= POLL_SECONDS:
+            world.stores[HOME].table.set(contract_key(generation=1), contract_item(back))
+
+    world.on_sleep = take_back
+    with pytest.raises(ContractChangeRefused, match="another process changed the contract"):
+        await world.operator().finish(pending)
+    world.replicate()
+    assert all_show(world, back)
 
 
 async def test_a_move_of_home_is_confirmed_through_the_old_home() -> None:
