@@ -15,7 +15,7 @@ from support.killing import running
 from support.mutant_process import mutant_words
 from typer.testing import CliRunner, Result
 
-from ledger.lab.chaos import processes, run
+from ledger.lab.chaos import processes, run, strangers
 from ledger.lab.chaos.chaos_command import chaos
 from ledger.lab.harness import command
 from ledger.local.front.faults import SLOW_SECONDS_MAX, Fault
@@ -112,6 +112,36 @@ def test_a_short_run_that_loses_the_home_is_exact(
     result, report = run_chaos(tmp_path, *options)
     check_held(result, report)
     assert "the same in 2 regions" in report["checked"][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_short_run_with_settings_that_disagree_is_exact(tmp_path: Path, engine: str) -> None:
+    """Processes with other values are refused while an operator changes those of the contract."""
+    options = ["--seed", "1", "--minutes", "0.3", "--engine", engine, "--profile", "settings"]
+    result, report = run_chaos(tmp_path, *options)
+    check_held(result, report)
+    assert report["calls"]["strangers refused"] > 0
+    assert report["calls"].get("strangers obeyed", 0) == 0
+    assert report["calls"]["terms changed"] > 0
+
+
+@pytest.mark.slow
+def test_a_process_that_obeys_its_own_settings_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it writes into shards of its own is read by no other: a total is wrong."""
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setattr(strangers, "DISAGREEMENTS", ({"shards": {"*": 8}},))
+    monkeypatch.setattr(strangers, "COMPACTOR_SHARE", 0.0)
+    words = mutant_words("own-terms")
+    monkeypatch.setattr(
+        strangers, "command_words", lambda *given: words("ledger.lab.harness.command", *given)
+    )
+    options = ["--seed", "1", "--minutes", "0.5", "--profile", "settings"]
+    result, report = run_chaos(tmp_path, *options)
+    assert result.exit_code == 1, result.output
+    assert {one["rule"] for one in report["wrong"]} & {"P1", "P3"}, report["wrong"]
 
 
 @pytest.mark.slow

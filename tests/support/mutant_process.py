@@ -7,12 +7,21 @@ import runpy
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 from ledger.lab.harness.processes import module_words
-from ledger.lab.simulator.mutants import MUTANTS
+from ledger.lab.simulator.mutants import MUTANTS, Mutant
+from ledger.settings import Settings
 
-TESTS = Path(__file__).parent.parent
+OWN_TERMS = Mutant(
+    "own-terms",
+    "a process takes what must be equal in all of them from the table's contract",
+    "what it writes to shards of its own settings is read by no other",
+    0,
+    (
+        (Settings, "check_agrees", lambda _settings, *_accepted: None),
+        (Settings, "under", lambda settings, _terms, **_: settings),
+    ),
+)
 
 
 def mutant_words(mutant: str) -> Callable[..., list[str]]:
@@ -24,5 +33,5 @@ if __name__ == "__main__":
     _, name, module, *arguments = sys.argv
     sys.argv[:] = [module, *arguments]
     with ExitStack() as stack:
-        stack.enter_context(MUTANTS[name].active())
+        stack.enter_context({OWN_TERMS.name: OWN_TERMS, **MUTANTS}[name].active())
         runpy.run_module(module, run_name="__main__", alter_sys=True)

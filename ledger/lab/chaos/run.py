@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import cycle
+from random import Random
 from typing import Any
 
 import anyio
@@ -23,10 +24,12 @@ from ledger.lab.chaos.losing import Losing
 from ledger.lab.chaos.nemesis import Nemesis
 from ledger.lab.chaos.processes import WriterProcess, compactor_process
 from ledger.lab.chaos.report import ChaosOptions, ChaosProgress, ChaosReport, Ending
-from ledger.lab.chaos.schedule import draw
+from ledger.lab.chaos.schedule import Profile, draw
+from ledger.lab.chaos.strangers import Strangers
 from ledger.lab.chaos.workload import CACHED_SECONDS, EVENTUAL_SECONDS, ReadMode, Workload
 from ledger.lab.harness.census import describe_item, take_census
 from ledger.lab.harness.checker import TaggedChecker, Violation
+from ledger.lab.harness.config import without_terms
 from ledger.lab.harness.options import REGIONS as ALL_REGIONS
 from ledger.lab.harness.processes import ManagedProcess, ProcessEnded
 from ledger.lab.harness.table import TestTable, open_table
@@ -142,6 +145,10 @@ class ChaosRun:
                     self.progress,
                 )
                 operators.start_soon(losing.run)
+            if self.progress.options.profile in {Profile.MIXED, Profile.SETTINGS}:
+                seed = f"chaos strangers {self.progress.options.seed}"
+                strangers = Strangers(table, workload, self.progress, Random(seed))  # noqa: S311
+                operators.start_soon(strangers.run)
             await participants.nemesis.run(self.schedule)
             self.progress.phase = "waiting for operators to end"
 
@@ -218,7 +225,8 @@ class ChaosRun:
         async with opening as table:
             usual = await table.ledgers()
             eventual = await table.ledgers(transport="lean", consistent_reads=False)
-            transports = (table.settings, table.settings.replace(transport="lean"))
+            plain = without_terms(table.settings)
+            transports = (plain, plain.replace(transport="lean"))
             writers = {
                 region: WriterProcess(region, settings, table.folder, clock=self._clock)
                 for region, settings in zip(REGIONS, cycle(transports), strict=False)

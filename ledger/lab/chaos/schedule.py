@@ -58,6 +58,7 @@ class Profile(StrEnum):
     SUSPENSION = "suspension"
     SKEW = "skew"
     LOST_HOME = "lost-home"
+    SETTINGS = "settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,5 +294,6 @@ ROUNDS: Mapping[Profile, Sequence[Callable[..., ScheduledFault]]] = {
     Profile.SUSPENSION: (*USUAL, *_SUSPENSION * 3),
     Profile.SKEW: (*USUAL, *_SKEW * 3),
     Profile.LOST_HOME: USUAL,
+    Profile.SETTINGS: USUAL,
 }
 """The faults of one round."""

@@ -16,6 +16,7 @@ from ledger.lab.chaos.counters import RECENT_COUNTERS, Counters
 from ledger.lab.chaos.processes import WriterProcess
 from ledger.lab.chaos.report import ChaosProgress
 from ledger.lab.harness.checker import Outcome
+from ledger.lab.harness.tagged import TaggedChange
 from ledger.settings import Settings
 
 WRITERS_PER_REGION = 4
@@ -115,6 +116,10 @@ class Workload:
             for mode in self._read_modes:
                 for _ in range(mode.readers):
                     self._tasks.start_soon(self._read_on, region, mode)
+
+    def take(self, changes: int) -> tuple[TaggedChange, ...]:
+        """Return this many changes that were not made before, to be made by others."""
+        return self._counters.take(changes)
 
     def lose(self, region: str) -> None:
         """Write and read no more in a region."""

@@ -9,13 +9,20 @@ from pathlib import Path
 import yaml
 
 from ledger.settings import Settings
+from ledger.settings.model import CONTRACTED
+
+
+def without_terms(settings: Settings) -> Settings:
+    """Return the same settings but for what the table's contract holds."""
+    return Settings(**settings.model_dump(exclude=set(CONTRACTED)))
 
 
 def write_config(settings: Settings, folder: Path) -> Path:
-    """Write settings to a file in a folder, which is made if it is missing."""
+    """Write what settings set themselves to a file in a folder, which is made if it is missing."""
     folder.mkdir(exist_ok=True)
     config = folder / "regions.yaml"
-    config.write_text(yaml.safe_dump(settings.model_dump(mode="json")), encoding="utf-8")
+    values = settings.model_dump(mode="json", include=settings.model_fields_set)
+    config.write_text(yaml.safe_dump(values), encoding="utf-8")
     return config
 
 
