@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from ledger.lab.harness.processes import module_words
-from ledger.lab.simulator.mutants import MUTANTS, Mutant
+from ledger.lab.simulator.mutant import Mutant
+from ledger.lab.simulator.mutants import MUTANTS
 from ledger.settings import Settings
 
 OWN_TERMS = Mutant(
