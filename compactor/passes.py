@@ -140,8 +140,10 @@ class Pass:
         return self._report
 
     def _search(self) -> Search:
+        others = (store for region, store in self._stores.items() if region != self._home.region)
         return Search(
             self._home,
+            others=others if self._has_lost else (),
             settings=self._settings,
             rules=self._rules,
             now=self._clock.now(),

@@ -92,7 +92,7 @@ class Found:
 
 
 class Finder:
-    """One run of the search in the home region."""
+    """One run of the search in one region."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Finder:
         """Continue from a cursor, or begin a new round, up to the bound of pages.
 
         Raises:
-            StoreError: the home region cannot be scanned.
+            StoreError: the region cannot be scanned.
         """
         if cursor is None or cursor.segments != self._segments or cursor.is_finished:
             cursor = Cursor(self._segments, {}, self._now)

@@ -4,10 +4,13 @@ Reading the hints costs about one page per pass. The search reads the whole tabl
 begins only every `scan_every`; it finds what no hint names: foreign entries, few entries that have
 grown old, imported entries, lost hints. It leaves a hint for each collection that it finds, then
 advances its cursor, so that the merge, which takes several passes, needs no further search.
+
+In a table that lost a region some collections are due of which home shows nothing: what the lost
+region wrote last may have reached another region alone. There the search reads every region.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import anyio
@@ -18,7 +21,7 @@ from compactor.metrics import CompactorMetrics
 from compactor.plan import Rules
 from compactor.report import CompactorReport
 from ledger.core import keys
-from ledger.core.errors import RequestRefused, StoreError
+from ledger.core.errors import RegionUnreadable, RequestRefused, StoreError
 from ledger.core.hints import last_sort_key, ripe_hint
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -27,12 +30,16 @@ log = logging.getLogger(__name__)
 
 
 class Search:
-    """The search of one pass, in the home region; `book` holds the hints that it has read."""
+    """The search of one pass, from the home region; `book` holds the hints that it has read.
+
+    `others` are the regions beside home that have to be searched, too.
+    """
 
     def __init__(
         self,
         store: Store,
         *,
+        others: Iterable[Store] = (),
         settings: Settings,
         rules: Rules,
         now: datetime,
@@ -41,6 +48,7 @@ class Search:
     ) -> None:
         self.book = Book(settings.shards_max)
         self._store = store
+        self._others = tuple(others)
         self._settings = settings
         self._compactor = settings.compactor
         self._rules = rules
@@ -53,19 +61,33 @@ class Search:
 
         Raises:
             StoreError: the home region cannot be searched.
+            RegionUnreadable: another that has to be searched cannot be.
         """
         await self._read_hints(report)
         due = self.book.partitions()
-        before = await load_cursor(self._store, self._compactor.name)
-        every = self._compactor.scan_every
-        if is_search_due(before, every, now=self._now):
-            found = await self._scan(before, report)
-            known = set(due)
-            due += [partition for partition in found.due if partition not in known]
-            if every == 0 or await self._leave_hints(found.due):
-                await self._save(before, found.cursor)
+        due += await self._search(self._store, self._compactor.name, due, report)
+        for store in self._others:
+            name = f"{self._compactor.name}@{store.region}"
+            try:
+                due += await self._search(store, name, due, report)
+            except StoreError as error:
+                raise RegionUnreadable(store.region, error) from error
         report.due = len(due)
         return due
+
+    async def _search(
+        self, store: Store, name: str, known: Sequence[str], report: CompactorReport
+    ) -> list[str]:
+        """Search a region if that is due, with a cursor of this name; return what is not known."""
+        before = await load_cursor(self._store, name)
+        every = self._compactor.scan_every
+        if not is_search_due(before, every, now=self._now):
+            return []
+        found = await self._scan(store, before, report)
+        if every == 0 or await self._leave_hints(found.due):
+            await self._save(name, before, found.cursor)
+        already = set(known)
+        return [partition for partition in found.due if partition not in already]
 
     async def drop_served(self) -> None:
         """Delete the hints that are no longer needed; one that stays costs one more visit."""
@@ -91,9 +113,9 @@ class Search:
         report.hints, report.hint_pages = len(self.book), pages
         self._metrics.hinted("read", len(hints))
 
-    async def _scan(self, before: Cursor | None, report: CompactorReport) -> Found:
+    async def _scan(self, store: Store, before: Cursor | None, report: CompactorReport) -> Found:
         finder = Finder(
-            self._store,
+            store,
             rules=self._rules,
             now=self._now,
             segments=self._compactor.scan_segments,
@@ -107,16 +129,17 @@ class Search:
             if before is None:
                 raise
             found = await finder.find(None)
-        report.searched = True
-        report.backlog = found.backlog_entries
-        report.pages, report.is_whole = found.pages, found.cursor.is_finished
+        if store is self._store:
+            report.searched, report.backlog = True, found.backlog_entries
+        report.pages += found.pages
+        report.is_whole = report.is_whole and found.cursor.is_finished
         self._metrics.scanned(found.pages)
         return found
 
-    async def _save(self, before: Cursor | None, cursor: Cursor) -> None:
+    async def _save(self, name: str, before: Cursor | None, cursor: Cursor) -> None:
         was_open = before is not None and not before.is_finished
         if self._compactor.scan_every > 0 or was_open or not cursor.is_finished:
-            await save_cursor(self._store, self._compactor.name, cursor)
+            await save_cursor(self._store, name, cursor)
 
     async def _leave_hints(self, partitions: Sequence[str]) -> bool:
         """Leave hints for collections without one; return whether the cursor may advance."""

@@ -56,6 +56,7 @@ class Role(StrEnum):
     WRITER = "writer"
     READER = "reader"
     COMPACTOR = "compactor"
+    RECOVERY = "recovery"
     IMPORTER = "importer"
     METHODS = "methods"
     PIPELINE = "pipeline"
@@ -116,6 +117,15 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         ),
         Grant("KeepThePlace", ("PutItem",), Where.HOME, only_keys=(SCAN_PARTITION,)),
         Grant("MergeAndDelete", ("PutItem", "BatchWriteItem"), Where.HOME, never_keys=_RESERVED),
+    ),
+    # Beside the compactor's: what a lost region left in part is found and completed everywhere.
+    Role.RECOVERY: (
+        Grant("FindCollections", ("Scan",)),
+        Grant(
+            "CompleteAndDelete",
+            ("PutItem", "ConditionCheckItem", "BatchWriteItem"),
+            never_keys=_RESERVED,
+        ),
     ),
     Role.IMPORTER: (
         Grant(

@@ -235,7 +235,7 @@ def test_no_other_role_writes_the_contract() -> None:
         if Call(action, HOME, ("~contract",)).is_allowed(policy(SETTINGS, role))
     }
     assert writers == {Role.OPERATOR, Role.ADMINISTRATOR}
-    for role in Role:
+    for role in set(Role) - {Role.RECOVERY}:  # which is beside the compactor's
         assert Call("Query", HOME, ("~contract",)).is_allowed(policy(SETTINGS, role)), role
 
 
