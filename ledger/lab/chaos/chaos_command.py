@@ -21,9 +21,11 @@ def chaos(options: ChaosOptions) -> None:
 
     Starts a global table of three regions on this machine, a writer process for each region and two
     compactor processes. A schedule kills and suspends processes, cuts regions off, delays
-    replication, and makes requests fail, hang, arrive late or lose their answers. Every read in
-    every region is checked. At the end the faults stop, everything is merged, and the totals must
-    be exact in every region. Exits with 1 if a promise is broken.
+    replication, and makes requests fail, hang, arrive late or lose their answers. Clocks stand
+    still or are wrong, settings disagree with the table's contract, operators change it; with
+    `--profile lost-home` the home is lost for good. Every read in every region is checked. At the
+    end the faults stop, everything is merged, and the totals must be exact in every region. Exits
+    with 1 if a promise is broken.
 
     The same seed gives the same schedule, but not the same run: the timing of processes and engine
     differs. `python -m ledger.lab.simulator` has runs that replay exactly.

@@ -1,0 +1,85 @@
+"""Operators: a command is run again until it ends well; a process that is retired stays away."""
+
+import sys
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+from support.clock import FakeClock
+
+from ledger.lab.chaos import operators
+from ledger.lab.chaos.calls import Call
+from ledger.lab.chaos.operators import operate
+from ledger.lab.chaos.processes import WriterProcess
+from ledger.lab.chaos.report import ChaosOptions, ChaosProgress
+from ledger.lab.harness.checker import TaggedChecker
+from ledger.lab.harness.processes import ManagedProcess
+from ledger.settings import Settings
+
+WAIT_SECONDS_MAX = 30.0
+RANDOM = Random(1)  # noqa: S311 (repeatable)
+THIRD_TIME = """
+import sys
+from pathlib import Path
+file = Path(sys.argv[1])
+runs = len(file.read_text()) if file.exists() else 0
+file.write_text("x" * (runs + 1))
+sys.exit("not yet" if runs < 2 else 0)
+"""
+
+
+def a_progress() -> ChaosProgress:
+    """Return the progress of a run whose waits take no time."""
+    return ChaosProgress(ChaosOptions(), TaggedChecker(), FakeClock(instant=True))
+
+
+@pytest.mark.parametrize(("tries_max", "violations"), [(3, []), (2, ["operators"])])
+async def test_a_command_is_run_until_it_ends_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tries_max: int, violations: list[str]
+) -> None:
+    """One that never does is a violation."""
+    monkeypatch.setattr(operators, "KILL_SHARE", 0.0)
+    monkeypatch.setattr(operators, "TRIES_MAX", tries_max)
+    words = [sys.executable, "-c", THIRD_TIME, str(tmp_path / "runs")]
+    progress = a_progress()
+    await operate(ManagedProcess("operator", words, log=tmp_path / "log"), progress, RANDOM)
+    assert (tmp_path / "runs").read_text() == "x" * tries_max
+    assert [one.rule for one in progress.wrong] == violations
+
+
+async def test_a_command_is_killed_and_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many times at most; the kills are counted."""
+    monkeypatch.setattr(operators, "KILL_SHARE", 1.0)
+    monkeypatch.setattr(operators, "KILL_SECONDS", (0.0, 0.0))
+    words = [sys.executable, "-c", ""]
+    progress = a_progress()
+    await operate(ManagedProcess("operator", words, log=tmp_path / "log"), progress, RANDOM)
+    assert progress.process_faults == {"kill operator": operators.KILLS_MAX}
+    assert not progress.wrong
+
+
+async def test_a_writer_that_is_retired_answers_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one that waits for its process nor a later one; the process is not started again."""
+    settings = Settings(home="us-east-1", regions={"us-east-1": {}})
+    writer = WriterProcess("us-east-1", settings, tmp_path, clock=FakeClock(instant=True))
+    monkeypatch.setattr(writer, "_words", [sys.executable, "-c", "import sys; sys.stdin.read()"])
+    results: list[object] = []
+
+    async def call() -> None:
+        results.append(await writer.call(Call("record", (("a", 0),))))
+
+    with anyio.fail_after(WAIT_SECONDS_MAX):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)  # before the process runs
+            tasks.start_soon(writer.run)
+            while not writer.starts:  # noqa: ASYNC110 (a process's start sets no event)
+                await anyio.sleep(0.01)
+            writer.retire()
+        await call()
+    assert results == [None, None]
+    assert writer.starts == 1
