@@ -11,7 +11,7 @@ from random import Random
 import anyio
 
 from compactor.job import Compactor
-from ledger.core.errors import LeaseLost
+from ledger.core.errors import ContractConflict, LeaseLost
 from ledger.lab.simulator.planned import BusyPeriod
 from ledger.lab.simulator.process import RELIABLE, Process
 from ledger.lab.simulator.randomness import stream
@@ -30,7 +30,7 @@ class Leaders:
     """Runs the compactors of one world; `file` is what their settings file says from now on."""
 
     def __init__(self, supervisor: Supervisor) -> None:
-        self.file = supervisor.scenario.file
+        self.file = supervisor.scenario.files.right
         self._supervisor = supervisor
         self._scenario = supervisor.scenario
         self._world = supervisor.world
@@ -65,8 +65,11 @@ class Leaders:
                 return
 
     def _file(self, process: Process) -> Settings:
-        """Return the settings of a process; where homes move its file may begin with another."""
+        """Return what the file of a process says, which may begin with any region."""
         file = self.file
+        if file is self._scenario.files.right:
+            chance = stream(self._scenario.seed, f"{process.name} wrong file")
+            file = self._scenario.files.draw(chance)
         if self._scenario.contract is None:
             return file
         regions = list(file.regions.items())
@@ -78,7 +81,7 @@ class Leaders:
         return Compactor(
             settings,
             registry=REGISTRY,
-            stores={region: SimStore(process, region, faults) for region in settings.regions},
+            stores={region: SimStore(process, region, faults) for region in self._scenario.regions},
             clock=process.clock,
             randomness=stream(self._scenario.seed, f"{process.name} compactor"),
             owner=process.name,
@@ -109,7 +112,18 @@ class Leaders:
         compactor = self._compactor(process, self._file(process).replace(compactor={"name": lease}))
         stop = anyio.Event()
         self._stop_at(until, process, stop)
-        await compactor.run_every(self._scenario.pass_every, stop=stop)
+
+        refusals: list[ContractConflict] = []
+
+        def refused(error: Exception) -> None:
+            if isinstance(error, ContractConflict):
+                self._world.note(lambda: f"{process.name}: {error}")
+                refusals.append(error)
+                stop.set()
+
+        await compactor.run_every(self._scenario.pass_every, stop=stop, on_error=refused)
+        if refusals:  # started again with another file
+            await self._supervisor.restart(self._compact, name, lease, until)
 
     def _stop_at(self, moment: float, process: Process, stop: anyio.Event) -> None:
         """Stop a compactor at a moment, or, if it is stalled then, some time after it wakes."""

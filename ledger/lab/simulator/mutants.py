@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from compactor import checks, observe, passes, plan
-from ledger.contract import changing
+from ledger.contract import changing, view
 from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.loss_mutants import LOSS_MUTANTS
@@ -19,6 +19,7 @@ from ledger.lab.simulator.run import Result, run_seed
 from ledger.lab.simulator.stranger import is_strange
 from ledger.lab.simulator.terms import is_contracted
 from ledger.runtime.clock import ElapsedTime
+from ledger.settings import Settings
 from ledger.totals import collection, reader
 from ledger.writing import large_write, planner, sender, writer
 from ledger.writing import plan as planning
@@ -225,6 +226,26 @@ _MUTANTS = (
         "the same, and reads that take longer than those who know only the old terms hold",
         40,
         ((contract_item, "stricter", mutations.newer_terms),),
+        worlds=is_contracted,
+    ),
+    Mutant(
+        "stale-view",
+        "nothing is signed under a view of the contract that is too old",
+        "a process that froze repeats or reads by terms that no other obeys any more",
+        60,
+        ((view, "Validity", mutations.EndlessValidity),),
+        worlds=is_contracted,
+    ),
+    Mutant(
+        "own-terms",
+        "the contract's values count, and a settings file that says otherwise is refused",
+        "a reader knows of fewer shards than a writer, a compactor of a shorter retry horizon, or"
+        " of fewer regions: changes are not counted, or counted twice",
+        40,
+        (
+            (Settings, "under", mutations.own_terms),
+            (Settings, "check_agrees", mutations.agree_with_any),
+        ),
         worlds=is_contracted,
     ),
 )

@@ -30,6 +30,7 @@ from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.settings.groups import Region
 from ledger.settings.live import LiveSettings
+from ledger.settings.model import CONTRACTED
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.writes import Action, Applied, Check, Delete, Put, Unknown, Update
@@ -44,6 +45,7 @@ _decide, _apply, _observe, _rules_of = plan.decide, applying.apply, observe.obse
 _candidates, _read_once = plan._candidates, collection._read_once  # noqa: SLF001
 _draw = scenario.draw
 _stricter = contract.stricter
+_under = Settings.under
 _SINGLE_TRIES_MAX = 8
 SHORT_LIFE_SECONDS = 300.0
 """What some reports say of AWS, and what the settings said at first."""
@@ -320,6 +322,27 @@ def never(planned: Sequence[Planned]) -> datetime:
     """Return when it is too late to repeat these."""
     del planned
     return datetime.max.replace(tzinfo=UTC)
+
+
+def own_terms(settings: Settings, terms: Terms, *, home: str) -> Settings:
+    """Take from a contract only what the settings do not say themselves."""
+    named = settings.model_fields_set.intersection(CONTRACTED)
+    own = {name: getattr(settings.terms, name) for name in named}
+    mixed = replace(terms, **own, regions=settings.terms.regions)
+    return _under(settings, mixed, home=settings.home if "home" in named else home)
+
+
+def agree_with_any(settings: Settings, *_terms: Terms) -> None:
+    """Accept settings that say otherwise than the contract."""
+
+
+class EndlessValidity:
+    """Validities that never end."""
+
+    @staticmethod
+    def of_read(_at: datetime, _elapsed: float, **_life: float) -> Validity:
+        """Take a view of the contract for true however old it is."""
+        return Validity(datetime.max.replace(tzinfo=UTC), math.inf)
 
 
 def no_wait(*_terms: Terms, **_times: float) -> bool:

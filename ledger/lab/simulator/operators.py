@@ -1,5 +1,7 @@
 """Operators who change the table's contract: each may crash, and another finishes the change."""
 
+from dataclasses import replace
+
 import anyio
 
 from ledger.contract.changing import ContractWriter
@@ -10,8 +12,10 @@ from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import Supervisor
 from ledger.lab.simulator.terms import TermsChange
 
-POLL_SECONDS = 10.0
-OPERATOR = Reliability(60.0, crash_share=0.5)
+POLL_SECONDS = 20.0
+OPERATOR = Reliability(1000.0, crash_share=0.5, stall_seconds_max=(30.0, 300.0))
+LATE_SHARE_MAX = 0.2
+"""Of an operator's writes, however many of an application's are held up."""
 REFUSALS_MAX = 300
 
 
@@ -40,7 +44,8 @@ class Operators:
             self._supervisor.restart, self._change, name, change
         )
         scenario = self._supervisor.scenario
-        stores = {region: SimStore(process, region, scenario.faults) for region in scenario.regions}
+        faults = replace(scenario.faults, late=min(scenario.faults.late, LATE_SHARE_MAX))
+        stores = {region: SimStore(process, region, faults) for region in scenario.regions}
         writer = ContractWriter(stores, clock=process.clock, poll_seconds=POLL_SECONDS)
         for _ in range(REFUSALS_MAX):
             try:

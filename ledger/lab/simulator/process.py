@@ -64,6 +64,7 @@ class Process:
         self._loop = world.loop
         self._reliability = reliability
         self._awake_at = 0.0
+        self._freeze_seconds = 0.0
         self._steps_left = self._draw_steps()
 
     @property
@@ -89,7 +90,11 @@ class Process:
             self.world.note(lambda: f"{self.name} crashes")
             self._loop.call_soon(self.on_crash)
 
-    async def begin(self, weight: int = 1) -> None:
+    def freeze_before_entry(self, seconds: float) -> None:
+        """Stall before the next put of an entry, once, for so many seconds."""
+        self._freeze_seconds = seconds
+
+    async def begin(self, weight: int = 1, *, is_entry: bool = False) -> None:
         """Begin a call of a store: return only while the process is alive and awake.
 
         A process that was stalled still sends its request, even if a timer has expired meanwhile:
@@ -101,6 +106,9 @@ class Process:
         if self.is_over:
             raise Unreachable("the world is over")
         self.step(weight)
+        if is_entry and self._freeze_seconds and not self.is_dead:
+            seconds, self._freeze_seconds = self._freeze_seconds, 0.0
+            self._stall(seconds)
         if self.is_dead or self._awake_at > self._loop.time():
             with anyio.CancelScope(shield=True):
                 await self.until(self._awake_at)
@@ -139,7 +147,11 @@ class Process:
         if self.random.random() < self._reliability.crash_share:
             self.crash()
             return
-        seconds = self.random.choice(self._reliability.stall_seconds_max) * self.random.random()
+        self._stall(self.random.choice(self._reliability.stall_seconds_max) * self.random.random())
+
+    def _stall(self, seconds: float) -> None:
+        if self.world.is_healed:
+            return
         stop = self.random.choice(STOPS)
         if not self.clock.may_stop(self.local, seconds):
             stop = "none"

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from ledger.lab.simulator.clocks import START
+from ledger.lab.simulator.files import Files
 from ledger.lab.simulator.losses import (
     Loss,
     busy_with,
@@ -29,8 +30,12 @@ from ledger.lab.simulator.profiles import PROFILES, Profile, profile_of
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import FaultProfile
 from ledger.lab.simulator.terms import (
+    BUSY_AFTER,
+    JUST_BEFORE_SECONDS,
+    KEPT_SHARE,
     LIVES_SECONDS,
     NEAR_SECONDS,
+    OLD_SECONDS,
     ContractPlan,
     TermsChange,
     draw_contract,
@@ -52,6 +57,7 @@ FREEZING = Reliability(200.0, crash_share=0.1, stall_seconds_max=(1800.0,))
 BURST_MIN, BURST_MAX = 4, 8
 """The least and the most operations that come together in a burst."""
 BURST_SECONDS = 2.0
+RARELY_FREEZING = Reliability(2000.0, crash_share=0.2, stall_seconds_max=(300.0, 1800.0))
 LATE_SHARE = 0.5
 RIVALS_SHARE = 0.75
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
@@ -88,9 +94,9 @@ class Scenario:
     loss: Loss | None = None
 
     @property
-    def file(self) -> Settings:
-        """What the processes' settings file says."""
-        return self.settings if self.contract is None else self.contract.file
+    def files(self) -> Files:
+        """What the processes' settings files say."""
+        return Files(self.settings) if self.contract is None else self.contract.files
 
     @property
     def settle(self) -> float:
@@ -172,15 +178,19 @@ def _profile(seed: int) -> Profile:
 
 def _contracted(drawn: Scenario) -> Scenario:
     """Let a scenario's processes go through a contract that changes while they work."""
-    settings, plan = draw_contract(drawn.seed, drawn.settings, drawn.span)
+    settings, plan = draw_contract(drawn.seed, drawn.settings)
     chance = stream(drawn.seed, "terms")
     nears = [change.at for change in plan.changes]
+    kept = tuple(each for each in drawn.busy if chance.random() < KEPT_SHARE)
+    busy = _busy_after(chance, kept, (nears[0], *plan.in_force))
     return replace(
         drawn,
         settings=settings,
         contract=plan,
+        busy=busy,
+        span=busy[-1].ends,
         faults=_held_up(drawn.faults, chance.choice((0.0, 0.6, 0.6))),
-        app_reliability=chance.choice((drawn.app_reliability, FREEZING)),
+        app_reliability=chance.choice((RARELY_FREEZING, RARELY_FREEZING, FREEZING)),
         operations=tuple(
             sorted(
                 (_near(chance, each, nears) for each in drawn.operations),
@@ -223,14 +233,31 @@ def _losing(drawn: Scenario) -> Scenario:
     )
 
 
+def _busy_after(
+    chance: Random, busy: tuple[BusyPeriod, ...], moments: tuple[float, ...]
+) -> tuple[BusyPeriod, ...]:
+    """Add busy periods after moments, in place of those that they meet."""
+    periods = []
+    for moment in moments:
+        begins, ends = (moment + chance.uniform(*each) for each in BUSY_AFTER)
+        busy = tuple(each for each in busy if each.ends < begins or each.begins > ends)
+        periods.append(BusyPeriod(begins, ends))
+    return tuple(sorted((*busy, *periods), key=lambda period: period.begins))
+
+
 def _near(chance: Random, operation: Operation, moments: list[float]) -> Operation:
-    """Make most keyed changes shortly before a change of terms, repeated shortly after."""
+    """Make most keyed changes before a change of terms, repeated near it, perhaps very late."""
     if operation.kind != "keyed" or chance.random() < 0.2:  # noqa: PLR2004 (a share)
         return operation
     moment = moments[0]
-    at = max(0.0, moment - chance.uniform(NEAR_SECONDS, 4 * NEAR_SECONDS))
-    delays = [moment + chance.uniform(-NEAR_SECONDS, NEAR_SECONDS) - at for _ in range(4)]
-    repeats = [(max(1.0, delay), operation.region) for delay in delays]
+    if chance.random() < 0.5:  # noqa: PLR2004 (a coin): old enough to be merged by shorter terms
+        at = moment - chance.uniform(*OLD_SECONDS)
+        repeated = [moment - chance.uniform(0.0, JUST_BEFORE_SECONDS) for _ in range(4)]
+    else:
+        at = moment - chance.uniform(NEAR_SECONDS, 4 * NEAR_SECONDS)
+        repeated = [moment + chance.uniform(-NEAR_SECONDS, NEAR_SECONDS) for _ in range(4)]
+    at = max(0.0, at)
+    repeats = [(max(1.0, each - at), operation.region) for each in repeated]
     return replace(operation, at=at, repeats=(*repeats, *operation.repeats))
 
 

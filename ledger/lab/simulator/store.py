@@ -23,7 +23,16 @@ from ledger.runtime.validity import check_validity, has_validity
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
-from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Unknown, Write, signed_by
+from ledger.store.writes import (
+    Action,
+    BatchOutcome,
+    BatchWrite,
+    Outcome,
+    Put,
+    Unknown,
+    Write,
+    signed_by,
+)
 
 Answer = TypeVar("Answer")
 
@@ -92,7 +101,8 @@ class SimStore:
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
-        await self._begin(WORK_STEPS)
+        is_entry = isinstance(write, Put) and "change" in write.item
+        await self._begin(WORK_STEPS, is_entry=is_entry)
         if self._is_late([write]):
             return Unknown(TOO_LATE)
         return await self._request(lambda: done(self._replica.write(write)), Unknown("no answer"))
@@ -156,13 +166,13 @@ class SimStore:
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    async def _begin(self, weight: int = 1) -> None:
+    async def _begin(self, weight: int = 1, *, is_entry: bool = False) -> None:
         """Begin a request, which is signed once the process is awake.
 
         Raises:
             ContractStale: the validity around it has ended; nothing is sent.
         """
-        await self._process.begin(weight)
+        await self._process.begin(weight, is_entry=is_entry)
         if has_validity():
             check_validity(self._process.clock.wall(self._loop.time()))
 

@@ -35,8 +35,10 @@ from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.stranger import STRANGE, Stranger
 from ledger.lab.simulator.supervisor import REGISTRY, Supervisor
 from ledger.lab.simulator.takeover import Takeover
+from ledger.lab.simulator.terms import Freeze
 from ledger.ledger import Ledger
 from ledger.primitives.leases.state import lease_key
+from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -44,6 +46,8 @@ from ledger.store.writes import Applied, Put
 
 RETRIES_MAX = 3
 RETRY_PAUSE_SECONDS_MAX = 200.0
+FILE_SECONDS_MAX = 100.0
+"""Until a process whose file is refused starts with the right one."""
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 _PAUSE_SECONDS = 5.0
 _REFUSALS = (StoreError, ContractChangeRefused, ContractConflict)
@@ -95,6 +99,8 @@ class Workload:
             self._supervisor.start(self._read_steadily, planned)
         self._takeover.start()
         self._stranger.start()
+        for freeze in () if scenario.contract is None else scenario.contract.freezes:
+            self._supervisor.start(self._freeze, freeze)
         for outage in scenario.outages:
             self._supervisor.start(self._outage, outage)
         for operation in scenario.operations:
@@ -112,24 +118,38 @@ class Workload:
             self._supervisor.restart, self._app, region
         )
         store = SimStore(process, region, self.scenario.faults)
-        ledger = Ledger(
-            self.scenario.file,
-            region=region,
+        if self.scenario.clocks_off:
+            await self._measure(store)
+        files = self.scenario.files
+        file = files.draw(stream(self.scenario.seed, f"{process.name} wrong file"), region)
+        while True:
+            ledger = self._ledger(process, store, file)
+            try:
+                async with ledger:
+                    self._apps[region] = App(process, ledger, store)
+                    await anyio.sleep_forever()
+            except ContractConflict as error:
+                self.world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
+                file = files.right
+                await process.clock.sleep(self._random.random() * FILE_SECONDS_MAX)
+            except _REFUSALS:  # the contract cannot be read
+                await process.clock.sleep(_PAUSE_SECONDS)
+
+    def _ledger(self, process: Process, store: SimStore, file: Settings) -> Ledger:
+        return Ledger(
+            file,
+            region=store.region,
             registry=REGISTRY,
             store=store,
             clock=process.clock,
             randomness=stream(self.scenario.seed, f"{process.name} ids"),
             contract=self.scenario.contract is not None,
         )
-        if self.scenario.clocks_off:
-            await self._measure(store)
-        while True:
-            try:
-                async with ledger:
-                    self._apps[region] = App(process, ledger, store)
-                    await anyio.sleep_forever()
-            except _REFUSALS:  # the contract cannot be read
-                await process.clock.sleep(_PAUSE_SECONDS)
+
+    async def _freeze(self, freeze: Freeze) -> None:
+        await anyio.sleep(freeze.at)
+        app = await self._alive(freeze.region)
+        app.process.freeze_before_entry(freeze.seconds)
 
     @staticmethod
     async def _measure(store: SimStore) -> None:
