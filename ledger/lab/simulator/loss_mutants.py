@@ -3,10 +3,22 @@
 from compactor import apply as applying
 from compactor import passes
 from ledger.lab.simulator import loss_mutations as mutations
+from ledger.lab.simulator import takeover
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.mutant import Mutant
 
 LOSS_MUTANTS = (
+    Mutant(
+        "taken-while-listed",
+        "a region is given up once no other lists it among the replicas",
+        "what is merged without it is deleted in it before the net arrives",
+        40,
+        (
+            (takeover, "is_removed", mutations.removed_at_once),
+            (passes, "check_replicas", mutations.any_replicas),
+        ),
+        worlds=is_lossy,
+    ),
     Mutant(
         "no-again",
         "an entry that only some of the remaining regions got from a lost one is put again",
@@ -24,11 +36,27 @@ LOSS_MUTANTS = (
         worlds=is_lossy,
     ),
     Mutant(
+        "deletes-at-home",
+        "a named entry that home no longer shows is deleted through each region that does",
+        "a delete of the lost home that did not arrive everywhere is never made up for",
+        40,
+        ((passes, "succeed", mutations.deletes_at_home),),
+        worlds=is_lossy,
+    ),
+    Mutant(
         "in-place",
         "a net of a lost home is never overwritten: its successor is of the next generation",
         "a late write of the lost home, whose stamps were ahead, replaces the successor",
         40,
         ((passes, "succeed", mutations.in_place),),
+        worlds=is_lossy,
+    ),
+    Mutant(
+        "outdated-at-once",
+        "nets of older generations are deleted once the new one is committed",
+        "all that they count vanishes where the new one has not arrived",
+        40,
+        ((passes, "succeed", mutations.outdated_at_once),),
         worlds=is_lossy,
     ),
 )

@@ -22,13 +22,15 @@ from ledger.lab.simulator.profiles import CLOCKS_OFF, profile_of
 _OF, _PLACE = 11, 6
 HOME_SHARE = 0.7
 WORKS_ON_SHARE = 0.35
-LONG_AFTER_SHARE = 0.4
+LONG_AFTER_SHARE = 0.5
 """The share of losses after which writes still arrive once others have taken over."""
+LONG_AFTER_WAITS = 4
 AHEAD_SECONDS = (0.0, 4000.0)
 """How far the stamps of the lost region are ahead of the others'."""
 NEVER_SHARES = (0.2, 0.5, 0.9)
 LATE_SECONDS = (10.0, 300.0, 4000.0)
-SLOW_SECONDS = (0.0, 100.0, 200.0)
+SLOW_SECONDS = (0.0, 200.0, 200.0)
+SLOW_APART_SECONDS = 1000.0
 """So long before it stops its writes take up to that long to arrive."""
 GIVEN_UP_SECONDS = 300.0
 REMOVED_SECONDS = 400.0
@@ -45,6 +47,8 @@ PERIODS_AFTER = 2
 ABOUT_SHARE = 0.4
 AFTER_SHARE = 0.3
 ABOUT_SECONDS = 200.0
+TAKING_SECONDS = 400.0
+"""About how long after the change of the contract collections are taken over."""
 AFTER_SECONDS = 200.0
 
 
@@ -116,8 +120,9 @@ def draw_loss(chance: Random, regions: Sequence[str], at: float, terms: Terms) -
     last = max(removed.values())
     arrives_until, ahead = last, chance.choice(AHEAD_SECONDS)
     is_long_after = chance.random() < LONG_AFTER_SHARE
+    is_apart = is_long_after and ahead > 0
     if is_long_after:
-        arrives_until = last + 2 * seconds_to_wait(terms, terms)
+        arrives_until = last + LONG_AFTER_WAITS * seconds_to_wait(terms, terms)
     operators = 2 if chance.random() < TWO_OPERATORS_SHARE else 1
     homes = [chance.choice(remaining) if lost == home else home for _ in range(operators)]
     either = [(lost, other) for other in remaining] + [(other, lost) for other in remaining]
@@ -128,11 +133,11 @@ def draw_loss(chance: Random, regions: Sequence[str], at: float, terms: Terms) -
         given_up_at=given_up_at,
         removed=removed,
         arrives_until=arrives_until,
-        never_share=chance.choice(NEVER_SHARES),
+        never_share=chance.choice(NEVER_SHARES[:1] if is_long_after else NEVER_SHARES),
         late_seconds=chance.choice(LATE_SECONDS[-1:] if is_long_after else LATE_SECONDS),
-        slow_seconds=chance.choice(SLOW_SECONDS),
+        slow_seconds=SLOW_APART_SECONDS if is_apart else chance.choice(SLOW_SECONDS),
         ahead_seconds=ahead,
-        is_apart=is_long_after and ahead > 0,
+        is_apart=is_apart,
         cut_links=tuple(link for link in either if chance.random() < CUT_SHARE),
     )
 
@@ -200,6 +205,6 @@ def outages_with(
     for source in loss.remaining:
         for target in loss.remaining:
             if source != target and chance.random() < AFTER_SHARE:
-                moment = chance.uniform(begins, ends)
+                moment = begins + chance.random() * TAKING_SECONDS
                 found.append(Outage(moment, moment + chance.uniform(60.0, 600.0), source, target))
     return tuple(found)

@@ -218,7 +218,7 @@ def _losing(drawn: Scenario) -> Scenario:
     loss = draw_loss(chance, drawn.regions, at, settings.terms)
     busy = busy_with(chance, drawn.busy, loss, settings.terms)
     after = in_force_at(loss, settings.terms), busy[-1].ends
-    late = chance.choice((drawn.compactor_faults.late_transactions, LATE_SHARE))
+    late = chance.choice((drawn.compactor_faults.late_transactions, LATE_SHARE, LATE_SHARE))
     return replace(
         drawn,
         settings=settings,
