@@ -104,7 +104,7 @@ def _search(seeds: Sequence[int], mutant: str, jobs: int, total: Sum) -> Result 
             progress.update(
                 task, advance=1, description=f"{total.steps / 1e6:.2f} million steps, seeds"
             )
-            if result.violation is not None:
+            if result.is_caught or (result.violation is not None and not mutant):
                 return result
             if not console.is_terminal and total.seeds % PLAIN_LINE_SEEDS == 0:
                 console.print(f"{total.seeds:,} seeds, {total.steps / 1e6:.2f} million steps")
@@ -135,7 +135,7 @@ def _break_each(first: int, most: int, jobs: int) -> int:
             caught, seeds = [], chosen[name]
             for result in islice(found, len(seeds)):
                 progress.update(task, advance=1, description=name)
-                if result.violation is not None:
+                if result.is_caught:
                     caught.append(result.seed)
             missed += not caught
             _print(f"| {mutant.rule} | {mutant.breaks} | {_needed(caught, seeds)} | `{name}` |")

@@ -34,15 +34,21 @@ from ledger.lab.simulator.replicas import Replicas
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ID_CHARACTERS = 44
 _NUMBERS = {10**number: number for number in range(CHANGES_MAX)}
+UNEXPECTED = "unexpected error"
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken promise: which, where and when."""
+    """A broken promise, or an unexpected error: which, where and when."""
 
     rule: str
     text: str
     at: float
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the program failed: no promise is broken by that."""
+        return self.rule == UNEXPECTED
 
     def __str__(self) -> str:
         return f"{self.rule} broken at {self.at:.3f} s: {self.text}"

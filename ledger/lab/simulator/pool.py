@@ -34,7 +34,7 @@ def processes(jobs: int = 0) -> ProcessPoolExecutor:
 def caught_at(mutant: str, seeds: Iterable[int]) -> int | None:
     """Return the first of these seeds that catches a mutant; None if none does."""
     for seed in seeds:
-        if run_mutant(seed, mutant=mutant).violation is not None:
+        if run_mutant(seed, mutant=mutant).is_caught:
             return seed
     return None
 

@@ -40,6 +40,11 @@ class Result:
     violation: Violation | None
     trace: tuple[str, ...] = ()
 
+    @property
+    def is_caught(self) -> bool:
+        """Whether a promise was broken: so a mutant is caught, and not by a crash of its own."""
+        return self.violation is not None and not self.violation.is_error
+
 
 def run_seed(seed: int, *, is_traced: bool = False) -> Result:
     """Run the world of a seed; `mutants` activates a mutant around this call."""

@@ -8,7 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
-from ledger.lab.simulator.auditor import Auditor
+from ledger.lab.simulator.auditor import UNEXPECTED, Auditor
 from ledger.lab.simulator.process import RELIABLE, Process, Reliability
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.scenario import Scenario
@@ -47,7 +47,7 @@ class Supervisor:
             await work(*args)
         except Exception:  # noqa: BLE001 (reported, not hidden)
             if not self.world.is_over:
-                self.auditor.fail("unexpected error", traceback.format_exc())
+                self.auditor.fail(UNEXPECTED, traceback.format_exc())
 
     async def restart(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Await some work after a random delay, as a supervisor restarts a crashed process."""
