@@ -21,6 +21,11 @@ REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 DYNOXIDE = pytest.param("dynoxide", marks=pytest.mark.engines("dynoxide"))
 ENGINES = ["memory", DYNOXIDE]
 """For `pytest.mark.parametrize("engine", ENGINES)`."""
+LONG_ON_DYNOXIDE = [
+    "memory",
+    pytest.param("dynoxide", marks=[pytest.mark.engines("dynoxide"), pytest.mark.long]),
+]
+"""The same, of tests for whose second engine `.ci/run` has no time."""
 
 
 @asynccontextmanager
