@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import anyio
 
+from ledger.contract.reading import read_contract
 from ledger.core.errors import StoreError, Throttled
 from ledger.lab.bench.usual_merge import merge_once
 from ledger.lab.harness.census import take_census
@@ -32,13 +33,16 @@ async def merge_every(
 
 
 async def merge_table(settings: Settings, *, pause_seconds: float = 0.2) -> None:
-    """Merge every collection of a table over and over until cancelled."""
+    """Merge every collection of a table over and over until cancelled, by its contract's terms."""
     clock = SystemClock()
     async with open_store(settings, settings.home) as home:
+        contract = await read_contract(home)
+        assert contract is not None
+        settle = contract.terms.settle
         while True:
             with suppress(StoreError):  # the next round
                 for partition in (await take_census(home)).entries:
-                    await merge_once(home, partition, settle=settings.settle, clock=clock)
+                    await merge_once(home, partition, settle=settle, clock=clock)
             await anyio.sleep(pause_seconds)
 
 
