@@ -80,11 +80,11 @@ class TaggedChecker:
         self.lost_changes = 0
 
     @property
-    @property
     def has_lost(self) -> bool:
         """Whether a region was lost for good: then regions agree once everything is merged."""
         return bool(self._lost)
 
+    @property
     def counters(self) -> list[str]:
         """Every counter that was called for."""
         return list(self._changes)
