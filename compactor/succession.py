@@ -3,9 +3,10 @@
 A region is lost once every remaining region lists it among its replicas no more: it neither reads
 nor writes any longer. Of its last writes each remaining region has got some, may get others late,
 and never gets the rest. The remaining regions are those of the contract in force, which names the
-region that is home now and the table's generation, one more for each home that was lost. Like any
-change of the contract it is in force after a wait, so that nothing is under way any more that was
-decided under the one before.
+region that is home now and the table's generation, one more for each region that was lost: whether
+home or not, it may have been home before, and left a net that not every region got. Like any change
+of the contract it is in force after a wait, so that nothing is under way any more that was decided
+under the one before.
 
 The rules beside those of `compactor.plan` (design: "A lost home"), and what breaks without each:
 

@@ -46,9 +46,13 @@ class Contract:
 
     @property
     def obeyed(self) -> Terms:
-        """The terms to obey now: those in force, or the stricter of them and the coming ones."""
+        """The terms to obey now: those in force, or the stricter of them and the coming ones.
+
+        Their `generation` is that of net changes: one more for each region that was lost. Whichever
+        it was, it may have been home before, and have left a net that not every region got.
+        """
         terms = self.terms if self.coming is None else stricter(self.terms, self.coming)
-        return replace(terms, generation=self.generation)
+        return replace(terms, generation=max(self.generation, 1 + len(self.terms.lost)))
 
     @property
     def written_through(self) -> str:

@@ -33,7 +33,7 @@ NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
 """The highest generation of net changes: four digits, so that sort keys ascend with them.
 
-A table begins with generation 1; each loss of its home region begins the next.
+A table begins with generation 1; each loss of a region begins the next.
 """
 
 _SHARD = re.compile(r"~([1-9][0-9]{0,3})~(.+)", flags=re.DOTALL | re.ASCII)

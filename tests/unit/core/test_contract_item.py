@@ -42,6 +42,16 @@ def test_what_was_written_is_read_again(contract: Contract) -> None:
     assert contract_of(contract_item(contract)) == contract
 
 
+def test_each_lost_region_begins_a_generation_of_nets() -> None:
+    """Home or not, and once the loss is in force; a region that was lost twice counts twice."""
+    once, twice = replace(TERMS, lost=("x",)), replace(TERMS, lost=("x", "x"))
+    assert IN_FORCE.obeyed.generation == 1
+    assert Contract(terms=once).obeyed.generation == 2
+    assert Contract(terms=twice, generation=2).obeyed.generation == 3
+    assert Contract(terms=TERMS, revision=1, coming=once).obeyed.generation == 1
+    assert Contract(terms=TERMS, revision=1, generation=2, coming=once).obeyed.generation == 2
+
+
 def test_items_of_generations_sort_by_their_number() -> None:
     """The highest generation has the last sort key."""
     keys = [contract_key(generation) for generation in (1, 2, 10, 9999)]

@@ -298,8 +298,7 @@ class World:
 
     def contracts(self, state: State) -> list[Contract]:
         """Return the contracts that leaders may act on."""
-        generation = 2 if self.case.home == LOST else 1
-        new = sorted({(self.new_home(one), generation, True) for one in self._acting(state)})
+        new = sorted({(self.new_home(one), 2, True) for one in self._acting(state)})
         old = [(self.case.home, 1, self.case.always)] if state.phase == WHOLE else []
         return [*old, *new]
 
