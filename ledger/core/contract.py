@@ -156,7 +156,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         observation_delay=max(old.observation_delay, new.observation_delay),
         read_deadline=min(old.read_deadline, new.read_deadline),
         contract_life=min(old.contract_life, new.contract_life),
-        lost=(*old.lost, *(region for region in new.lost if region not in old.lost)),
+        lost=max(old.lost, new.lost, key=len),
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,
     )

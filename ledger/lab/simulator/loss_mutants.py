@@ -1,9 +1,8 @@
 """Mutants of the rules for a lost region, which only worlds that lose one can show."""
 
 from compactor import apply as applying
-from compactor import passes
+from compactor import passes, taking
 from ledger.lab.simulator import loss_mutations as mutations
-from ledger.lab.simulator import takeover
 from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.mutant import Mutant
 
@@ -14,7 +13,7 @@ LOSS_MUTANTS = (
         "what is merged without it is deleted in it before the net arrives",
         40,
         (
-            (takeover, "is_removed", mutations.removed_at_once),
+            (taking, "check_removed", mutations.removed_at_once),
             (passes, "check_replicas", mutations.any_replicas),
         ),
         worlds=is_lossy,

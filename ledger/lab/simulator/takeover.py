@@ -1,14 +1,14 @@
 """A region of the world is lost: what ran there stops, and operators go on without it.
 
 Each operator may crash, and is replaced by another who does the same. Two of them may name two
-different homes; who comes second goes by what the first one wrote. What they do first stands in for
-`compactor.taking.check_removed`, which asks AWS by another way than the stores'.
+different homes; who comes second goes by what the first one wrote.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import anyio
 
+from compactor import taking
 from ledger.contract.changing import ContractWriter
 from ledger.core.errors import ContractChangeRefused, InvalidInput, StoreError
 from ledger.lab.simulator.leaders import Leaders
@@ -18,8 +18,8 @@ from ledger.lab.simulator.process import Reliability
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import SimStore
 from ledger.lab.simulator.supervisor import Supervisor
-from ledger.store.port import Store
 
+TABLE = "ledger"
 SECOND_OPERATOR_SECONDS = 60.0
 OPERATOR = Reliability(300.0, crash_share=0.6, stall_seconds_max=(60.0, 600.0))
 
@@ -86,9 +86,9 @@ class Takeover:
         writer = ContractWriter(stores, clock=process.clock, poll_seconds=POLL_SECONDS)
         while not self.is_done.is_set():
             try:
-                if await is_removed(stores, loss.region):
-                    contract = await writer.take_over(home, lost=[loss.region])
-                    self._taken(loss, contract.terms.home)
+                await taking.check_removed(stores.values(), TABLE, [loss.region])
+                contract = await writer.take_over(home, lost=[loss.region])
+                self._taken(loss, contract.terms.home)
             except (ContractChangeRefused, InvalidInput, StoreError) as error:
                 self._world.note(lambda error=error: f"{process.name}: {error}")  # type: ignore[misc]
                 home = await self._home_now(writer, loss.region, home)
@@ -112,13 +112,3 @@ class Takeover:
         regions = {name: reach for name, reach in file.regions.items() if name != loss.region}
         self._leaders.file = file.replace(regions=regions)
         self.is_done.set()
-
-
-async def is_removed(stores: Mapping[str, Store], region: str) -> bool:
-    """Return whether no remaining region lists a replica any more.
-
-    Raises:
-        StoreError: one cannot be asked.
-    """
-    described = [await store.replicas() for store in stores.values()]
-    return all(region not in (states or {}) for states in described)
