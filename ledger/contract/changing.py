@@ -224,6 +224,8 @@ class ContractWriter:
     async def take_over(self, home: str, *, lost: Collection[str]) -> Contract:
         """Bring a contract without lost regions into force; if the home is lost, a new generation.
 
+        Also if the home does not show the newest contract: a lost region that was home before may
+        have written it, and it may never arrive.
         The stores are those of the remaining regions. A change that is pending is taken back: it
         could never be in force without the lost regions. Of two operators who take over at the
         same time one wins, and the other gives up. When interrupted, run it again.
@@ -251,7 +253,10 @@ class ContractWriter:
         self._check_reach(replace(contract, coming=wanted))
         if contract.written_through not in lost:
             _check_home(terms.home, home)
-            return await self.finish(await self._step(contract, replace(contract, coming=wanted)))
+            # Unless the lost region was home before, and its last write never arrived in this one.
+            if await read_contract(self._store(home)) == contract:
+                step = replace(contract, coming=wanted)
+                return await self.finish(await self._step(contract, step))
         # What the lost home wrote is never overwritten: a late write of it could win by its stamp.
         pending = Contract(
             terms=terms,

@@ -21,6 +21,7 @@ from ledger.lab.simulator.supervisor import Supervisor
 
 TABLE = "ledger"
 SECOND_OPERATOR_SECONDS = 60.0
+LONGEST_SECONDS = 20_000.0
 OPERATOR = Reliability(300.0, crash_share=0.6, stall_seconds_max=(60.0, 600.0))
 
 
@@ -48,6 +49,13 @@ class Takeover:
         self._supervisor.start(self._stop, loss)
         for number, home in enumerate(loss.homes):
             self._supervisor.start(self._give_up, f"taker-{number}", loss, home)
+
+    async def end(self) -> None:
+        """Wait until the others go on without the region; that they cannot is a violation."""
+        with anyio.move_on_after(LONGEST_SECONDS):
+            await self.is_done.wait()
+        if not self.is_done.is_set():
+            self._supervisor.auditor.fail("take-over", "no contract without the lost region")
 
     def instead_of(self, region: str) -> str:
         """Return a region to go to: this one, or another if it is lost."""

@@ -425,7 +425,7 @@ class Workload:
         while self.world.in_flight:  # noqa: ASYNC110 (as above)
             await anyio.sleep(_PAUSE_SECONDS)
         await anyio.sleep(self.scenario.settle + settings.compactor.fold_age)
-        await self._takeover.is_done.wait()
+        await self._takeover.end()
         await self._leaders.merge_all()
         self.auditor.check_rest()
         await self._stranger.read_all()

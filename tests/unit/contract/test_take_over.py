@@ -128,6 +128,17 @@ async def test_a_home_that_is_lost_under_a_pending_change_is_taken_over() -> Non
     assert taken.terms == replace(TERMS, home=AWAY, regions=(AWAY, SOUTH), lost=(HOME,))
 
 
+async def test_a_home_that_never_got_the_move_of_home_begins_a_generation() -> None:
+    """The region that was home before brought it into force, and is lost: it is shown elsewhere."""
+    moving = replace(BEFORE, revision=5, coming=replace(TERMS, home=AWAY))
+    moved = Contract(terms=replace(TERMS, home=AWAY), revision=6)
+    world = Remaining(moving)
+    world.stores[SOUTH].table.set(OLD, contract_item(moved))
+    taken = await world.operator().take_over(AWAY, lost=[HOME])
+    assert (taken.generation, taken.coming) == (2, None)
+    assert taken.terms == replace(TERMS, home=AWAY, regions=(AWAY, SOUTH), lost=(HOME,))
+
+
 @pytest.mark.parametrize(
     ("target", "lost", "rule"),
     [
