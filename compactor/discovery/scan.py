@@ -33,12 +33,14 @@ class Summary:
     partition: str
     entries: set[EntryId] = field(default_factory=set)
     merged: set[EntryId] = field(default_factory=set)
+    nets: int = 0
     is_damaged: bool = False
 
     def add(self, item: Item) -> None:
         """Add the keys of one item."""
         sort_key = item["sk"]["S"]
         if sort_key.startswith(keys.NET_PREFIX):
+            self.nets += 1
             try:
                 self.merged = set(ids.unpack_all(item["merged"]["B"]))
             except (KeyError, ValueError):
@@ -52,11 +54,16 @@ class Summary:
         return sorted(entry for entry in unmerged if is_older(entry, rules.settle, now=now))
 
     def is_due(self, rules: Rules, *, now: datetime) -> bool:
-        """Return whether a visit would find something to do: fold, delete, or drop ids."""
+        """Return whether a visit would find something to do: fold, delete, or drop ids.
+
+        Of several nets all but the last are outdated: one that a lost region wrote may arrive once
+        its collection is quiet.
+        """
         backlog = self.backlog(rules, now=now)
         oldest = backlog[0] if backlog else None
         return (
             self.is_damaged
+            or self.nets > 1
             or bool(self.entries & self.merged)
             or len(self.merged) >= rules.prune_min
             or is_worthwhile(settled=len(backlog), oldest=oldest, rules=rules, now=now)

@@ -307,3 +307,10 @@ async def test_damaged_cursor(name: str) -> None:
     cursor = await load_cursor(store, "compactor")
     assert cursor is None
     assert len((await found_in(store, cursor=cursor, segments=2)).due) == 6
+
+
+async def test_a_net_that_does_not_count_is_found() -> None:
+    """It arrived late from a lost region, and nothing else is to be done there."""
+    outdated, last = (net("counter", 5, (), generation=number) for number in (1, 2))
+    assert (await found_in(store_of(last))).due == []
+    assert (await found_in(store_of(outdated, last))).due == ["counter"]
