@@ -109,8 +109,9 @@ class Takeover:
             found = await writer.newest()
         except StoreError:
             return home
-        named = (found.coming or found.terms).home
-        return home if named == lost else named
+        if found.coming is not None and lost in found.giving_up:
+            return found.coming.home
+        return home if found.terms.home == lost else found.terms.home
 
     def _taken(self, loss: Loss, home: str) -> None:
         if self.is_done.is_set():
