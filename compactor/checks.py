@@ -58,8 +58,8 @@ def check_replicas(
         if region != home and region not in described:
             raise ReplicasDiffer(
                 f"the table has no replica in {region}, which its contract names: add it by `ledger"
-                " table create`, or take the region out by `ledger table set regions`; nothing is"
-                " merged meanwhile"
+                " table create`, or, if it is lost for good, give it up by `compactor take-home"
+                f" HOME --lost {region}`; nothing is merged meanwhile"
             )
     for region, state in described.items():
         if state not in REPLICATING:

@@ -45,8 +45,8 @@ class Again:
     """An entry to be put again, whole as `region` shows it, in one transaction through `region`.
 
     The transaction applies only if `region` still shows the entry unchanged, and the net at
-    `net_key` still at the version in `stamp`; with `stamp` None, no such net. At most one such put
-    of an entry an hour: before, the copy may still be on its way.
+    `net_key` still at the version in `stamp`; with `stamp` None, no such net. A process
+    puts an entry again once an hour at most: before, the copy may still be on its way.
     """
 
     region: str

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -71,7 +72,8 @@ async def establish(
         if found is None:
             return await writer.establish(settings.terms)
         settings.check_agrees(*found.accepted)
-        return found if found.coming is not None else await writer.finish(found)
+        is_pending = found.coming is not None and not found.is_founding
+        return found if is_pending else await writer.finish(found)
 
 
 def first_values(given: Sequence[str]) -> dict[str, Any]:
@@ -210,6 +212,12 @@ def _with_step(contract: Contract, value: str, *, since: datetime | None, now: d
     if since is None and last not in steps and last.count == count:
         since = last.since
     # The first pattern that matches counts, so a new one goes last.
+    before = next((each for each in shards if fnmatchcase(pattern, each)), None)
+    if pattern not in shards and before is not None:
+        raise InvalidInput(
+            f"shards of {pattern!r} would have no effect: {before!r} comes before and matches the"
+            " same counters"
+        )
     return {**shards, pattern: (*steps, ShardStep(count, since or now + SHARDS_AHEAD))}
 
 

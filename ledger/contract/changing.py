@@ -127,22 +127,32 @@ class ContractWriter:
         return found
 
     async def establish(self, terms: Terms) -> Contract:
-        """Write the first contract unless the table has one, and wait until every region shows it.
+        """Write the first contract unless the table has one, and bring it into force.
+
+        It is in force once every region has shown it: two operators with different homes may both
+        have written one, and until then either may be replaced by the other.
 
         Raises:
             ContractConflict: the table has another one.
             StoreError: DynamoDB could not do it; repeat the call.
         """
-        first = Contract(terms=terms)
+        first = Contract(terms=terms, revision=1, coming=terms)
         shown = [each for each in (await self.read_all()).values() if each is not None]
         if not shown:
             await self._put(first, Absent(), through=terms.home)
         else:
             _check_same(shown, terms)
         contract = await self._until_all_show(first)
-        # Two operators with different homes could both have written one: the last writer wins.
         _check_same([contract], terms)
-        return contract
+        return await self._found(contract)
+
+    async def _found(self, contract: Contract) -> Contract:
+        """Bring a first contract that every region shows into force, unless it is already."""
+        if not contract.is_founding:
+            return contract
+        return await self._until_all_show(
+            await self._step(contract, replace(contract, coming=None))
+        )
 
     async def change(self, refine: Refine) -> Contract:
         """Bring other terms into force, or finish the change that is pending.
@@ -185,6 +195,8 @@ class ContractWriter:
         if pending.coming is None:
             return await self._until_all_show(pending)
         pending = await self._until_all_show(pending)
+        if pending.is_founding:
+            return await self._found(pending)
         looked_at = self._clock.monotonic()
         coming = pending.coming
         if coming is None:  # another operator finished it meanwhile
@@ -214,6 +226,8 @@ class ContractWriter:
         """
         if pending.coming is None:
             return pending
+        if pending.is_founding:
+            return await self.finish(pending)
         if pending.giving_up:
             raise ContractChangeRefused(
                 f"{', '.join(pending.giving_up)}: given up for good, which cannot be taken back:"
@@ -251,7 +265,7 @@ class ContractWriter:
             raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {home!r}")
         wanted = replace(terms, home=home, regions=remaining, lost=gone)
         self._check_reach(replace(contract, coming=wanted))
-        if contract.written_through not in lost:
+        if terms.home not in lost:
             _check_home(terms.home, home)
             # Unless the lost region was home before, and its last write never arrived in this one.
             if await read_contract(self._store(home)) == contract:
@@ -266,10 +280,10 @@ class ContractWriter:
             through=home,
         )
         await self._put(pending, Absent(), through=home)
-        shown = await self._until_all_show(pending)
-        if shown != pending:
+        found = await self._until_all_show(pending)
+        if found != pending:
             raise ContractChangeRefused(
-                f"another operator took the home over: to {shown.written_through}"
+                f"another operator took the home over: to {found.written_through}"
             )
         return await self.finish(pending)
 
@@ -407,7 +421,7 @@ def _check_same(shown: Iterable[Contract], terms: Terms) -> None:
     Raises:
         ContractConflict: it has other terms, or brings others.
     """
-    if any(each.terms != terms or each.coming is not None for each in shown):
+    if any(each.terms != terms or each.coming not in (None, terms) for each in shown):
         raise ContractConflict(
             "the table has a contract already, with other terms: `ledger table show` prints it,"
             " `ledger table set` changes it"

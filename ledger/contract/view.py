@@ -146,6 +146,11 @@ class ContractView:
                 f"table {self._settings.table} has no contract in {self._store.region}:"
                 " `ledger table adopt` writes it from the settings"
             )
+        if found.is_founding:
+            raise ContractMissing(
+                f"the first contract of table {self._settings.table} is not in force yet: `ledger"
+                " table adopt`, run again, finishes it"
+            )
         if known is not None and found.is_older_than(known):
             raise ContractStale(
                 f"{self._store.region} shows revision {found.revision} of the table's contract,"

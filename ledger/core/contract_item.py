@@ -55,6 +55,11 @@ class Contract:
         return replace(terms, generation=max(self.generation, 1 + len(self.terms.lost)))
 
     @property
+    def is_founding(self) -> bool:
+        """Whether it is a table's first, which not every region has shown yet: not to be obeyed."""
+        return self.coming == self.terms
+
+    @property
     def written_through(self) -> str:
         """The region through which this contract is written: the home, or who takes it over."""
         return self.through or self.terms.home

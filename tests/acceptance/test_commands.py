@@ -179,7 +179,7 @@ def test_a_table_is_made_shown_and_deleted(desk: Desk) -> None:
     again = desk.run("ledger", "table", "create", *config)
     assert (again.status, again.out) == (
         0,
-        "table second: nothing to do\nrevision 0 of the contract is in force\n",
+        "table second: nothing to do\nrevision 2 of the contract is in force\n",
     )
     shown = desk.run("ledger", "table", "status", *config)
     assert shown.status == 0, shown.errors

@@ -7,8 +7,6 @@
 
 Or the region works on until it is removed: it is given up, and not lost yet. Which seeds lose one
 goes by a remainder, so that the worlds of others stay what they were.
-
-Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

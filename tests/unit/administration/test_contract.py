@@ -103,6 +103,12 @@ def test_shards_are_a_pattern_and_a_count(value: str) -> None:
         changed("shards", value)
 
 
+def test_a_pattern_that_an_earlier_one_covers_is_refused() -> None:
+    """The first that matches counts: the step would be in force and change nothing."""
+    with pytest.raises(InvalidInput, match="'hot-1' would have no effect: 'hot-\\*' comes before"):
+        changed("shards", "hot-1=8")
+
+
 def test_a_name_that_no_contract_holds_is_refused() -> None:
     """The message lists what it holds."""
     with pytest.raises(

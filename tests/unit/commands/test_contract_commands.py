@@ -110,7 +110,7 @@ def test_adopt_writes_what_the_settings_say(desk: Desk) -> None:
     values = {"settle": "30m", "shards": {"hot-*": 4}}
     for _again in range(2):
         result = desk.run("adopt", **values)
-        assert result.stdout == "revision 0 of the contract is in force\n", result.exception
+        assert result.stdout == "revision 2 of the contract is in force\n", result.exception
     terms = desk.shown()["terms"]
     assert (terms["settle"], terms["regions"]) == (1800.0, [HOME, AWAY])
     assert terms["shards"] == {"hot-*": [{"count": 4, "since": None}]}

@@ -26,6 +26,8 @@ from ledger.core.errors import (
 
 TERMS = make_terms()
 SLOWER = replace(TERMS, settle=4000.0)
+FOUNDING = Contract(terms=TERMS, revision=1, coming=TERMS)
+FOUNDED = Contract(terms=TERMS, revision=2)
 PENDING = Contract(terms=TERMS, revision=1, coming=SLOWER)
 WAIT = seconds_to_wait(TERMS, SLOWER)
 
@@ -38,8 +40,7 @@ def to(terms: Terms) -> Callable[[Contract], Terms]:
 async def established(terms: Terms = TERMS) -> ContractWorld:
     """Return regions that all show a first contract."""
     world = ContractWorld()
-    await world.operator().establish(terms)
-    world.waits.clear()
+    world.show(Contract(terms=terms))
     return world
 
 
@@ -53,17 +54,30 @@ class Interrupted(Exception):
 
 
 async def test_the_first_contract_reaches_every_region() -> None:
-    """It is written through its home and waited for; again it changes nothing."""
+    """Written through its home, in force once all have shown it; again it changes nothing."""
     world = ContractWorld()
     world.cut = {SOUTH}
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.operator().establish, TERMS)
         while world.slept < 5:
             await anyio.lowlevel.checkpoint()
+        assert world.at(HOME) == FOUNDING
+        assert world.waits[-1] == Waiting(1, (SOUTH,))
         world.cut.clear()
-    assert all_show(world, Contract(terms=TERMS))
-    assert world.waits[-1] == Waiting(0, (SOUTH,))
-    assert await world.operator().establish(TERMS) == Contract(terms=TERMS)
+    assert all_show(world, FOUNDED)
+    assert await world.operator().establish(TERMS) == FOUNDED
+
+
+@pytest.mark.parametrize("by", ["establish", "finish", "withdraw"])
+async def test_a_first_contract_that_was_left_is_finished(by: str) -> None:
+    """Without a wait: nothing was ever done under it. Nor is there anything to take back."""
+    world = ContractWorld()
+    world.show(FOUNDING)
+    operator = world.operator()
+    given = TERMS if by == "establish" else FOUNDING
+    assert await getattr(operator, by)(given) == FOUNDED
+    assert all_show(world, FOUNDED)
+    assert world.elapsed < WAIT
 
 
 async def test_another_first_contract_is_refused() -> None:
@@ -77,7 +91,8 @@ async def test_another_first_contract_is_refused() -> None:
 async def test_two_first_contracts_through_two_homes_end_as_one() -> None:
     """The last writer wins; the operator of the other one is refused, not confirmed."""
     world = ContractWorld()
-    world.on_sleep = lambda: world.show(Contract(terms=replace(TERMS, home=AWAY)))
+    other = replace(TERMS, home=AWAY)
+    world.on_sleep = lambda: world.show(Contract(terms=other, revision=1, coming=other))
     with pytest.raises(ContractConflict, match="other terms"):
         await world.operator().establish(TERMS)
 
@@ -329,7 +344,7 @@ async def test_two_operators_with_one_wish_finish_once() -> None:
     async with anyio.create_task_group() as tasks:
         for _ in range(2):
             tasks.start_soon(one)
-    assert world.stores[HOME].applied == 3
+    assert world.stores[HOME].applied == 2
     assert done == [Contract(terms=SLOWER, revision=2)] * 2
 
 
@@ -398,9 +413,9 @@ async def test_a_move_of_home_is_confirmed_through_the_old_home() -> None:
     world = await established()
     moved = replace(TERMS, home=AWAY)
     await world.operator().change(to(moved))
-    assert [world.stores[region].writes for region in (HOME, AWAY)] == [3, 0]
+    assert [world.stores[region].writes for region in (HOME, AWAY)] == [2, 0]
     done = await world.operator().change(to(replace(moved, settle=4000.0)))
-    assert [world.stores[region].writes for region in (HOME, AWAY)] == [3, 2]
+    assert [world.stores[region].writes for region in (HOME, AWAY)] == [2, 2]
     assert done.revision == 4
     assert all_show(world, done)
 

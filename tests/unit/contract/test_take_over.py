@@ -60,6 +60,23 @@ class Remaining(FakeClock):
         return Contract(terms=TERMS, revision=5, generation=2, coming=coming, through=SOUTH)
 
 
+async def test_a_home_that_never_got_what_the_one_before_wrote_last() -> None:
+    """The lost region moved the home, and its last write reached another region alone."""
+    moved = replace(TERMS, home=AWAY)
+    world = Remaining(Contract(terms=TERMS, revision=5, coming=moved))
+    last = Contract(terms=moved, revision=6)
+    world.stores[SOUTH].table.set(OLD, contract_item(last))
+    with pytest.raises(InvalidInput, match=f"the home is {AWAY}"):
+        await world.operator().take_over(SOUTH, lost=[HOME])
+    taken = await world.operator().take_over(AWAY, lost=[HOME])
+    assert (taken.generation, taken.terms.home, taken.coming) == (2, AWAY, None)
+    assert taken.terms.regions == (AWAY, SOUTH)
+    for store in world.stores.values():
+        item = store.table.get(NEW)
+        assert item is not None
+        assert contract_of(item) == taken
+
+
 async def test_a_new_generation_leaves_the_old_one_alone() -> None:
     """A late write of the lost home could win over what is written in the place of its own."""
     world = Remaining()

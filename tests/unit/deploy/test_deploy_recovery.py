@@ -27,10 +27,10 @@ async def test_after_a_loss_the_compactor_needs_the_recovery_beside_its_own() ->
     id_ = str(entry_id(AT, 7))
     item = entry_item(Entry("left", id_, Decimal(5)))
     named = entry_item(Entry("named", id_, Decimal(5)))
-    net = NetChange(Decimal(5), 1, (entry_id(AT, 7),), "v1", id_, HOME)
+    net = NetChange(Decimal(5), 1, (entry_id(AT, 7),), "v1", id_, HOME, generation=2)
     for region, table in apart.items():
         table.set(contract_key(generation=1), contract_item(contract))
-        table.set(("named", "~net#0001"), net_item(net, "named"))
+        table.set(("named", "~net#0002"), net_item(net, "named"))
         if region == OTHER:
             table.set(("left", id_), item)
             table.set(("named", id_), named)
