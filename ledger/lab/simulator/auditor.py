@@ -183,8 +183,11 @@ class Auditor:
             self._check_small(region, partition, expected)
 
     def is_small(self) -> bool:
-        """Return whether no region shows an entry that could still be merged."""
-        return not any(self._entries(region, partition) for region, partition in self._remaining)
+        """Return whether no region shows an entry that could be merged, or a net too many."""
+        return not any(self._entries(*place) or self._nets(*place) > 1 for place in self._remaining)
+
+    def _nets(self, region: str, partition: str) -> int:
+        return sum("merged" in item for item in self._items(region, partition).values())
 
     @property
     def _remaining(self) -> list[tuple[str, str]]:
@@ -196,7 +199,7 @@ class Auditor:
         if left:
             self.fail("P4", f"{region} {partition}: {len(left)} entries left, as {left[0]}")
         items = self._items(region, partition)
-        nets = sum("merged" in item for item in items.values())
+        nets = self._nets(region, partition)
         foreign = len(items) - nets - len(left)
         if nets != 1 and foreign < len(digits(expected)):
             self.fail("P4", f"{region} {partition}: {nets} net changes")
