@@ -14,6 +14,7 @@ from ledger.core.entry import Item, entry_id, entry_item, net_item
 from ledger.core.values import Entry, NetChange
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
+from ledger.store.reads import Get
 from ledger.store.writes import Applied, Rejected
 
 PARTITION = "counter"
@@ -85,3 +86,20 @@ async def test_an_entry_that_is_gone_is_not_put_again() -> None:
     store.table.set((PARTITION, KEY), None)
     await carried_out(store, Succession(again=(AGAIN,)))
     assert store.table.get((PARTITION, KEY)) is None
+
+
+class Racing(MemoryStore):
+    """A region in which an entry is replaced once it was read."""
+
+    async def get(self, get: Get) -> Item | None:
+        """Read one item, and let another change arrive under the entry's id."""
+        found = await super().get(get)
+        self.table.set((PARTITION, KEY), entry_item(Entry(PARTITION, KEY, Decimal(9))))
+        return found
+
+
+async def test_an_entry_that_changes_meanwhile_is_not_put_again() -> None:
+    """Of two changes under one id the last writer's counts: it must not be undone."""
+    store = Racing(AWAY, remaining(shown=NEW).table)
+    await carried_out(store, Succession(again=(AGAIN,)))
+    assert entry(store) == entry_item(Entry(PARTITION, KEY, Decimal(9)))

@@ -8,6 +8,7 @@ from random import Random
 import anyio
 import pytest
 from prometheus_client import CollectorRegistry
+from support.clock import START
 from support.compacting import HEARTBEAT, HOLD, LEASE, World, compactor_settings
 from support.ledgers import HOME, WEST
 from support.live import Live
@@ -137,6 +138,45 @@ async def test_nothing_is_read_or_written_past_the_view_of_the_contract() -> Non
         assert report.is_success is (seconds > HOLD)
         refused = {-1.0: {"query"}, HOLD / 2: {"transact"}}.get(seconds, set())
         assert set(calls) == refused
+
+
+class Renewed(Live):
+    """Settings whose view of the contract is read again while a decision is held."""
+
+    def __init__(self, world: World, seconds: float) -> None:
+        super().__init__(SETTINGS)
+        self._world = world
+        self._began = world.clock.monotonic()
+        self._seconds = seconds
+
+    @property
+    def validity(self) -> Validity | None:
+        """Short at first, and long once it was read again."""
+        is_again = self._world.clock.monotonic() > self._began + self._seconds
+        return Validity.of_read(
+            START, self._began, contract_life=1_000_000 if is_again else self._seconds
+        )
+
+    @validity.setter
+    def validity(self, value: Validity | None) -> None:
+        assert value is None
+
+
+@pytest.mark.parametrize(("seconds", "folds"), [(HOLD / 2, False), (2 * HOLD, True)])
+async def test_a_decision_is_carried_out_under_the_view_that_it_rests_on(
+    seconds: float, *, folds: bool
+) -> None:
+    """A later view may have other terms: what was decided by the one before is then void."""
+    world = World()
+    await world.settled(entries=6)
+
+    def look(call: Call) -> Fault | None:
+        if call.operation == "transact":
+            check_validity(START)
+        return None
+
+    await run_pass(world, Renewed(world, seconds), look=look)
+    assert has_net(world) is folds
 
 
 async def test_a_pass_without_its_lease_ends_at_once() -> None:

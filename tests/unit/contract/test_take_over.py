@@ -118,6 +118,15 @@ async def test_of_two_operators_through_two_regions_one_gives_up() -> None:
     assert away.writes == 1
 
 
+async def test_a_take_over_that_another_began_names_its_home() -> None:
+    """Who comes second under another home's name must not finish it as if it were his."""
+    world = Remaining()
+    for store in world.stores.values():
+        store.table.set(NEW, contract_item(world.theirs()))
+    with pytest.raises(InvalidInput, match=f"the home is {SOUTH}"):
+        await world.operator().take_over(AWAY, lost=[HOME])
+
+
 async def test_home_and_another_region_are_lost_together() -> None:
     """One new contract without either; with one of them alone it could never be in force."""
     world = Remaining(left=[AWAY])
