@@ -24,7 +24,7 @@
     ├── LeaseLost                   another owner holds, or may hold, the lease
     ├── LaneFenced                  another worker continues this lane of a pipeline
     ├── LeftOut                     the source skipped records that a pipeline had begun
-    ├── ImportRefused               the file has bad rows, or was imported another way
+    ├── ImportRefused               bad rows, imported another way, or begun before a loss
     ├── LocalTableError             the local global table cannot do what was asked
     └── StoreError                  DynamoDB did not do what was asked
         ├── Unreachable             no connection, or no answer

@@ -2,8 +2,8 @@
 
 source.py reads bytes and lines; form.py holds what the user said of the file; rows.py turns lines
 into rows, good or bad; batches.py turns rows into transactions, each with its marker item;
-survey.py is the first pass, which only reads; importer.py is the second, which writes;
-rejects.py keeps bad rows to be fixed.
+survey.py is the first pass, which only reads; beginning.py has every region show that the import
+began; importer.py is the second pass, which writes; rejects.py keeps bad rows to be fixed.
 """
 
 from ledger.importing.form import ColumnChoice, Form, Format

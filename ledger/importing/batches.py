@@ -22,7 +22,7 @@ from itertools import islice
 
 from ledger.core import keys
 from ledger.core.capacity import item_size, write_units
-from ledger.core.entry import Item, Key, damaged, entry_id, entry_item
+from ledger.core.entry import AttributeValue, Item, Key, damaged, entry_id, entry_item
 from ledger.core.ids import SUFFIX_BITS, EntryId
 from ledger.core.values import Entry
 from ledger.importing.form import BATCH_ROWS
@@ -33,6 +33,7 @@ from ledger.store.writes import Put
 NUMBER_DIGITS = 8
 BATCHES_MAX = 10**NUMBER_DIGITS
 DIGEST_BYTES = 8
+_BEGIN = "#begin-"
 _NUMBER = re.compile(rf"#([0-9]{{{NUMBER_DIGITS}}})\Z", flags=re.ASCII)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -71,18 +72,32 @@ class Marking:
         """Return the key of a batch's marker."""
         return keys.IMPORT_PARTITION, f"{self.file_hash}#{number:0{NUMBER_DIGITS}d}"
 
+    def begin_key(self, losses: int) -> Key:
+        """Return the key of the begin marker that is written after so many losses."""
+        return keys.IMPORT_PARTITION, f"{self.file_hash}{_BEGIN}{losses:0{NUMBER_DIGITS}d}"
+
     def bounds(self) -> tuple[str, str]:
         """Return the first and last sort key that a marker of this file can have."""
-        return self.key(0)[1], self.key(BATCHES_MAX - 1)[1]
+        return self.key(0)[1], self.begin_key(BATCHES_MAX - 1)[1]
 
-    def marker(self, batch: Batch) -> Put:
-        """Return the put of a batch's marker, on condition that it is absent."""
-        partition, sort_key = self.key(batch.number)
+    def begin(self, losses: int) -> Put:
+        """Return the put of the begin marker, on condition that it is absent."""
+        return self._put(self.begin_key(losses), losses)
+
+    def marker(self, batch: Batch, losses: int = 0) -> Put:
+        """Return the put of a batch's marker, on condition that it is absent.
+
+        `losses` is how many losses of a region the contract names.
+        """
+        return self._put(self.key(batch.number), losses, rows={"N": str(len(batch.rows))})
+
+    def _put(self, key: Key, losses: int, **more: AttributeValue) -> Put:
         item: Item = {
-            "pk": {"S": partition},
-            "sk": {"S": sort_key},
-            "rows": {"N": str(len(batch.rows))},
+            "pk": {"S": key[0]},
+            "sk": {"S": key[1]},
+            **more,
             "columns": {"S": self.columns},
+            "losses": {"N": str(losses)},
         }
         return Put(item, Absent())
 
@@ -114,6 +129,7 @@ def transaction(
     region: str,
     shards_now: ShardsNow,
     horizon: timedelta,
+    losses: int = 0,
 ) -> tuple[Put, ...]:
     """Return the actions that write a batch, all or none: its entries, then its marker.
 
@@ -124,7 +140,7 @@ def transaction(
         Put(_item(row, made, region, shards_now), Absent(), not_after=made.at + horizon)
         for row, made in zip(batch.rows, ids, strict=True)
     )
-    return (*entries, marking.marker(batch))
+    return (*entries, marking.marker(batch, losses))
 
 
 def units_of(actions: Sequence[Put]) -> int:
@@ -132,12 +148,14 @@ def units_of(actions: Sequence[Put]) -> int:
     return sum(write_units(item_size(action.item), transactional=True) for action in actions)
 
 
-def batch_number(marker: Item) -> int:
-    """Return the number of the batch that a marker stands for.
+def batch_number(marker: Item) -> int | None:
+    """Return the number of the batch that a marker stands for; None for a begin marker.
 
     Raises:
         DamagedItem: its key is malformed; guessing a number could leave out a batch.
     """
+    if _BEGIN in marker["sk"]["S"]:
+        return None
     number = _NUMBER.search(marker["sk"]["S"])
     if number is None:
         raise damaged(marker, f"a marker ends in # and {NUMBER_DIGITS} digits")
@@ -147,6 +165,20 @@ def batch_number(marker: Item) -> int:
 def columns_of(marker: Item) -> str:
     """Return the text of the form under which a batch was imported; empty if it has none."""
     return str(marker.get("columns", {}).get("S", ""))
+
+
+def losses_of(marker: Item) -> int:
+    """Return how many losses of a region the contract named when a marker was written.
+
+    Those of releases that did not say so count as written before any.
+
+    Raises:
+        DamagedItem: it is no number; a guess could hide a loss.
+    """
+    text = str(marker.get("losses", {"N": "0"}).get("N", ""))
+    if not (text.isascii() and text.isdigit()):
+        raise damaged(marker, f"losses must be a number, got {text!r}")
+    return int(text)
 
 
 def _item(row: Row, made: EntryId, region: str, shards_now: ShardsNow) -> Item:

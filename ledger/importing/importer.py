@@ -3,7 +3,7 @@
 All writes go through the home region, because a marker's condition holds only in the region where
 it is evaluated. An import that was begun through one home may be finished through another: its
 markers are read in every region before anything is written, and while the contract's home is being
-moved nothing is.
+moved nothing is. One that was begun before a region was lost is refused (`beginning.py`).
 """
 
 from collections.abc import Callable, Iterator
@@ -16,21 +16,19 @@ import anyio
 import anyio.lowlevel
 
 from ledger.contract.opening import OpenOthers
-from ledger.core.errors import ImportRefused, LedgerError, RegionUnreadable, StoreError
-from ledger.core.keys import IMPORT_PARTITION
-from ledger.importing.batches import Batch, Marking, batch_number, columns_of
+from ledger.core.errors import ImportRefused, LedgerError
+from ledger.importing.batches import Batch
+from ledger.importing.beginning import Beginning, Begun
 from ledger.importing.form import Form, format_of
 from ledger.importing.source import Source, open_source
 from ledger.importing.survey import StopSign, Survey, second_pass, survey
-from ledger.importing.writing import BatchDone, BatchWriter, check_columns, check_home
+from ledger.importing.writing import BatchDone, BatchWriter, check_home
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.store.reads import Query
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
 
 BATCHES_PARALLEL = 4
-MARKER_PAGES_MAX = 100_000
 
 
 def no_others() -> nullcontext[dict[str, Store]]:
@@ -44,8 +42,9 @@ class ImportReport:
 
     `rows` were written by this run, `rows_there` were there already, `rows_bad` were left out, and
     `rows_left` not reached because the run was asked to stop. `write_units` are those of the
-    answered transactions, as the home region charges them. A batch whose answer was lost and whose
-    marker was found afterwards counts as written by this run.
+    answered writes, as the home region charges them. `lost` are the regions lost since the import
+    began, if that was accepted: rows may be missing or count twice. A batch whose answer was lost
+    and whose marker was found afterwards counts as written by this run.
     """
 
     region: str
@@ -58,6 +57,7 @@ class ImportReport:
     batches_there: int
     batches_left: int
     write_units: int
+    lost: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -102,7 +102,12 @@ class Importer:
         self._on_batch = on_batch or (lambda _done: None)
 
     async def run_file(
-        self, file: Path | str, form: Form | None = None, *, skip_bad: bool = False
+        self,
+        file: Path | str,
+        form: Form | None = None,
+        *,
+        skip_bad: bool = False,
+        after_loss: bool = False,
     ) -> ImportReport | None:
         """Check a whole file, then write its rows; see `run`. Returns None if stopped before that.
 
@@ -121,33 +126,39 @@ class Importer:
                 return None
             if surveyed.bad and not skip_bad:
                 raise bad_rows_refused(source, surveyed)
-            return await self.run(source, surveyed)
+            return await self.run(source, surveyed, after_loss=after_loss)
 
-    async def run(self, source: Source, surveyed: Survey) -> ImportReport:
+    async def run(
+        self, source: Source, surveyed: Survey, *, after_loss: bool = False
+    ) -> ImportReport:
         """Write every batch that is not there yet.
 
         Each row is counted exactly once: a run that fails, is stopped or is killed is finished by
-        the next run over the same bytes with the same options.
+        the next run over the same bytes with the same options. With `after_loss` an import that
+        was begun before a region was lost goes on by the markers that are left: rows of batches
+        with one may be missing, and rows of the others may count twice.
 
         Raises:
-            ImportRefused: the file was imported with other columns, or has changed.
-            RegionUnreadable: a region cannot be read, and might show markers; nothing was written.
+            ImportRefused: the file was imported with other columns, has changed, or was begun
+                before a region was lost; or a region does not show within a minute that it began.
+            RegionUnreadable: a region cannot be read, and might show markers; no batch was written.
             OutcomeUnknown: a batch got no answer in time.
             StoreError: the table did not do what was asked.
         """
         await self._settings.renew()
         check_home(self._store, self._settings.current)
-        known = await self._known(surveyed.marking)
+        begun = await self._begin(surveyed, after_loss=after_loss)
         writer = BatchWriter(
             self._store,
             self._settings,
             surveyed.marking,
+            begun,
             clock=self._clock,
             randomness=self._random,
             retrier=self._retrier,
             stop=self._stop,
         )
-        run = _Run(writer, known, second_pass(source, surveyed), self._stop, self._on_batch)
+        run = _Run(writer, begun, second_pass(source, surveyed), self._stop, self._on_batch)
         async with anyio.create_task_group() as workers:
             for _worker in range(BATCHES_PARALLEL):
                 workers.start_soon(run.work)
@@ -155,35 +166,17 @@ class Importer:
             raise run.failure
         return run.report(self._store.region, surveyed)
 
-    async def _known(self, marking: Marking) -> frozenset[int]:
-        """Read which batches of this file any region shows.
-
-        Raises:
-            RegionUnreadable: one cannot be read, and might show more.
-        """
-        known = await self._known_in(self._store, marking)
+    async def _begin(self, surveyed: Survey, *, after_loss: bool) -> Begun:
+        beginning = Beginning(
+            self._store,
+            self._settings,
+            surveyed.marking,
+            clock=self._clock,
+            retrier=self._retrier,
+            stop=self._stop,
+        )
         async with self._others() as others:
-            for region, store in others.items():
-                try:
-                    known |= await self._known_in(store, marking)
-                except StoreError as error:
-                    raise RegionUnreadable(region, error) from error
-        return known
-
-    @staticmethod
-    async def _known_in(store: Store, marking: Marking) -> frozenset[int]:
-        first, last = marking.bounds()
-        numbers: set[int] = set()
-        query = Query(IMPORT_PARTITION, first=first, last=last)
-        for _page in range(MARKER_PAGES_MAX):
-            page = await store.query(query)
-            for marker in page.items:
-                check_columns(marking, columns_of(marker))
-                numbers.add(batch_number(marker))
-            if page.after is None:
-                return frozenset(numbers)
-            query = query.next(page)
-        raise ImportRefused(f"over {MARKER_PAGES_MAX:,} pages of markers: split the file")
+            return await beginning.begin(others, after_loss=after_loss)
 
 
 def bad_rows_refused(source: Source, surveyed: Survey) -> ImportRefused:
@@ -200,20 +193,20 @@ class _Run:
     def __init__(
         self,
         writer: BatchWriter,
-        known: frozenset[int],
+        begun: Begun,
         batches: Iterator[Batch],
         stop: StopSign,
         on_batch: Callable[[BatchDone], None],
     ) -> None:
         self.failure: LedgerError | None = None
         self._writer = writer
-        self._known = known
+        self._begun = begun
         self._batches = batches
         self._stop = stop
         self._on_batch = on_batch
         self._rows = self._rows_there = 0
         self._count = self._count_there = 0
-        self._units = 0
+        self._units = begun.write_units
 
     async def work(self) -> None:
         """Write batches until none is left; after a failure the other workers finish theirs."""
@@ -229,7 +222,7 @@ class _Run:
             self.failure = self.failure or error
 
     async def _write_or_skip(self, batch: Batch) -> BatchDone | None:
-        if batch.number not in self._known:
+        if batch.number not in self._begun.batches:
             return await self._writer.write(batch)
         await anyio.lowlevel.checkpoint()
         return BatchDone(batch.number, len(batch.rows), there=True)
@@ -257,4 +250,5 @@ class _Run:
             batches_there=self._count_there,
             batches_left=surveyed.batches - self._count - self._count_there,
             write_units=self._units,
+            lost=self._begun.lost,
         )

@@ -29,6 +29,7 @@ from ledger.importing.batches import (
     transaction,
     units_of,
 )
+from ledger.importing.beginning import Begun, check_columns
 from ledger.importing.survey import StopSign
 from ledger.runtime.clock import Clock
 from ledger.runtime.validity import signed_within
@@ -91,6 +92,7 @@ class BatchWriter:
         store: Store,
         settings: LiveSettings,
         marking: Marking,
+        begun: Begun,
         *,
         clock: Clock,
         randomness: Random,
@@ -100,6 +102,7 @@ class BatchWriter:
         self._store = store
         self._settings = settings
         self._marking = marking
+        self._begun = begun
         self._clock = clock
         self._random = randomness
         self._retrier = retrier
@@ -109,7 +112,8 @@ class BatchWriter:
         """Write one batch until its outcome is known; returns None if asked to stop before that.
 
         Raises:
-            ImportRefused: the batch was imported with other columns.
+            ImportRefused: the batch was imported with other columns, the home moves, or a region
+                was lost since the import began.
             OutcomeUnknown: no answer within the bound.
             StoreError: the table did not do what was asked.
         """
@@ -121,6 +125,7 @@ class BatchWriter:
             verdict = await self._attempt(batch)
             if isinstance(verdict, BatchDone):
                 tries.succeeded()
+                self._begun.batches.add(batch.number)
                 there = verdict.there and not unknown
                 return BatchDone(batch.number, verdict.rows, there, units + verdict.write_units)
             unknown = unknown or verdict.unknown
@@ -136,6 +141,7 @@ class BatchWriter:
         await self._settings.renew()
         settings, validity = self._settings.current, self._settings.validity
         check_home(self._store, settings)
+        self._begun.check(settings.terms)
         ids = fresh_ids(self._clock.now(), len(batch.rows), self._random)
         actions = transaction(
             batch,
@@ -144,6 +150,7 @@ class BatchWriter:
             region=self._store.region,
             shards_now=settings.shards_now,
             horizon=timedelta(seconds=settings.retry_horizon),
+            losses=len(settings.terms.lost),
         )
         try:
             with signed_within(validity, self._clock):
@@ -167,25 +174,13 @@ class BatchWriter:
                 if marker is None:
                     return _Again("the marker was there and is gone", units=units)
                 check_columns(self._marking, columns_of(marker))
+                self._begun.check(self._settings.current.terms, marker)
                 return BatchDone(batch.number, rows, there=True, write_units=units)
             case Rejected():
                 return _Again("an entry id was taken", units=units, collision=True)
 
     async def _marker(self, batch: Batch) -> Item | None:
         return await self._store.get(Get(self._marking.key(batch.number), consistent=True))
-
-
-def check_columns(marking: Marking, found: str) -> None:
-    """Refuse to continue an import that was started with another form of the same bytes.
-
-    Raises:
-        ImportRefused: the texts differ.
-    """
-    if found != marking.columns:
-        raise ImportRefused(
-            f"this file was imported before as {found or 'something unknown'}, and now as"
-            f" {marking.columns}: its rows would be counted twice; use the same options again"
-        )
 
 
 def _given_up(batch: Batch, verdict: _Again, *, unknown: bool) -> LedgerError:

@@ -10,7 +10,9 @@ import pytest
 from support.contracts import announce
 
 from ledger import ImportRefused, RegionUnreadable, Table
-from ledger.importing import StopSign
+from ledger.importing import Form, StopSign
+from ledger.importing.source import open_source
+from ledger.importing.survey import survey
 from ledger.local import LocalGlobalTable
 from ledger.local.front.faults import Fault
 from ledger.settings import Settings
@@ -44,13 +46,26 @@ async def opened(settings: Settings, region: str) -> AsyncIterator[Table]:
         yield table
 
 
+async def begin(table: Table, changes: Path) -> None:
+    """Begin an import in every region, and stop before its first batch."""
+    stop = StopSign()
+    with open_source(str(changes)) as source:
+        surveyed = await survey(source, Form(), stop=stop)
+        assert surveyed is not None
+        stop.ask()
+        report = await table.importer(stop=stop).run(source, surveyed)
+    assert report.batches == 0
+
+
 async def test_through_two_homes_while_nothing_replicates(
     world: LocalGlobalTable, changes: Path
 ) -> None:
     """Begun through one home, finished through another that has none of it yet: each row once."""
     settings, stop = world.settings(), StopSign()
-    world.pause(HOME, AWAY)
     async with opened(settings, HOME) as table:
+        await begin(table, changes)
+        await world.wait_replicated()
+        world.pause(HOME, AWAY)
         begun = await table.importer(stop=stop, on_batch=lambda _: stop.ask()).run_file(changes)
     moved = world.settings(home=AWAY)
     async with opened(moved, AWAY) as table:

@@ -20,6 +20,7 @@ from ledger.core import amounts
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.entry import entry_of
 from ledger.core.keys import IMPORT_PARTITION
+from ledger.importing.batches import batch_number
 from ledger.importing.form import BATCH_ROWS
 from ledger.local import Fault, LocalGlobalTable
 from ledger.settings import Settings
@@ -95,7 +96,7 @@ class Desk:
         return status, said[0].decode(), said[1].decode()
 
     async def table(self, region: str) -> tuple[dict[str, Decimal], int, int]:
-        """Return what a region shows: sums of counters, number of entries, number of markers."""
+        """Return what a region shows: sums of counters, entries, markers of batches."""
         sums: dict[str, Decimal] = {}
         entries = markers = 0
         scan = Scan()
@@ -104,7 +105,7 @@ class Desk:
                 page = await store.scan(scan)
                 for item in page.items:
                     if item["pk"]["S"] == IMPORT_PARTITION:
-                        markers += 1
+                        markers += batch_number(item) is not None
                         continue
                     if item["pk"]["S"] == CONTRACT_PARTITION:
                         continue

@@ -13,6 +13,7 @@ from support.clock import FakeClock
 from ledger.core.entry import Item, entry_of
 from ledger.core.errors import Throttled
 from ledger.core.keys import IMPORT_PARTITION
+from ledger.importing.batches import batch_number
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer, ImportReport
 from ledger.importing.source import Source
@@ -139,7 +140,16 @@ def entries_of(table: Table) -> list[Item]:
 
 
 def markers_of(table: Table) -> list[Item]:
-    """Return the markers, in order."""
+    """Return the markers of batches, in order."""
+    return [item for item in _all_markers(table) if batch_number(item) is not None]
+
+
+def begins_of(table: Table) -> list[Item]:
+    """Return the begin markers, in order."""
+    return [item for item in _all_markers(table) if batch_number(item) is None]
+
+
+def _all_markers(table: Table) -> list[Item]:
     return [item for item in table.items() if item["pk"]["S"] == IMPORT_PARTITION]
 
 

@@ -14,6 +14,7 @@ from ledger.commands.importing.import_display import (
     bad_rows_text,
     checking_bar,
     counted,
+    doubt,
     summary,
     writing_bar,
 )
@@ -47,6 +48,14 @@ class _BadRows:
 
     skip: bool
     rejects: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How to import: under which settings, and whether in spite of a loss."""
+
+    settings: Settings
+    after_loss: bool
 
 
 app = new_app()
@@ -93,13 +102,21 @@ def import_file(
         Path | None,
         typer.Option(help="With --skip-bad: write the skipped rows to this file, unchanged."),
     ] = None,
+    after_loss: Annotated[
+        bool,
+        typer.Option(
+            "--after-loss",
+            help="Finish an import begun before a region was lost: rows may be missing or double.",
+        ),
+    ] = False,
     config: Config = None,
 ) -> None:
     """Import changes from a file, each exactly once, even if interrupted and repeated.
 
     The whole file is checked before anything is written. The same command with the same bytes
     finishes an interrupted import, even days later. A file whose bytes have changed counts as
-    another file: its rows are imported again.
+    another file: its rows are imported again. A file whose import began before a region was lost is
+    refused.
     """
     if rejects is not None and not skip_bad:
         raise InvalidInput("--rejects requires --skip-bad")
@@ -110,9 +127,9 @@ def import_file(
         delimiter=_TAB_NAMES.get(delimiter, delimiter),
         encoding=encoding,
     )
-    settings = Settings.load(config)
+    way = _Way(Settings.load(config), after_loss)
     with open_source(file) as source:
-        status = anyio.run(_import, source, form, _BadRows(skip_bad, rejects), settings)
+        status = anyio.run(_import, source, form, _BadRows(skip_bad, rejects), way)
     if status:
         raise typer.Exit(status)
 
@@ -123,7 +140,7 @@ def _format_of(file: str) -> Format:
     return format_of(file)
 
 
-async def _import(source: Source, form: Form, bad_rows: _BadRows, settings: Settings) -> int:
+async def _import(source: Source, form: Form, bad_rows: _BadRows, way: _Way) -> int:
     """Import, watching for signals; return the exit status."""
     stop = StopSign()
     status: int | None = None
@@ -137,20 +154,22 @@ async def _import(source: Source, form: Form, bad_rows: _BadRows, settings: Sett
         typer.echo(f"stopped at once; {AGAIN}", err=True)
 
     async with stopped_by_signals(ask, cut_off) as received:
-        status = await _both_passes(source, form, bad_rows, settings, stop)
+        status = await _both_passes(source, form, bad_rows, way, stop)
     return received.status if status is None else status
 
 
 async def _both_passes(
-    source: Source, form: Form, bad_rows: _BadRows, settings: Settings, stop: StopSign
+    source: Source, form: Form, bad_rows: _BadRows, way: _Way, stop: StopSign
 ) -> int | None:
     """Check, then write; return the exit status, None if stopped before the end."""
     surveyed = await _checked(source, form, bad_rows, stop)
     if surveyed is None:
         typer.echo("stopped before anything was written", err=True)
         return None
-    report = await _written(source, surveyed, settings, stop)
+    report = await _written(source, surveyed, way, stop)
     typer.echo(summary(report))
+    if report.lost:
+        typer.echo(doubt(report), err=True)
     if report.finished:
         return 0
     typer.echo(AGAIN, err=True)
@@ -186,9 +205,7 @@ async def _checked(source: Source, form: Form, bad_rows: _BadRows, stop: StopSig
     return surveyed
 
 
-async def _written(
-    source: Source, surveyed: Survey, settings: Settings, stop: StopSign
-) -> ImportReport:
+async def _written(source: Source, surveyed: Survey, way: _Way, stop: StopSign) -> ImportReport:
     """Do the second pass."""
     clock, randomness = SystemClock(), system_random()
     in_table = 0
@@ -200,7 +217,7 @@ async def _written(
             bar.advance(done.rows)
 
         try:
-            async with open_table(settings, clock=clock, randomness=randomness) as table:
+            async with open_table(way.settings, clock=clock, randomness=randomness) as table:
                 home, stores = table.view.current.home, dict(table.stores)
                 importer = Importer(
                     stores.pop(home),
@@ -211,8 +228,10 @@ async def _written(
                     stop=stop,
                     on_batch=on_batch,
                 )
-                return await importer.run(source, surveyed)
-        except LedgerError:
+                return await importer.run(source, surveyed, after_loss=way.after_loss)
+        except LedgerError as error:
             if in_table:
-                typer.echo(f"{counted(in_table, 'row')} are in the table; {AGAIN}", err=True)
+                # A refusal says itself what is to be done.
+                then = "" if isinstance(error, ImportRefused) else f"; {AGAIN}"
+                typer.echo(f"{counted(in_table, 'row')} are in the table{then}", err=True)
             raise

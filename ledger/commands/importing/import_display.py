@@ -95,6 +95,16 @@ def summary(report: ImportReport) -> str:
     return "; ".join(parts)
 
 
+def doubt(report: ImportReport) -> str:
+    """Return the warning about an import that went on after a loss."""
+    names = ", ".join(dict.fromkeys(report.lost))
+    return (
+        f"warning: this import began before the loss of {names}: rows of the batches already there"
+        " may be missing, and rows of the others may count twice; compare the counters with the"
+        " source"
+    )
+
+
 def counted(number: int, noun: str) -> str:
     """Return "1 row", "2,000 rows", "3 batches"."""
     plural = "es" if noun.endswith("ch") else "s"

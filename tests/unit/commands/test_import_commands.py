@@ -5,6 +5,7 @@ import signal
 import stat
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import typer
 from support.importing import (
     HOME,
+    SETTINGS,
     FateStore,
     csv_of,
     entries_of,
@@ -20,6 +22,7 @@ from support.importing import (
     sums_of,
     sums_of_csv,
 )
+from support.live import Live
 from typer.testing import CliRunner, Result
 
 from ledger.commands.importing import import_command
@@ -41,12 +44,20 @@ class Desk:
         self.directory = directory
         self.table = Table()
         self.store: Store = FateStore(self.table)
+        self.lost: tuple[str, ...] = ()
+        self.view = Live(SETTINGS)
         (directory / "regions.yaml").write_text(REGIONS)
 
     @asynccontextmanager
     async def open_table(self, settings: Settings, **_options: object) -> AsyncIterator[Any]:
         """Stand in for the connections to DynamoDB, under a contract of these settings."""
-        yield SimpleNamespace(stores={HOME: self.store}, view=settings)
+        self._settings = settings
+        self.view = Live(self.settings_after(self.lost))
+        yield SimpleNamespace(stores={HOME: self.store}, view=self.view)
+
+    def settings_after(self, lost: tuple[str, ...]) -> Settings:
+        """Return the settings after losses of regions."""
+        return self._settings.under(replace(self._settings.terms, lost=lost), home=HOME)
 
     def file(self, name: str, content: str | bytes) -> str:
         """Make a file."""
@@ -82,7 +93,7 @@ def test_a_file_is_imported_and_said_in_one_line(desk: Desk) -> None:
     name = desk.file("changes.csv", csv_of(250))
     first = desk.run(name)
     assert (first.exit_code, first.stderr) == (0, "")
-    assert first.stdout == "imported 250 rows in 3 batches; 506 write units in us-east-1\n"
+    assert first.stdout == "imported 250 rows in 3 batches; 507 write units in us-east-1\n"
     second = desk.run(name)
     assert second.stdout == (
         "imported 0 rows in 0 batches; 250 rows in 3 batches already there;"
@@ -279,6 +290,37 @@ def test_an_error_on_the_way_says_how_far_it_came(desk: Desk) -> None:
     assert len(markers_of(desk.table)) == 6
 
 
+def test_an_import_begun_before_a_loss_is_refused_but_on_demand(desk: Desk) -> None:
+    """The refusal says what to do; with the option it goes on, and warns of what that may do."""
+    name = desk.file("changes.csv", csv_of(250))
+    assert desk.run(name, "--after-loss").stderr == ""
+    desk.lost = ("ap-southeast-1",)
+    refused = desk.run(name)
+    assert isinstance(refused.exception, ImportRefused)
+    assert "ledger import --after-loss" in str(refused.exception)
+    result = desk.run(name, "--after-loss")
+    assert result.exit_code == 0
+    assert "250 rows in 3 batches already there" in result.stdout
+    assert "warning: this import began before the loss of ap-southeast-1" in result.stderr
+    assert sums_of(desk.table) == sums_of_csv(250)
+
+
+def test_a_refusal_on_the_way_does_not_ask_to_run_again(desk: Desk) -> None:
+    """Rows are in the table, and the same command would be refused."""
+    name = desk.file("changes.csv", csv_of(500))
+
+    class Losing(FateStore):
+        async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+            desk.view.current = desk.settings_after(("ap-southeast-1",))
+            return await super().transact(actions, token=token)
+
+    desk.store = Losing(desk.table)
+    result = desk.run(name)
+    assert isinstance(result.exception, ImportRefused)
+    assert "rows are in the table\n" in result.stderr
+    assert "run the same command" not in result.stderr
+
+
 def test_rejects_are_private(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rejects hold a bank's rows: no one else can read them."""
     name, rejects = desk.file("changes.csv", "counter,change\na,x\nb,1\n"), "rejects.csv"
@@ -293,5 +335,5 @@ def test_help_names_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
     app = typer.Typer()
     app.command()(import_file)
     text: Any = CliRunner().invoke(app, ["--help"], env={"TERM": "dumb"}).stdout
-    for option in ("--counter-format", "--skip-bad", "--rejects", "--delimiter", "--encoding"):
+    for option in ("--counter-format", "--skip-bad", "--rejects", "--delimiter", "--after-loss"):
         assert option in text

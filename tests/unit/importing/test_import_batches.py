@@ -3,17 +3,21 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import pytest
 from support.importing import seeded
 
 from ledger.core import ids
 from ledger.core.capacity import item_size
 from ledger.core.entry import entry_of
+from ledger.core.errors import DamagedItem
 from ledger.importing.batches import (
     BATCHES_MAX,
     Batch,
     Marking,
+    batch_number,
     batches,
     fresh_ids,
+    losses_of,
     transaction,
     units_of,
 )
@@ -67,7 +71,7 @@ def test_a_transaction_holds_the_entries_and_their_marker() -> None:
     (batch,) = batches([row(line) for line in range(2, 101)])
     made = fresh_ids(NOW, 99, seeded(1))
     actions = transaction(
-        batch, made, MARKING, region="us-east-1", shards_now=one_shard, horizon=HORIZON
+        batch, made, MARKING, region="us-east-1", shards_now=one_shard, horizon=HORIZON, losses=2
     )
     assert len(actions) == TRANSACTION_ACTIONS_MAX
     assert {action.condition for action in actions} == {Absent()}
@@ -77,6 +81,7 @@ def test_a_transaction_holds_the_entries_and_their_marker() -> None:
         "sk": {"S": f"{'ab' * 32}#00000000"},
         "rows": {"N": "99"},
         "columns": {"S": "{}"},
+        "losses": {"N": "2"},
     }
     entry = entry_of(actions[4].item)
     assert (entry.counter, entry.change, entry.region) == ("a", Decimal(6), "us-east-1")
@@ -146,8 +151,21 @@ def test_bounds_hold_every_marker_of_a_file() -> None:
     first, last = MARKING.bounds()
     keys = [MARKING.key(number)[1] for number in (0, 1, 99, BATCHES_MAX - 1)]
     assert keys == sorted(keys)
-    assert (first, last) == (keys[0], keys[-1])
+    begins = [MARKING.begin_key(losses)[1] for losses in (0, 1, BATCHES_MAX - 1)]
+    assert begins == sorted(begins)
+    assert (first, last) == (keys[0], begins[-1])
+    assert keys[-1] < begins[0]
+    assert [batch_number(MARKING.begin(losses).item) for losses in (0, 7)] == [None, None]
     assert not first <= Marking("ac" * 32, "{}").key(0)[1] <= last
+
+
+def test_losses_of_a_marker() -> None:
+    """Markers of releases that knew none count as written before any; others must say a number."""
+    assert losses_of(MARKING.begin(3).item) == 3
+    assert losses_of({"pk": {"S": "~import"}, "sk": {"S": "ab#00000000"}}) == 0
+    for text in ("", "-1", "1.5", "²"):
+        with pytest.raises(DamagedItem, match="losses must be a number"):
+            losses_of({**MARKING.begin(3).item, "losses": {"N": text}})
 
 
 def test_the_text_of_a_form_is_what_decides_the_entries() -> None:

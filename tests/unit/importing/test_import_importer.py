@@ -35,7 +35,7 @@ from ledger.importing.writing import WRITE_DEADLINES
 from ledger.runtime.clock import system_random
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Page
-from ledger.store.writes import Action, Outcome, Rejected, Unknown
+from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
 
 ROWS = 1_000
 BATCHES = -(-ROWS // BATCH_ROWS)
@@ -49,7 +49,7 @@ async def test_every_row_once() -> None:
     assert (len(entries_of(table)), len(markers_of(table))) == (ROWS, BATCHES)
     assert (report.rows, report.batches, report.rows_there) == (ROWS, BATCHES, 0)
     assert report.finished
-    assert report.write_units == 2 * (ROWS + BATCHES)
+    assert report.write_units == 2 * (ROWS + BATCHES) + 1
     assert {item["region"]["S"] for item in entries_of(table)} == {HOME}
 
 
@@ -122,7 +122,7 @@ async def test_throttling_without_end_is_raised_as_it_is() -> None:
     table = Table()
     with pytest.raises(Throttled, match="too many requests"):
         await imported(csv_of(99), FateStore(table, ["throttled"] * 1_000))
-    assert list(table.items()) == []
+    assert (entries_of(table), markers_of(table)) == ([], [])
 
 
 async def test_an_entry_id_that_is_taken_is_replaced() -> None:
@@ -184,18 +184,45 @@ async def test_the_same_file_in_another_way_is_refused() -> None:
     assert (store.sent, list(table.items())) == ([], before)
 
 
+async def test_another_way_that_began_first_is_refused() -> None:
+    """Of two runs at once with other columns one is refused, by the begin marker that it meets."""
+    table = Table()
+    content = "counter,change,balance\na,1,10\n"
+    other = Form(columns=ColumnChoice(change="balance"))
+    store = overtaken(FateStore(table), lambda: imported(content, FateStore(table)))
+    with pytest.raises(ImportRefused, match="imported before as"):
+        await imported(content, store, form=other)
+    assert store.sent == []
+    assert sums_of(table) == {"a": Decimal(1)}
+
+
 @pytest.mark.parametrize("store_type", [FateStore, SilentStore])
 async def test_another_way_found_only_in_the_transaction_is_refused(
     store_type: type[FateStore],
 ) -> None:
-    """Of two runs at once with other columns one is refused, by the marker that it meets."""
+    """A release that writes no begin marker is met at its batch."""
     table = Table()
     content = "counter,change,balance\na,1,10\n"
     other = Form(columns=ColumnChoice(change="balance"))
-    store = overtaken(store_type(table), lambda: imported(content, FateStore(table)))
+    former = Table()
+    await imported(content, FateStore(former))
+
+    async def other_run() -> None:
+        (marker,) = markers_of(former)
+        table.set((marker["pk"]["S"], marker["sk"]["S"]), marker)
+
+    store = store_type(table)
+    write = store.write
+
+    async def overtaken_write(put: Write) -> Outcome:
+        await other_run()
+        return await write(put)
+
+    store.write = overtaken_write  # type: ignore[assignment, method-assign]
     with pytest.raises(ImportRefused, match="imported before as"):
         await imported(content, store, form=other)
-    assert sums_of(table) == {"a": Decimal(1)}
+    assert len(store.sent) == 1
+    assert entries_of(table) == []
 
 
 async def test_a_marker_of_somebody_else_is_refused() -> None:
