@@ -106,6 +106,7 @@ def import_file(
         bool,
         typer.Option(
             "--after-loss",
+            hidden=True,  # the refusal names it, with what it may cost
             help="Finish an import begun before a region was lost: rows may be missing or double.",
         ),
     ] = False,
