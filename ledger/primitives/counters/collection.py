@@ -9,7 +9,8 @@ from ledger.core import ids, keys
 from ledger.core.errors import InvalidEntry, InvalidInput, KeyConflict, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.primitives.counters.counter import AddOutcome, Applied, Guarantees, Rejected, Unknown
-from ledger.primitives.counters.tokens import checked_token, new_token
+from ledger.primitives.counters.tokens import new_token
+from ledger.primitives.tokens import checked_token
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings

@@ -11,7 +11,7 @@ from ledger.core.entry import Item, Key, number_of
 from ledger.core.errors import RequestRefused
 from ledger.primitives.counters.counter import AddOutcome, Guarantees
 from ledger.primitives.counters.limits import VALUE, Part, checked_limits
-from ledger.primitives.counters.tokens import checked_token
+from ledger.primitives.tokens import checked_token
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get

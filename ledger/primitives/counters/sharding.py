@@ -18,7 +18,8 @@ from ledger.primitives.counters.counter import AddOutcome, Applied, Guarantees, 
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Limits, Part
 from ledger.primitives.counters.splitting import parts_for
-from ledger.primitives.counters.tokens import checked_token, draw
+from ledger.primitives.counters.tokens import draw
+from ledger.primitives.tokens import checked_token
 from ledger.runtime.tasks import run_all
 from ledger.store import writes
 from ledger.store.conditions import Absent, Compares

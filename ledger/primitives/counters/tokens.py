@@ -5,7 +5,6 @@ from random import Random
 
 from ledger.core import ids
 from ledger.core.tokens import request_token
-from ledger.writing.plan import checked_key
 
 NONCE_BITS = 128
 TAG_BITS = 64
@@ -17,15 +16,6 @@ def new_token(now: datetime, randomness: Random) -> str:
     Every method accepts it; the item collection accepts no other, since its entries need a time.
     """
     return ids.sort_key(now, randomness.getrandbits(ids.SUFFIX_BITS))
-
-
-def checked_token(token: str | None) -> str | None:
-    """Return a caller's token, checked; None for none.
-
-    Raises:
-        InvalidEntry: not a str of 1 to 1,024 bytes of UTF-8.
-    """
-    return None if token is None else checked_key(token, what="token")
 
 
 def nonce(randomness: Random) -> str:
