@@ -4,34 +4,16 @@ One event loop runs in a thread of its own while a table or a ledger is open; an
 Each class here has the methods, with the guarantees and errors, of its async namesake.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-)
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    Literal,
-    ParamSpec,
-    Self,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import anyio.to_thread
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ledger.core.entry import Key
-from ledger.core.errors import LedgerError
 from ledger.importing.importer import Importer as AsyncImporter
 from ledger.importing.survey import StopSign
 from ledger.importing.writing import BatchDone
@@ -39,6 +21,12 @@ from ledger.ledger import Ledger as AsyncLedger
 from ledger.primitives import counters, leases, sequences, versions
 from ledger.primitives.versions.committing import Committed
 from ledger.primitives.versions.lock import WAIT_SECONDS
+from ledger.runtime.portal import Loop as _Loop
+from ledger.runtime.portal import Opened as _Opened
+from ledger.runtime.portal import Sync as _Sync
+from ledger.runtime.portal import context as _context
+from ledger.runtime.portal import iterator as _iterator
+from ledger.runtime.portal import plain as _plain
 from ledger.settings import Settings
 from ledger.store.writes import Action, Check
 from ledger.table import Table as AsyncTable
@@ -51,123 +39,7 @@ if TYPE_CHECKING:
     from ledger.pipeline.stages.worker import OnCounted
     from ledger.pipeline.stages.worker import Pipeline as AsyncPipeline
 
-P = ParamSpec("P")
-Result = TypeVar("Result")
-Behind = TypeVar("Behind")
-Openable = TypeVar("Openable", bound=AbstractAsyncContextManager[Any])
-
-_END = object()
 _DEFAULT_TERMS = leases.LeaseTerms()
-
-
-class _Loop:
-    """The event loop in its thread; there is none before opening and after closing."""
-
-    def __init__(self) -> None:
-        self._portal: BlockingPortal | None = None
-
-    @property
-    def portal(self) -> BlockingPortal:
-        """The way into the loop.
-
-        Raises:
-            LedgerError: there is no loop.
-        """
-        if self._portal is None:
-            raise LedgerError("not open: use it inside `with`")
-        return self._portal
-
-    @contextmanager
-    def run(self, behind: AbstractAsyncContextManager[Any]) -> Iterator[None]:
-        """Run the loop, with `behind` entered in it."""
-        if self._portal is not None:
-            raise LedgerError("already open")
-        with start_blocking_portal() as portal, portal.wrap_async_context_manager(behind):
-            self._portal = portal
-            try:
-                yield
-            finally:
-                self._portal = None
-
-
-class _Sync(Generic[Behind]):
-    """An async object whose methods are called from any thread."""
-
-    def __init__(self, behind: Behind, loop: _Loop) -> None:
-        self._behind = behind
-        self._loop = loop
-
-
-class _Opened(_Sync[Openable]):
-    """An async object that is opened by `with`, in a loop of its own."""
-
-    def __init__(self, behind: Openable, loop: _Loop | None = None) -> None:
-        super().__init__(behind, loop or _Loop())
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(self._loop.run(self._behind))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections and end the thread; it may be repeated."""
-        self._stack.close()
-
-
-def _plain(
-    method: Callable[Concatenate[Behind, P], Awaitable[Result]],
-) -> Callable[Concatenate[_Sync[Behind], P], Result]:
-    """Return the method that waits for an async one, with its signature and docstring."""
-
-    @wraps(method)
-    def call(self: _Sync[Behind], /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        bound = getattr(self._behind, method.__name__)
-        result: Result = self._loop.portal.call(partial(bound, *args, **kwargs))
-        return result
-
-    return call
-
-
-def _iterator(
-    method: Callable[Concatenate[Behind, P], AsyncIterator[Result]],
-) -> Callable[Concatenate[_Sync[Behind], P], Iterator[Result]]:
-    """Return the method that yields what an async one yields."""
-
-    @wraps(method)
-    def call(self: _Sync[Behind], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Result]:
-        items = method(self._behind, *args, **kwargs)
-
-        async def following() -> Any:
-            return await anext(items, _END)
-
-        while (item := self._loop.portal.call(following)) is not _END:
-            yield item
-
-    return call
-
-
-def _context(
-    method: Callable[Concatenate[Behind, P], AbstractAsyncContextManager[Result]],
-) -> Callable[Concatenate[_Sync[Behind], P], AbstractContextManager[Result]]:
-    """Return the method that opens an async context for `with`."""
-
-    @wraps(method)
-    def call(
-        self: _Sync[Behind], /, *args: P.args, **kwargs: P.kwargs
-    ) -> AbstractContextManager[Result]:
-        return self._loop.portal.wrap_async_context_manager(method(self._behind, *args, **kwargs))
-
-    return call
 
 
 class Ledger(_Opened[AsyncLedger]):
