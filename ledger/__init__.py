@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ledger.ledger import Ledger
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
-    from ledger.store.writes import Action, Check, Delete, Put, Update
+    from ledger.store.writes import Action, Applied, Check, Delete, Put, Rejected, Unknown, Update
     from ledger.table import Table
     from ledger.totals.reader import Total
     from ledger.writing.plan import Change
@@ -60,6 +60,7 @@ __all__ = [
     "AccessDenied",
     "Action",
     "AmountOverflow",
+    "Applied",
     "BrokenRow",
     "Change",
     "Check",
@@ -90,6 +91,7 @@ __all__ = [
     "Put",
     "ReadTooSlow",
     "RegionUnreadable",
+    "Rejected",
     "ReplicasDiffer",
     "RequestRefused",
     "RetryHorizonPassed",
@@ -101,6 +103,7 @@ __all__ = [
     "Throttled",
     "TokenReused",
     "Total",
+    "Unknown",
     "Unreachable",
     "Update",
     "UpgradeNeeded",
@@ -111,15 +114,18 @@ _ERRORS = "ledger.core.errors"
 _WRITES = "ledger.store.writes"
 _PLACES = {
     "Action": _WRITES,
+    "Applied": _WRITES,
     "Change": "ledger.writing.plan",
     "Check": _WRITES,
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
     "Ledger": "ledger.ledger",
     "Put": _WRITES,
+    "Rejected": _WRITES,
     "Settings": "ledger.settings",
     "Table": "ledger.table",
     "Total": "ledger.totals.reader",
+    "Unknown": _WRITES,
     "Update": _WRITES,
     "tune_gc": "ledger.runtime.gc",
 }

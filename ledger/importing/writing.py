@@ -168,7 +168,7 @@ class BatchWriter:
                 return BatchDone(batch.number, rows, there=False, write_units=units)
             case Unknown(cause):
                 return _Again(cause, unknown=True)
-            case Rejected(found) if batch.marker_position in found:
+            case Rejected(found=found) if batch.marker_position in found:
                 # Not every engine hands back the item that was in the way.
                 marker = found[batch.marker_position] or await self._marker(batch)
                 if marker is None:

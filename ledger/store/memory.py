@@ -172,7 +172,7 @@ class MemoryStore:
             if not holds(action.condition, item)
         }
         if failed:
-            return Rejected(failed)
+            return Rejected(found=failed)
         images = [_image(action, item) for action, item in zip(actions, found, strict=True)]
         for action, image in zip(actions, images, strict=True):
             self.table.set(action.key, image)

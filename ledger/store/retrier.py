@@ -74,7 +74,7 @@ class Retrier:
             except StoreError as error:
                 if doubt is None:
                     raise
-                outcome = Unknown(f"{doubt}; then {error}", error.requests)
+                outcome = Unknown(f"{doubt}; then {error}", requests=error.requests)
             if not isinstance(outcome, Unknown):
                 tries.succeeded()
                 return FinalOutcome(outcome, doubt)

@@ -6,7 +6,8 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Literal, NamedTuple
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import RequestRefused
@@ -79,39 +80,67 @@ BatchWrite = Put | Delete
 Action = Put | Delete | Update | Check
 
 
+Reason = Literal[
+    "condition",
+    "threshold",
+    "applied before",
+    "token conflict",
+    "contention",
+    "size",
+    "no such slot",
+]
+"""Why nothing was written.
+
+- condition: a condition of the write was false; all that a store says;
+- threshold: the value would pass `minimum` or `maximum`;
+- applied before: this token's change is counted already;
+- token conflict: this token stands for another change;
+- contention: other writers were first in every attempt allowed;
+- size: the item has no room left under DynamoDB's 400 KB;
+- no such slot: the token holds no slot that could be given back.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The write is durable in this region.
+    """The write is durable in this region; a counter's, as often as its guarantees say.
 
     `item` is the new item after an `Update`, and the old one after a `Put` with `returns_old`.
+    `value` is a counter's after the change, where its method learns it without another request.
     """
 
     item: Item | None = None
+    value: Decimal | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A condition was false, so nothing was written.
+    """This call wrote nothing, and nothing of it can land later; `detail` is one line.
 
-    `found` maps the position of each failed action (0 for a single write) to the existing item,
-    None if there is none.
+    `found` is the store's: it maps the position of each failed action (0 for a single write) to
+    the existing item, None if there is none.
     """
 
-    found: Mapping[int, Item | None]
+    reason: Reason = "condition"
+    detail: str = ""
+    found: Mapping[int, Item | None] = field(default_factory=dict, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """No answer: the write may have been applied, or may yet be. `cause` is one line.
 
-    `requests` were sent: more than one if the write was throttled at first.
+    Repeating a counter's change with `token` is safe within the method's guarantees; None if no
+    token makes it so. `requests` were sent: more than one if the write was throttled at first.
     """
 
     cause: str
-    requests: int = field(default=1, compare=False, repr=False)
+    token: str | None = None
+    requests: int = field(default=1, compare=False, repr=False, kw_only=True)
 
 
 Outcome = Applied | Rejected | Unknown
+"""What became of one write: in the store, and in all that is built on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class Sender:
             open_ones = {*outcome.unknown, *outcome.unprocessed}
             report_durable([change for place, change in enumerate(left) if place not in open_ones])
             left = [left[place] for place in sorted(open_ones)]
-            return Unknown(outcome.cause, outcome.requests)
+            return Unknown(outcome.cause, requests=outcome.requests)
 
         try:
             await self._until_known(send, planned)
@@ -197,7 +197,7 @@ class Sender:
         except StoreError as error:
             if known_unsent:
                 raise
-            return Unknown(str(error), error.requests)
+            return Unknown(str(error), requests=error.requests)
         return Unknown("cut off at the retry horizon")
 
 

@@ -22,13 +22,14 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
 )
-from ledger.primitives.counters import METHODS, Applied, Counter, Rejected, Unknown, new_token
+from ledger.primitives.counters import METHODS, Counter, new_token
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost
 from ledger.store.wrappers.forwarding import READS
+from ledger.store.writes import Applied, Rejected, Unknown
 
 LARGEST = Decimal(10**38 - 1)
 WRITERS = 5
@@ -244,7 +245,9 @@ async def _until_known(counter: Counter, amount: int | Decimal) -> bool:
         outcome = await counter.add(amount)
         if isinstance(outcome, Rejected) and outcome.reason == "contention":
             continue
-        assert outcome == Applied(getattr(outcome, "value", None)) or isinstance(outcome, Rejected)
+        assert outcome == Applied(value=getattr(outcome, "value", None)) or isinstance(
+            outcome, Rejected
+        )
         return isinstance(outcome, Applied)
     raise AssertionError("lost every race")
 

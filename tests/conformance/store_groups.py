@@ -92,7 +92,7 @@ class GroupsSuite:
                 Update(keys[4], add={"version": ONE}),
             ]
         )
-        assert outcome == Rejected({0: None, 3: before[2]})
+        assert outcome == Rejected(found={0: None, 3: before[2]})
         shown = [found async for page in query_pages(store) for found in page]
         assert shown == before
 
@@ -102,7 +102,7 @@ class GroupsSuite:
         check = Check(other, Absent())
         assert await store.transact([Put(item(change=ONE)), check]) == Applied()
         await store.write(Put(item(other)))
-        assert await store.transact([Delete(KEY), check]) == Rejected({1: item(other)})
+        assert await store.transact([Delete(KEY), check]) == Rejected(found={1: item(other)})
         assert await store.get(Get(KEY)) == item(change=ONE)
 
     async def test_a_transaction_of_100_actions(self, store: Store) -> None:
@@ -111,7 +111,7 @@ class GroupsSuite:
         assert await store.transact([Put(one, Absent()) for one in items]) == Applied()
         assert len(await query_keys(store)) == TRANSACTION_ACTIONS_MAX
         outcome = await store.transact([Put(one, Absent()) for one in items])
-        assert outcome == Rejected(dict(enumerate(items)))
+        assert outcome == Rejected(found=dict(enumerate(items)))
 
     @pytest.mark.parametrize("number", [0, TRANSACTION_ACTIONS_MAX + 1])
     async def test_a_transaction_has_1_to_100_actions(self, store: Store, number: int) -> None:

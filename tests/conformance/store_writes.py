@@ -81,7 +81,7 @@ class WritesSuite:
         """A put on condition that nothing is there is applied once; then it finds the first."""
         first, second = item(change=ONE), item(change=TWO)
         assert await store.write(Put(first, Absent())) == Applied()
-        assert await store.write(Put(second, Absent())) == Rejected({0: first})
+        assert await store.write(Put(second, Absent())) == Rejected(found={0: first})
         assert await store.get(Get(KEY)) == first
 
     async def test_equals_holds_for_the_same_value_only(self, store: Store) -> None:
@@ -89,7 +89,8 @@ class WritesSuite:
         old = item(version={"S": "1"}, change=ONE)
         await store.write(Put(old))
         new = item(version={"S": "2"})
-        assert await store.write(Put(new, Equals("version", {"S": "0"}))) == Rejected({0: old})
+        lost = await store.write(Put(new, Equals("version", {"S": "0"})))
+        assert lost == Rejected(found={0: old})
         assert await store.write(Put(new, Equals("version", {"S": "1"}))) == Applied()
         assert await store.get(Get(KEY)) == new
 
@@ -99,7 +100,7 @@ class WritesSuite:
         old = item(version=ONE)
         await store.write(Put(old))
         outcome = await store.write(Put(item(), Equals("version", value)))
-        assert outcome == Rejected({0: old})
+        assert outcome == Rejected(found={0: old})
 
     async def test_equals_compares_numbers_by_value(self, store: Store) -> None:
         """The number 1 equals 1.0, however either was written."""
@@ -109,18 +110,18 @@ class WritesSuite:
     async def test_equals_fails_without_the_attribute_or_the_item(self, store: Store) -> None:
         """A condition on a value is false where the attribute, or the item, is not there."""
         write = Put(item(version=TWO), Equals("version", ONE))
-        assert await store.write(write) == Rejected({0: None})
+        assert await store.write(write) == Rejected(found={0: None})
         await store.write(Put(item(change=ONE)))
-        assert await store.write(write) == Rejected({0: item(change=ONE)})
+        assert await store.write(write) == Rejected(found={0: item(change=ONE)})
 
     async def test_deletes_have_conditions_too(self, store: Store) -> None:
         """A delete whose condition is false leaves the item and returns it."""
         old = item(version=ONE)
         await store.write(Put(old))
-        assert await store.write(Delete(KEY, Equals("version", TWO))) == Rejected({0: old})
+        assert await store.write(Delete(KEY, Equals("version", TWO))) == Rejected(found={0: old})
         assert await store.get(Get(KEY)) == old
         assert await store.write(Delete(KEY, Equals("version", ONE))) == Applied()
-        assert await store.write(Delete(KEY, Equals("version", ONE))) == Rejected({0: None})
+        assert await store.write(Delete(KEY, Equals("version", ONE))) == Rejected(found={0: None})
 
     async def test_of_writers_at_once_one_wins(self, store: Store) -> None:
         """Of many conditional puts at the same time exactly one is applied, and stays."""
@@ -136,7 +137,7 @@ class WritesSuite:
         assert len(won) == 1
         winner = item(n={"N": str(won[0])})
         assert await store.get(Get(KEY)) == winner
-        assert sum(outcome == Rejected({0: winner}) for outcome in outcomes.values()) == 19
+        assert sum(outcome == Rejected(found={0: winner}) for outcome in outcomes.values()) == 19
 
     async def test_an_update_makes_the_item(self, store: Store) -> None:
         """An update of what is not there begins at zero, and returns the new item."""
@@ -162,11 +163,11 @@ class WritesSuite:
     async def test_updates_have_conditions_too(self, store: Store) -> None:
         """An update whose condition is false changes nothing and returns the item."""
         update = Update(KEY, set={"version": TWO}, condition=Equals("version", ONE))
-        assert await store.write(update) == Rejected({0: None})
+        assert await store.write(update) == Rejected(found={0: None})
         assert await store.get(Get(KEY)) is None
         await store.write(Put(item(version=ONE)))
         assert await store.write(update) == Applied(item(version=TWO))
-        assert await store.write(update) == Rejected({0: item(version=TWO)})
+        assert await store.write(update) == Rejected(found={0: item(version=TWO)})
 
     async def test_adding_to_text_is_refused(self, store: Store) -> None:
         """A number cannot be added to an attribute that is none; the item stays."""

@@ -19,13 +19,14 @@ from support.worlds import cut
 
 from ledger.core.errors import LeaseLost
 from ledger.local import LocalGlobalTable
-from ledger.primitives.counters import METHODS, Applied, Counter, Rejected, new_token
+from ledger.primitives.counters import METHODS, Counter, new_token
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Handled, LockGuard
 from ledger.runtime.clock import SystemClock
 from ledger.store.opening import open_stores
 from ledger.store.port import Store
+from ledger.store.writes import Applied, Rejected
 
 HERE, THERE = REGIONS[:2]
 SINGLE_ITEM = [name for name in METHODS if name != "collection"]

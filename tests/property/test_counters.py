@@ -13,11 +13,12 @@ from support.counting import EXACT, Fate, fate_of, make_counter, times_counted, 
 from support.ledgers import seeded
 
 from ledger.core.errors import StoreError
-from ledger.primitives.counters import Applied, Rejected, ShardedCounter, Unknown
+from ledger.primitives.counters import ShardedCounter
 from ledger.primitives.counters.slots import SLOTS
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, Seeded
+from ledger.store.writes import Applied, Rejected, Unknown
 
 CHANGES = 8
 FEW = settings(max_examples=25)

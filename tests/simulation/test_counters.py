@@ -22,7 +22,8 @@ from support.ledgers import AWAY, HOME
 
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.store import NO_FAULTS, FaultProfile
-from ledger.primitives.counters import Applied, Counter
+from ledger.primitives.counters import Counter
+from ledger.store.writes import Applied
 
 WRITERS, CHANGES_EACH = 3, 4
 LONG_RUN = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 200)]

@@ -14,9 +14,10 @@ from support.clock import FakeClock
 from support.ledgers import seeded
 
 from ledger.core.errors import StoreError
-from ledger.primitives.counters import METHODS, AddOutcome, Applied, Counter, Rejected
+from ledger.primitives.counters import METHODS, Counter
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
+from ledger.store.writes import Applied, Outcome, Rejected
 
 SINGLE_ITEM = (
     "atomic",
@@ -33,7 +34,7 @@ EXACT = tuple(name for name in SINGLE_ITEM if not name.startswith("atomic"))
 
 _seeds = count(1)  # no two counters draw the same tags
 
-Fate = AddOutcome | StoreError
+Fate = Outcome | StoreError
 
 
 def make_counter(
@@ -55,7 +56,7 @@ def make_counter(
     )
 
 
-async def fate_of(adding: Awaitable[AddOutcome]) -> Fate:
+async def fate_of(adding: Awaitable[Outcome]) -> Fate:
     """Return what a caller is told of a change, be it an error."""
     try:
         return await adding

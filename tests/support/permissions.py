@@ -201,7 +201,7 @@ class ForgetfulStore(RecordingStore):
 
 def _forgotten(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Rejected):
-        return Rejected(dict.fromkeys(outcome.found))
+        return Rejected(found=dict.fromkeys(outcome.found))
     return outcome
 
 

@@ -19,14 +19,14 @@ from ledger.core.entry import Item
 from ledger.importing import Form, Importer, StopSign
 from ledger.importing.writing import BatchDone
 from ledger.pipeline.stages.worker import Pipeline
-from ledger.primitives.counters import METHODS, Applied, Counter, Rejected
+from ledger.primitives.counters import METHODS, Counter
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.leases.state import LeaseRecord, record_item
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
 from ledger.primitives.versions import Busy, ConditionGuard, Event, Handled, LockGuard, Skipped
 from ledger.runtime.metrics import summed
 from ledger.store.memory import MemoryStore
-from ledger.store.writes import Action, Put
+from ledger.store.writes import Action, Applied, Put, Rejected
 from ledger.table import Table
 
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}

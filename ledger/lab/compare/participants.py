@@ -14,18 +14,13 @@ from ledger.lab.compare.model import Model
 from ledger.lab.harness.latency import LatencyRecorder
 from ledger.lab.harness.table import TestTable
 from ledger.lab.simulator.randomness import stream
-from ledger.primitives.counters import (
-    METHODS,
-    AddOutcome,
-    Applied,
-    Counter,
-    new_token,
-)
+from ledger.primitives.counters import METHODS, Counter, new_token
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import run_all
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
 from ledger.store.wrappers.forwarding import READS
+from ledger.store.writes import Applied, Outcome
 
 ComparedTable = TestTable | Model
 """A global table: metered stores by region, home first; `registry` has their meters."""
@@ -57,7 +52,7 @@ class AnswerLoss:
 class Answers:
     """The answers that callers got by kind, None for an error of the store, and their latencies."""
 
-    counts: Tally[type[AddOutcome] | None] = field(default_factory=Tally)
+    counts: Tally[type[Outcome] | None] = field(default_factory=Tally)
     latencies: LatencyRecorder = field(default_factory=LatencyRecorder)
 
 
@@ -74,7 +69,7 @@ class Client:
     async def add(self, change: int, token: str | None = None) -> bool:
         """Make one change and count the answer; return whether it is "applied"."""
         started = self.clock.monotonic()
-        outcome: AddOutcome | None = None
+        outcome: Outcome | None = None
         with suppress(StoreError):
             outcome = await self.counter.add(change, token=token or self.token())
         self.answers.latencies.add(self.clock.monotonic() - started)

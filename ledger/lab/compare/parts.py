@@ -20,8 +20,9 @@ from ledger.lab.compare.figures import (
 from ledger.lab.compare.model import Model
 from ledger.lab.compare.options import CompareOptions
 from ledger.lab.compare.participants import Client, ComparedTable, Participants, share, spent
-from ledger.primitives.counters import METHODS, Applied, Rejected, Unknown
+from ledger.primitives.counters import METHODS
 from ledger.runtime.tasks import run_all
+from ledger.store.writes import Applied, Rejected, Unknown
 
 ALONE_CHANGES = 10
 CONTENTION_SECONDS = 1.0

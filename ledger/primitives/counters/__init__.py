@@ -3,15 +3,7 @@
 from ledger.primitives.counters.atomic import AtomicCounter, AtomicOnceCounter
 from ledger.primitives.counters.client_token import ClientTokenCounter
 from ledger.primitives.counters.collection import CollectionCounter
-from ledger.primitives.counters.counter import (
-    AddOutcome,
-    Applied,
-    Counter,
-    Guarantees,
-    Reason,
-    Rejected,
-    Unknown,
-)
+from ledger.primitives.counters.counter import Counter, Guarantees
 from ledger.primitives.counters.history import HistoryCounter
 from ledger.primitives.counters.marker import MarkerCounter
 from ledger.primitives.counters.optimistic import OptimisticCounter
@@ -19,10 +11,10 @@ from ledger.primitives.counters.registry import METHODS, Make, Method, MethodNam
 from ledger.primitives.counters.sharding import ShardedCounter
 from ledger.primitives.counters.slots import SlotsCounter
 from ledger.primitives.counters.tokens import new_token
+from ledger.store.writes import Applied, Outcome, Reason, Rejected, Unknown
 
 __all__ = [
     "METHODS",
-    "AddOutcome",
     "Applied",
     "AtomicCounter",
     "AtomicOnceCounter",
@@ -36,6 +28,7 @@ __all__ = [
     "Method",
     "MethodName",
     "OptimisticCounter",
+    "Outcome",
     "Reason",
     "Rejected",
     "ShardedCounter",

@@ -9,10 +9,9 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
-from ledger.primitives.counters.counter import AddOutcome, Applied, Rejected, Unknown
 from ledger.primitives.counters.limits import VALUE, Part
 from ledger.store import writes
-from ledger.store.writes import FinalOutcome
+from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected, Unknown
 
 
 def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> writes.Update:
@@ -25,26 +24,24 @@ def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> writ
     )
 
 
-def outcome_of(
-    final: FinalOutcome, parts: Sequence[Part], *, token: str | None = None
-) -> AddOutcome:
+def outcome_of(final: FinalOutcome, parts: Sequence[Part], *, token: str | None = None) -> Outcome:
     """Read how a change by `ADD` ended; `token` repeats it without harm.
 
     A threshold that rejects a repeat says nothing about the try before it, which may have been
     applied, and may still land: that is no rejection.
     """
     match final.outcome:
-        case writes.Applied(item):
-            return Applied(_value(item))
-        case writes.Rejected() if final.doubt is None:
+        case Applied(item):
+            return Applied(value=_value(item))
+        case Rejected() if final.doubt is None:
             return Rejected("threshold", ", ".join(str(part.limits) for part in parts))
-        case writes.Rejected():
+        case Rejected():
             return Unknown(
                 f"{final.doubt}; its repeat was stopped by the threshold, but it may have been"
                 " applied, or land later",
                 token,
             )
-        case writes.Unknown(cause):
+        case Unknown(cause):
             return Unknown(cause, token)
 
 

@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 
 from ledger.primitives.counters.adding import addition, outcome_of
-from ledger.primitives.counters.counter import (
-    EXACT_LIMITS,
-    SINGLE_ITEM_REGIONS,
-    AddOutcome,
-    Guarantees,
-)
+from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
 from ledger.store.retry import Backoff
@@ -38,7 +33,7 @@ class AtomicCounter(ItemCounter):
         value_units=1,
     )
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         del token  # it is not stored, so it could not be recognized
         actions = [addition(self.key(part.shard), part) for part in parts]
 

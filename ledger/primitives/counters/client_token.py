@@ -19,17 +19,11 @@ from datetime import timedelta
 from ledger.core.errors import TokenReused
 from ledger.core.tokens import request_token
 from ledger.primitives.counters.adding import addition, outcome_of
-from ledger.primitives.counters.counter import (
-    EXACT_LIMITS,
-    SINGLE_ITEM_REGIONS,
-    AddOutcome,
-    Guarantees,
-    Rejected,
-)
+from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.tokens import nonce
-from ledger.store.writes import TOKEN_SECONDS, Outcome
+from ledger.store.writes import TOKEN_SECONDS, Outcome, Rejected
 
 REPEAT_SECONDS_MAX = 60.0
 """How long after the first try of an `add` another may be signed."""
@@ -60,7 +54,7 @@ class ClientTokenCounter(ItemCounter):
         value_units=1,
     )
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         token = token or nonce(self.randomness)
         request = request_token(self.name, token)
         latest = self.clock.now() + timedelta(seconds=REPEAT_SECONDS_MAX)

@@ -8,13 +8,14 @@ from typing import Protocol
 from ledger.core import ids, keys
 from ledger.core.errors import InvalidEntry, InvalidInput, KeyConflict, OutcomeUnknown
 from ledger.core.values import Entry
-from ledger.primitives.counters.counter import AddOutcome, Applied, Guarantees, Rejected, Unknown
+from ledger.primitives.counters.counter import Guarantees
 from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.port import Store
+from ledger.store.writes import Applied, Outcome, Rejected, Unknown
 from ledger.totals.reader import Reader, Total
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
@@ -64,7 +65,7 @@ class CollectionCounter:
         self._clock = clock
         self._random = randomness
 
-    async def add(self, change: int | Decimal, *, token: str | None = None) -> AddOutcome:
+    async def add(self, change: int | Decimal, *, token: str | None = None) -> Outcome:
         """Record the change; see `Counter.add`.
 
         Raises:

@@ -5,52 +5,9 @@ Pure: no clock, no randomness, no I/O.
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Protocol
 
-Reason = Literal[
-    "threshold", "applied before", "token conflict", "contention", "size", "no such slot"
-]
-"""Why a change was not made.
-
-- threshold: the value would pass `minimum` or `maximum`;
-- applied before: this token's change is counted already;
-- token conflict: this token stands for another change;
-- contention: other writers were first in every attempt allowed;
-- size: the item has no room left under DynamoDB's 400 KB;
-- no such slot: the token holds no slot that could be given back.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """The change is counted in this region, as often as the method's guarantees say.
-
-    `value` is the value after it, where the method learns it without another request.
-    """
-
-    value: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """This call changed nothing, and nothing of it can land later; `detail` is one line."""
-
-    reason: Reason
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """No answer: the change may be counted, or may still be. `cause` is one line.
-
-    Repeating it with `token` is safe within the method's guarantees; None if no token makes it so.
-    """
-
-    cause: str
-    token: str | None = None
-
-
-AddOutcome = Applied | Rejected | Unknown
+from ledger.store.writes import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +41,7 @@ class Counter(Protocol):
     def guarantees(self) -> Guarantees:
         """What this way of counting promises."""
 
-    async def add(self, change: int | Decimal, *, token: str | None = None) -> AddOutcome:
+    async def add(self, change: int | Decimal, *, token: str | None = None) -> Outcome:
         """Change the value; `token` names the change, so that a repeat can be recognized.
 
         Raises:

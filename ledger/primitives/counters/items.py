@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from ledger.core import amounts, keys
 from ledger.core.entry import Item, Key, number_of
 from ledger.core.errors import RequestRefused
-from ledger.primitives.counters.counter import AddOutcome, Guarantees
+from ledger.primitives.counters.counter import Guarantees
 from ledger.primitives.counters.limits import VALUE, Part, checked_limits
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.clock import Clock
@@ -17,6 +17,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
 from ledger.store.retry import Backoff
+from ledger.store.writes import Outcome
 
 TRIES_MAX = 5
 KnownIn = Literal["nowhere", "item", "counter"]
@@ -53,7 +54,7 @@ class ItemCounter(ABC):
         self.clock = clock
         self.retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=self.backoff)
 
-    async def add(self, change: int | Decimal, *, token: str | None = None) -> AddOutcome:
+    async def add(self, change: int | Decimal, *, token: str | None = None) -> Outcome:
         """Change the value; see `Counter.add`."""
         part = Part(0, amounts.exact(change), self.limits)
         return await self.add_parts([part], checked_token(token))
@@ -62,7 +63,7 @@ class ItemCounter(ABC):
         """Return the value in this region; see `Counter.value`."""
         return await self.value_of(0, consistent=consistent)
 
-    async def add_parts(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+    async def add_parts(self, parts: Sequence[Part], token: str | None) -> Outcome:
         """Make one change of one or, where the method `splits`, several shards: all or none."""
         try:
             return await self._add(parts, token)
@@ -83,7 +84,7 @@ class ItemCounter(ABC):
         return number_of(item, VALUE) if item is not None and VALUE in item else Decimal(0)
 
     @abstractmethod
-    async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         """Make the change, as the method does."""
 
     async def _check_overflow(self, parts: Sequence[Part]) -> None:

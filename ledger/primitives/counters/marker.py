@@ -17,21 +17,14 @@ from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
 from ledger.core.keys import COUNT_PREFIX, EXPIRES
 from ledger.primitives.counters.adding import addition, outcome_of
-from ledger.primitives.counters.counter import (
-    EXACT_LIMITS,
-    SINGLE_ITEM_REGIONS,
-    AddOutcome,
-    Applied,
-    Guarantees,
-    Rejected,
-)
+from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.tokens import nonce
 from ledger.store import writes
 from ledger.store.conditions import Absent
 from ledger.store.reads import Get
-from ledger.store.writes import FinalOutcome
+from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected
 
 MARKER_PREFIX = f"{COUNT_PREFIX}-marker~"
 KEPT_SECONDS = 7 * 24 * 3600.0
@@ -61,17 +54,17 @@ class MarkerCounter(ItemCounter):
         value_units=1,
     )
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         token = token or nonce(self.randomness)
         marker = self._marker(parts, token, self.clock.now())
         actions: list[writes.Action] = [writes.Put(marker, Absent())]
         actions += [addition(self.key(part.shard), part) for part in parts]
 
-        async def attempt() -> writes.Outcome:
+        async def attempt() -> Outcome:
             return await self.store.transact(actions)
 
         final = await self.retrier.until_answered(attempt)
-        if isinstance(final.outcome, writes.Rejected) and 0 in final.outcome.found:
+        if isinstance(final.outcome, Rejected) and 0 in final.outcome.found:
             # Not every engine returns the item that made the condition false.
             found = final.outcome.found[0] or await self.store.get(Get(self.marker_key(token)))
             return _met(found or marker, marker, final)
@@ -97,7 +90,7 @@ class MarkerCounter(ItemCounter):
         }
 
 
-def _met(found: Item, ours: Item, final: FinalOutcome) -> AddOutcome:
+def _met(found: Item, ours: Item, final: FinalOutcome) -> Outcome:
     """Return what a marker that exists means: our own attempt, an earlier call, another change."""
     theirs, wanted = number_of(found, "change"), number_of(ours, "change")
     if theirs != wanted:

@@ -20,15 +20,7 @@ from typing import ClassVar, Literal
 from ledger.core import amounts
 from ledger.core.entry import Item, damaged
 from ledger.core.errors import StoreError
-from ledger.primitives.counters.counter import (
-    EXACT_LIMITS,
-    SINGLE_ITEM_REGIONS,
-    AddOutcome,
-    Applied,
-    Guarantees,
-    Rejected,
-    Unknown,
-)
+from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import VALUE, Part
 from ledger.primitives.counters.tokens import tag_nonce
@@ -36,6 +28,7 @@ from ledger.store import writes
 from ledger.store.conditions import Absent, Equals
 from ledger.store.reads import Get
 from ledger.store.retry import Backoff
+from ledger.store.writes import Applied, Outcome, Rejected, Unknown
 
 TAG = "entityTag"
 RECENT = "recent"
@@ -106,14 +99,14 @@ class OptimisticCounter(ItemCounter):
         value_units=1,
     )
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         (part,) = parts
         seen = await self._read(part.shard)
         if token is not None and seen.knows(token):
             return Rejected("applied before")
         return await self._add_until_known(part, seen, token)
 
-    async def _add_until_known(self, part: Part, seen: Tagged, token: str | None) -> AddOutcome:
+    async def _add_until_known(self, part: Part, seen: Tagged, token: str | None) -> Outcome:
         """Write until one write is known to be applied, or none can be.
 
         `doubt` is the cause of an unanswered write on the state seen; while there is one, no other
@@ -127,7 +120,7 @@ class OptimisticCounter(ItemCounter):
             now, doubt = await self._write(part, seen, tag, doubt)
             match judge(seen, now, tag):
                 case "applied":
-                    return Applied(now.value if now.tags[0] == tag else None)
+                    return Applied(value=now.value if now.tags[0] == tag else None)
                 case "ambiguous" if doubt is not None:
                     return Unknown(
                         f"{doubt}; others have written since, so its outcome cannot be determined"
@@ -149,18 +142,18 @@ class OptimisticCounter(ItemCounter):
         after = amounts.total([seen.value, part.change])
         try:
             outcome = await self.store.write(self._update(part.shard, seen, tag, after))
-            if isinstance(outcome, writes.Applied):
+            if isinstance(outcome, Applied):
                 return Tagged(after, (tag,)), None
-            doubt = outcome.cause if isinstance(outcome, writes.Unknown) else doubt
+            doubt = outcome.cause if isinstance(outcome, Unknown) else doubt
             return await self._shown(part.shard, outcome), doubt
         except StoreError:
             if doubt is None:
                 raise  # nothing was written
             return seen, doubt
 
-    async def _shown(self, shard: int, outcome: writes.Outcome) -> Tagged:
+    async def _shown(self, shard: int, outcome: Outcome) -> Tagged:
         """Return what the item showed to a rejected write, or shows now."""
-        if isinstance(outcome, writes.Rejected) and outcome.found[0] is not None:
+        if isinstance(outcome, Rejected) and outcome.found[0] is not None:
             return self._tagged(outcome.found[0])
         return await self._read(shard)
 

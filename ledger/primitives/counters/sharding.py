@@ -14,7 +14,7 @@ from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
 from ledger.core.errors import InvalidInput, Unreachable
 from ledger.core.keys import COUNT_PREFIX
-from ledger.primitives.counters.counter import AddOutcome, Applied, Guarantees, Rejected, Unknown
+from ledger.primitives.counters.counter import Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Limits, Part
 from ledger.primitives.counters.splitting import parts_for
@@ -24,6 +24,7 @@ from ledger.runtime.tasks import run_all
 from ledger.store import writes
 from ledger.store.conditions import Absent, Compares
 from ledger.store.reads import Get
+from ledger.store.writes import Applied, Outcome, Rejected, Unknown
 
 SHARDS_MAX = 1000
 SHARDS_AT_ONCE = 16
@@ -85,13 +86,13 @@ class ShardedCounter:
         self._wanted = shards
         self._known: Shards | None = None
 
-    async def add(self, change: int | Decimal, *, token: str | None = None) -> AddOutcome:
+    async def add(self, change: int | Decimal, *, token: str | None = None) -> Outcome:
         """Change the value by way of one shard, or several; see `Counter.add`."""
         outcome = await self._add(change, token)
         # The value of a shard is not the counter's.
         return Applied() if isinstance(outcome, Applied) else outcome
 
-    async def _add(self, change: int | Decimal, token: str | None) -> AddOutcome:
+    async def _add(self, change: int | Decimal, token: str | None) -> Outcome:
         amount, token = amounts.exact(change), checked_token(token)
         shards = await self._shards()
         if token is not None and self._items.known_in == "item":
@@ -118,7 +119,7 @@ class ShardedCounter:
 
     async def _elsewhere(
         self, change: Decimal, token: str | None, shards: Shards, first: int
-    ) -> AddOutcome:
+    ) -> Outcome:
         """Look for room in all shards, until it is found, used up, or others are always first."""
         limits = [self._limits(shard, shards) for shard in range(shards.count)]
         for _ in range(PLANS_MAX):

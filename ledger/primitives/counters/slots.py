@@ -11,14 +11,7 @@ from random import Random
 from ledger.core.capacity import item_size
 from ledger.core.entry import ITEM_BYTES_MAX, Item
 from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
-from ledger.primitives.counters.counter import (
-    SINGLE_ITEM_REGIONS,
-    AddOutcome,
-    Applied,
-    Guarantees,
-    Rejected,
-    Unknown,
-)
+from ledger.primitives.counters.counter import SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.tokens import nonce
@@ -27,7 +20,7 @@ from ledger.store import writes
 from ledger.store.conditions import AllOf, AnyOf, Condition, Contains, Has, Not, Shorter
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.writes import FinalOutcome
+from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected, Unknown
 
 SLOTS = "slots"
 
@@ -76,7 +69,7 @@ class SlotsCounter(ItemCounter):
         """Return the size of the set."""
         return Decimal(len(_tokens(item)))
 
-    async def _add(self, parts: Sequence[Part], token: str | None) -> AddOutcome:
+    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         (part,) = parts
         if part.change == 1:
             return await self._take(part, token or nonce(self.randomness))
@@ -88,7 +81,7 @@ class SlotsCounter(ItemCounter):
             raise InvalidEntry("token is needed to give a slot back: the one that took it")
         return await self._give_back(part, token)
 
-    async def _take(self, part: Part, token: str) -> AddOutcome:
+    async def _take(self, part: Part, token: str) -> Outcome:
         maximum = part.limits.maximum
         if maximum is not None and maximum < 1:
             return Rejected("threshold", str(part.limits))
@@ -100,15 +93,15 @@ class SlotsCounter(ItemCounter):
                 raise
             return outcome
         match final.outcome:
-            case writes.Applied(item):
-                return Applied(self.value_in(item))
-            case writes.Unknown(cause):
+            case Applied(item):
+                return Applied(value=self.value_in(item))
+            case Unknown(cause):
                 return Unknown(cause, token)
         held = token in _tokens(await self._found(part, final.outcome))
         return self._refused(part, token, held=held, doubt=final.doubt)
 
     @staticmethod
-    def _refused(part: Part, token: str, *, held: bool, doubt: str | None) -> AddOutcome:
+    def _refused(part: Part, token: str, *, held: bool, doubt: str | None) -> Outcome:
         """Return why no slot was taken: the token holds one, or none is free."""
         if doubt is None:
             return Rejected("applied before") if held else Rejected("threshold", str(part.limits))
@@ -116,7 +109,7 @@ class SlotsCounter(ItemCounter):
             return Applied()
         return Unknown(f"{doubt}; all slots are taken now, but it may land later", token)
 
-    async def _give_back(self, part: Part, token: str) -> AddOutcome:
+    async def _give_back(self, part: Part, token: str) -> Outcome:
         # Without this read, a repeat could not distinguish a slot given back from one never held.
         if token not in _tokens(await self.store.get(Get(self.key(part.shard)))):
             return Rejected("no such slot")
@@ -128,16 +121,16 @@ class SlotsCounter(ItemCounter):
         )
         final = await self._written(update)
         match final.outcome:
-            case writes.Applied(item):
-                return Applied(self.value_in(item))
-            case writes.Unknown(cause):
+            case Applied(item):
+                return Applied(value=self.value_in(item))
+            case Unknown(cause):
                 return Unknown(cause, token)
         return Rejected("no such slot") if final.doubt is None else Applied()
 
     async def _written(self, update: writes.Update) -> FinalOutcome:
         return await self.retrier.until_answered(lambda: self.store.write(update))
 
-    async def _found(self, part: Part, rejected: writes.Rejected) -> Item | None:
+    async def _found(self, part: Part, rejected: Rejected) -> Item | None:
         # Not every engine returns the item that made the condition false.
         return rejected.found[0] or await self.store.get(Get(self.key(part.shard)))
 

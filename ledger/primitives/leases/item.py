@@ -112,7 +112,7 @@ class LeaseItem:
         match outcome:
             case Applied():
                 return wanted
-            case Rejected(found):
+            case Rejected(found=found):
                 return None if found[0] is None else record_of(found[0])
             case _:
                 return await self.read()

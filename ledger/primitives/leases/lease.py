@@ -275,7 +275,7 @@ class Lease:
             return outcome
         if 0 in outcome.found:
             raise self._fenced_off(holding, outcome.found[0])
-        return Rejected({place - 1: item for place, item in outcome.found.items()})
+        return Rejected(found={place - 1: item for place, item in outcome.found.items()})
 
     def _fenced_off(self, holding: _Holding, found: Item | None) -> LeaseLost:
         """Return the error of a fence that did not hold; a later holding of ours is left alone."""

@@ -170,7 +170,7 @@ class SortKeySequence:
         match outcome:
             case Applied():
                 return Numbered(number)
-            case Rejected(found):
+            case Rejected(found=found):
                 return self._judged(offer, number, found[0], "refused, but nothing is there")
             case _:
                 return await self._looked_up(offer, number, outcome.cause)

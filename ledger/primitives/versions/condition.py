@@ -61,7 +61,7 @@ class ConditionGuard:
         match final.outcome:
             case Applied():
                 return Handled(version)
-            case Rejected(found):
+            case Rejected(found=found):
                 return _refused(version, version_of(found[0]), unsure=final.doubt is not None)
             case Unknown():
                 return final.outcome

@@ -70,7 +70,7 @@ class TableClient:
             except BotoCoreError as error:
                 failure = self._judge(error, request)
             if failure.applied_maybe:
-                return Unknown(str(failure.error), tries.requests + 1)
+                return Unknown(str(failure.error), requests=tries.requests + 1)
             await self._wait_or_raise(failure, tries)
 
     async def read(self, operation: str, request: Request) -> Response:

@@ -87,13 +87,13 @@ def rejection(error: ClientError) -> Rejected | None:
     """Return which conditions failed, None if the error is another one."""
     response: Any = error.response
     if error_code(error) == "ConditionalCheckFailedException":
-        return Rejected({0: response.get("Item") or None})
+        return Rejected(found={0: response.get("Item") or None})
     found: dict[int, Item | None] = {
         position: reason.get("Item") or None
         for position, reason in enumerate(response.get("CancellationReasons", []))
         if reason.get("Code") == "ConditionalCheckFailed"
     }
-    return Rejected(found) if found else None
+    return Rejected(found=found) if found else None
 
 
 def _is_throttled(error: ClientError, mapped: StoreError) -> bool:

@@ -143,10 +143,10 @@ class Blind(FateStore):
         """Refuse a batch for its marker, which is gone by the next look."""
         if self.refusals:
             self.refusals -= 1
-            return Rejected({len(actions) - 1: None, 0: None})
+            return Rejected(found={len(actions) - 1: None, 0: None})
         outcome = await super().transact(actions, token=token)
         if isinstance(outcome, Rejected):
-            return Rejected(dict.fromkeys(outcome.found))
+            return Rejected(found=dict.fromkeys(outcome.found))
         return outcome
 
     async def get(self, get: Get) -> Item | None:

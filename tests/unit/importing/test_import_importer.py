@@ -141,7 +141,7 @@ class SilentStore(FateStore):
         """Do a transaction."""
         outcome = await super().transact(actions, token=token)
         if isinstance(outcome, Rejected):
-            return Rejected(dict.fromkeys(outcome.found))
+            return Rejected(found=dict.fromkeys(outcome.found))
         return outcome
 
 

@@ -31,7 +31,7 @@ async def repeat(*answers: Outcome | Exception) -> tuple[Outcome, bool]:
     return final.outcome, final.doubt is not None
 
 
-@pytest.mark.parametrize("answer", [Applied(), Rejected({0: None})])
+@pytest.mark.parametrize("answer", [Applied(), Rejected(found={0: None})])
 async def test_an_answer_ends_it(answer: Outcome) -> None:
     """The first answer is the outcome; whether a try before it had none is told as well."""
     assert await repeat(answer) == (answer, False)

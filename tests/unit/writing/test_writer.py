@@ -360,7 +360,7 @@ class ForgetfulStore(MemoryStore):
     async def write(self, write: Write) -> Outcome:
         """Write, but tell nothing of what failed."""
         outcome = await super().write(write)
-        return Rejected({0: None}) if isinstance(outcome, Rejected) else outcome
+        return Rejected(found={0: None}) if isinstance(outcome, Rejected) else outcome
 
 
 async def test_a_conflict_shows_even_if_the_engine_hands_back_no_item() -> None:

@@ -120,7 +120,7 @@ class ForgetfulStore(MemoryStore):
         """Do a transaction, but tell nothing of what failed."""
         outcome = await super().transact(actions, token=token)
         if isinstance(outcome, Rejected):
-            return Rejected(dict.fromkeys(outcome.found))
+            return Rejected(found=dict.fromkeys(outcome.found))
         return outcome
 
 

@@ -5,9 +5,9 @@ from support.clock import FakeClock
 from support.counting import make_counter
 
 from ledger.core.errors import Throttled
-from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Late, Lost, NeverArrived, Raises
+from ledger.store.writes import Applied, Rejected, Unknown
 
 
 def faulty(*faults: object) -> tuple[FaultyStore, MemoryStore]:
@@ -20,7 +20,7 @@ async def test_a_blind_repeat_counts_too_often() -> None:
     """After three lost answers a change of 7 is there four times: 28, and told as applied."""
     store, inner = faulty(Lost(), Lost(), Lost())
     outcome = await make_counter("atomic", store).add(7)
-    assert outcome == Applied(Decimal(28))
+    assert outcome == Applied(value=Decimal(28))
     assert await make_counter("atomic", inner).value() == 28
 
 
@@ -47,7 +47,7 @@ async def test_a_threshold_met_by_a_repeat_is_no_rejection() -> None:
 async def test_a_late_first_try_is_counted_beside_its_repeat() -> None:
     """What lands after the repeat counts as well."""
     store, inner = faulty(Late())
-    assert await make_counter("atomic", store).add(1) == Applied(Decimal(1))
+    assert await make_counter("atomic", store).add(1) == Applied(value=Decimal(1))
     await store.land()
     assert await make_counter("atomic", inner).value() == 2
 

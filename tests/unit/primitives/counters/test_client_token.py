@@ -4,12 +4,19 @@ import pytest
 from support.clock import FakeClock
 from support.counting import make_counter
 
-from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.client_token import HELD_UP_SECONDS_MIN, REPEAT_SECONDS_MAX
 from ledger.settings.fields import AWS_SIGNATURE_SECONDS
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Late, Lost, NeverArrived
-from ledger.store.writes import TOKEN_SECONDS, Action, Outcome, signed_by
+from ledger.store.writes import (
+    TOKEN_SECONDS,
+    Action,
+    Applied,
+    Outcome,
+    Rejected,
+    Unknown,
+    signed_by,
+)
 
 
 async def test_repeats_within_an_add_count_once() -> None:

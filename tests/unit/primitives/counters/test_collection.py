@@ -8,9 +8,10 @@ from support.ledgers import HOME, make_settings, seeded
 
 from ledger import Ledger
 from ledger.core.errors import InvalidInput, RetryHorizonPassed
-from ledger.primitives.counters import Applied, CollectionCounter, Rejected, Unknown, new_token
+from ledger.primitives.counters import CollectionCounter, new_token
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived
+from ledger.store.writes import Applied, Rejected, Unknown
 
 
 async def test_it_is_the_ledger_itself() -> None:

@@ -5,13 +5,12 @@ import pytest
 from support.clock import FakeClock
 from support.counting import make_counter
 
-from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.marker import KEPT_SECONDS
 from ledger.store import writes
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost
-from ledger.store.writes import Delete, Outcome
+from ledger.store.writes import Applied, Delete, Outcome, Rejected, Unknown
 
 
 async def test_a_marker_says_what_was_done() -> None:
@@ -85,7 +84,7 @@ async def test_an_engine_that_hands_back_no_item(change: int) -> None:
             outcome = await super().transact(actions, token=token)
             if not isinstance(outcome, writes.Rejected):
                 return outcome
-            return writes.Rejected(dict.fromkeys(outcome.found))
+            return writes.Rejected(found=dict.fromkeys(outcome.found))
 
     counter = make_counter("marker", Silent("us-east-1"))
     await counter.add(7, token="t")

@@ -6,7 +6,6 @@ from support.counting import Interrupted, make_counter
 
 from ledger.core.entry import AttributeValue, Item
 from ledger.core.errors import DamagedItem, Throttled
-from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.history import TAGS_MAX
 from ledger.primitives.counters.optimistic import START, Tagged, judge, tagged_of
 from ledger.store.memory import MemoryStore
@@ -20,7 +19,7 @@ from ledger.store.wrappers.faults import (
     Raises,
     Slow,
 )
-from ledger.store.writes import Outcome, Put, Write
+from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown, Write
 
 LOST_WHILE = Slow(after_seconds=1, then=Lost())
 NEVER_WHILE = Slow(after_seconds=1, then=NeverArrived())
@@ -115,7 +114,7 @@ async def test_a_late_write_changes_nothing_any_more() -> None:
     inner = MemoryStore("us-east-1")
     store = FaultyStore(inner, InOrder(None, Late()), clock=FakeClock(instant=True))
     counter = make_counter("optimistic", store)
-    assert await counter.add(5) == Applied(Decimal(5))
+    assert await counter.add(5) == Applied(value=Decimal(5))
     await store.land()
     assert await counter.value() == 5
 

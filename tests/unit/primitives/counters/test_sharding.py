@@ -8,21 +8,19 @@ from support.ledgers import seeded
 
 from ledger.core.errors import InvalidInput, Unreachable
 from ledger.primitives.counters import (
-    Applied,
     AtomicCounter,
     ClientTokenCounter,
     HistoryCounter,
     MarkerCounter,
     OptimisticCounter,
-    Rejected,
     ShardedCounter,
     SlotsCounter,
-    Unknown,
 )
 from ledger.primitives.counters.items import ItemCounter
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
+from ledger.store.writes import Applied, Rejected, Unknown
 
 KINDS = [AtomicCounter, OptimisticCounter, HistoryCounter, ClientTokenCounter, MarkerCounter]
 SPLITTING = [AtomicCounter, ClientTokenCounter, MarkerCounter]

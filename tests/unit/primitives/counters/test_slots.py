@@ -5,7 +5,6 @@ from support.clock import FakeClock
 from support.counting import make_counter
 
 from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
-from ledger.primitives.counters import Applied, Rejected, Unknown
 from ledger.primitives.counters.slots import SLOTS
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
@@ -18,20 +17,20 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
-from ledger.store.writes import Update
+from ledger.store.writes import Applied, Rejected, Unknown, Update
 
 
 async def test_slots_are_taken_and_given_back() -> None:
     """Each token holds a slot once; a full set takes no other, a slot given back is free."""
     counter = make_counter("slots", MemoryStore("us-east-1"), maximum=2)
-    assert await counter.add(1, token="ann") == Applied(Decimal(1))
+    assert await counter.add(1, token="ann") == Applied(value=Decimal(1))
     assert await counter.add(1, token="ann") == Rejected("applied before")
-    assert await counter.add(1, token="bob") == Applied(Decimal(2))
+    assert await counter.add(1, token="bob") == Applied(value=Decimal(2))
     assert await counter.add(1, token="ann") == Rejected("applied before")
     assert await counter.add(1, token="cid") == Rejected("threshold", "maximum 2")
-    assert await counter.add(-1, token="ann") == Applied(Decimal(1))
+    assert await counter.add(-1, token="ann") == Applied(value=Decimal(1))
     assert await counter.add(-1, token="ann") == Rejected("no such slot")
-    assert await counter.add(1, token="cid") == Applied(Decimal(2))
+    assert await counter.add(1, token="cid") == Applied(value=Decimal(2))
     assert await counter.value() == 2
 
 

@@ -56,7 +56,7 @@ async def test_a_refusal_names_the_caller_s_own_actions(world: World) -> None:
     await one.acquire(0)
     await world.store.write(Put(WORK))
     outcome = await one.transact([Put(OTHER), Put(WORK, Absent())])
-    assert outcome == Rejected({1: WORK})
+    assert outcome == Rejected(found={1: WORK})
     one.check()
 
 

@@ -295,7 +295,7 @@ async def test_failed_condition_is_rejected_with_what_was_there(
 
     outcome = await wire.store.write(Put(ITEM, Equals("version", {"S": "v1"})))
 
-    assert outcome == Rejected({0: found})
+    assert outcome == Rejected(found={0: found})
     assert len(wire.server.requests) == 1
 
 
@@ -324,7 +324,7 @@ async def test_cancelled_transaction_names_what_failed(
     wire.server.play(cancelled(*reasons))
     check = Check(("c", "lease"), Equals("epoch", {"N": "1"}))
 
-    assert await wire.store.transact([*PUTS[:2], check]) == Rejected(found)
+    assert await wire.store.transact([*PUTS[:2], check]) == Rejected(found=found)
     assert len(wire.server.requests) == 1
 
 
@@ -355,4 +355,4 @@ async def test_answer_with_its_checksum_is_taken(wire: Wire) -> None:
     wire.server.play(with_checksum({"Items": [ITEM]}), with_checksum(failed, status=400))
 
     assert (await wire.store.query(Query("c"))).items == [ITEM]
-    assert await wire.store.write(Put(ITEM, Absent())) == Rejected({0: ITEM})
+    assert await wire.store.write(Put(ITEM, Absent())) == Rejected(found={0: ITEM})
