@@ -19,6 +19,7 @@ from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger, live_settings
 from ledger.primitives.counters import CollectionCounter, Counter, MethodName, method_named
+from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.sequences import AfterRace, CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, LockGuard
@@ -133,7 +134,7 @@ class Table:
         chosen = method_named(method, shards=shards)
         if method == "collection" and minimum is None and maximum is None:
             return CollectionCounter(self.ledger, name, clock=self._clock, randomness=self._random)
-        return chosen.make(
+        made = chosen.make(
             self._store,
             name,
             clock=self._clock,
@@ -141,6 +142,9 @@ class Table:
             minimum=minimum,
             maximum=maximum,
         )
+        if self.settings.marker_places == "both":
+            write_both_places(made)
+        return made
 
     @overload
     def sequence(

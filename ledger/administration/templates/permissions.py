@@ -139,7 +139,9 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     ),
     Role.METHODS: (
         Grant("ReadTheContract", ("Query",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
-        Grant("Count", ("GetItem", "PutItem", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)),
+        Grant(
+            "Count", ("GetItem", "PutItem", "Query", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)
+        ),
         Grant(
             "Number",
             ("GetItem", "PutItem", "Query", "UpdateItem"),

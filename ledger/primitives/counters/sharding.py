@@ -113,6 +113,11 @@ class ShardedCounter:
             return Decimal(0)
         return amounts.total(await self._values(shards, consistent=consistent))
 
+    @property
+    def items(self) -> ItemCounter:
+        """The counter of one item, by which each shard is changed."""
+        return self._items
+
     async def shards(self) -> int:
         """Return how many shards there are."""
         return (await self._shards()).count

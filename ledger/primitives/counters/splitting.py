@@ -10,8 +10,8 @@ from ledger.core import amounts
 from ledger.primitives.counters.limits import Limits, Part
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 
-PARTS_MAX = TRANSACTION_ACTIONS_MAX - 1
-"""A marker goes with them."""
+PARTS_MAX = TRANSACTION_ACTIONS_MAX - 2
+"""A marker goes with them, in up to two places."""
 
 
 def parts_for(

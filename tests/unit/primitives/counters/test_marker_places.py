@@ -1,0 +1,185 @@
+"""Where markers lie: each in a partition of its own, beside those that an earlier release left."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.clock import FakeClock
+from support.counting import make_counter
+from support.ledgers import HOME, make_settings, sample, seeded
+
+from ledger.core.entry import Item, Key
+from ledger.core.errors import AccessDenied
+from ledger.primitives.counters import MarkerCounter, ShardedCounter
+from ledger.primitives.counters.limits import Part
+from ledger.primitives.counters.marker import EARLIER_KNOWN_SECONDS, write_both_places
+from ledger.primitives.counters.marking import earlier_key, marker_key
+from ledger.runtime.metrics import Metrics
+from ledger.store.memory import MemoryStore
+from ledger.store.reads import Page, Query, Scan
+from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.writes import Applied, Delete, Rejected
+from ledger.table import Table
+
+NAMES = st.text("ab~", min_size=1, max_size=6).filter(lambda name: name[0] != "~")
+TOKENS = st.text("ab~", min_size=1, max_size=6)
+
+
+class EarlierCounter(MarkerCounter):
+    """A process of an earlier release: all markers of a counter in one partition."""
+
+    def _keys(self, token: str) -> list[Key]:
+        return [earlier_key(self.name, token)]
+
+    async def _found_earlier(self, token: str) -> Item | None:
+        del token
+        return None
+
+
+def make_earlier(store: MemoryStore, **limits: int) -> EarlierCounter:
+    """Return the counter as a process of an earlier release has it."""
+    chance = seeded()
+    return EarlierCounter(
+        store, "counter", clock=FakeClock(instant=True), randomness=chance, **limits
+    )
+
+
+def make_both(store: MemoryStore) -> Any:
+    """Return the counter of a process that works beside an earlier release."""
+    counter = make_counter("marker", store)
+    write_both_places(counter)
+    return counter
+
+
+async def markers_in(store: MemoryStore) -> list[str]:
+    """Return the partitions that have markers."""
+    found = (await store.scan(Scan())).items
+    return [item["pk"]["S"] for item in found if "marker" in item["pk"]["S"]]
+
+
+async def test_each_marker_has_a_partition_of_its_own() -> None:
+    """One partition takes 1,000 write units a second: markers of one counter share none."""
+    store = MemoryStore(HOME)
+    counter = make_counter("marker", store)
+    for number in range(20):
+        await counter.add(1, token=f"t{number}")
+    assert len(set(await markers_in(store))) == 20
+
+
+@given(one=st.tuples(NAMES, TOKENS), other=st.tuples(NAMES, TOKENS))
+def test_no_two_markers_share_a_key(one: tuple[str, str], other: tuple[str, str]) -> None:
+    """Counter and token are both in the key, whatever they are made of; no old key is a new one."""
+    assert (marker_key(*one) == marker_key(*other)) == (one == other)
+    assert marker_key(*one) != earlier_key(*other)
+
+
+def test_the_longest_names_fit() -> None:
+    """DynamoDB takes 2,048 bytes of partition key and 1,024 of sort key."""
+    partition, sort_key = marker_key("é" * 512, "ü" * 512)
+    assert len(partition.encode()) <= 2048
+    assert len(sort_key.encode()) <= 1024
+
+
+@pytest.mark.parametrize("method", ["marker", "marker-sharded"])
+async def test_markers_of_an_earlier_release_are_found(method: str) -> None:
+    """A repeat of a token that an earlier release counted is recognized, with its change."""
+    store = MemoryStore(HOME)
+    await make_earlier(store).add(7, token="t")
+    counter = make_counter(method, store)
+    assert await counter.add(7, token="t") == Rejected("applied before")
+    assert (await counter.add(8, token="t")).reason == "token conflict"
+    assert await make_counter("marker", store).value() == 7
+
+
+async def test_the_old_place_is_looked_at_while_it_has_markers() -> None:
+    """A caller's token costs a read unit meanwhile; none of ours does, and none does afterwards."""
+    metrics, clock, inner = Metrics(None), FakeClock(instant=True), MemoryStore(HOME)
+    store = MeteredStore(inner, metrics=metrics, clock=clock)
+    await make_earlier(inner).add(1, token="old")
+    counter = make_counter("marker", store, clock=clock)
+
+    async def units(token: str | None) -> float:
+        before = sample(metrics, "ledger_consumed_units_total", kind="read")
+        await counter.add(1, token=token)
+        return sample(metrics, "ledger_consumed_units_total", kind="read") - before
+
+    assert await units(None) == 0
+    assert await units("a") == 2  # whether there are any, and whether this is one
+    assert await units("b") == 1
+    await inner.write(Delete(earlier_key("counter", "old")))  # as the time to live does
+    assert await units("c") == 1
+    clock.pass_by(EARLIER_KNOWN_SECONDS)
+    assert [await units("d"), await units("e")] == [1, 0]
+
+
+async def test_without_the_permission_to_query_every_token_is_looked_at() -> None:
+    """A policy of an earlier release allows no Query: markers are found one by one."""
+
+    class Denied(MemoryStore):
+        async def query(self, query: Query) -> Page:
+            raise AccessDenied(f"no Query of {query.partition}")
+
+    store = Denied(HOME)
+    await make_earlier(store).add(1, token="t")
+    assert await make_counter("marker", store).add(1, token="t") == Rejected("applied before")
+    assert await make_counter("marker", store).add(1, token="u") == Applied()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+async def test_both_places_work_beside_an_earlier_release(order: int) -> None:
+    """While a release is deployed, either one recognizes the tokens of the other."""
+    store = MemoryStore(HOME)
+    counters: Sequence[Any] = [make_earlier(store), make_both(store)]
+    first, second = counters[::order]
+    assert await first.add(5, token="t") == Applied()
+    assert await second.add(5, token="t") == Rejected("applied before")
+    assert (await second.add(6, token="t")).reason == "token conflict"
+    assert await make_counter("marker", store).add(5, token="t") == Rejected("applied before")
+    assert await second.value() == 5
+
+
+async def test_one_place_beside_an_earlier_release_counts_twice() -> None:
+    """The negative control: why the deploy has an order."""
+    store = MemoryStore(HOME)
+    await make_counter("marker", store).add(5, token="t")
+    assert await make_earlier(store).add(5, token="t") == Applied()
+
+
+async def test_both_places_cost_two_units_more() -> None:
+    """Three items in the transaction in place of two."""
+    metrics, clock = Metrics(None), FakeClock(instant=True)
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
+    counter = make_counter("marker", store, clock=clock)
+    write_both_places(counter)
+    await counter.add(1, token="t")
+    assert sample(metrics, "ledger_consumed_units_total", kind="write") == 6
+    assert sample(metrics, "ledger_consumed_units_total", kind="read") == 0
+
+
+async def test_both_places_are_a_setting() -> None:
+    """`marker_places: both` reaches counters of every method with markers, sharded or not."""
+    store = MemoryStore(HOME)
+    table = Table(
+        make_settings(marker_places="both"), region=HOME, store=store, randomness=seeded()
+    )
+    async with table:
+        await table.counter("plain", method="marker").add(1, token="t")
+        await table.counter("wide", method="marker", shards=3).add(1, token="t")
+        await table.counter("other", method="atomic").add(1, token="t")
+    assert len(await markers_in(store)) == 4
+
+
+async def test_a_change_over_the_most_shards_fits_in_a_transaction_of_both_places() -> None:
+    """Markers in two places and the parts of a change together are no more than 100 actions."""
+    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    items = MarkerCounter(store, "counter", clock=clock, randomness=seeded(), minimum=0)
+    counter = ShardedCounter(items, shards=99)
+    await counter.add(0)
+    for shard in range(99):
+        await items.add_parts([Part(shard, Decimal(1), items.limits)], None)
+    write_both_places(counter)
+    assert isinstance(await counter.add(-98), Applied)
+    assert await counter.add(-99) == Rejected("threshold", "minimum 0")
