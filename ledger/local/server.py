@@ -18,15 +18,18 @@ from ledger.core.contract_item import (
     terms_of_values,
 )
 from ledger.core.errors import LocalTableError
-from ledger.local.engines.port import Engine
+from ledger.local.engines.port import ApiError, Engine
 from ledger.local.front.catalog import Catalog
 from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.dispatch import Front
 from ledger.local.front.endpoints import Listeners, control_handler, region_handler
 from ledger.local.front.faults import Fault, FaultRule, Faults
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options, check_delay
-from ledger.local.replication.links import Link
+from ledger.local.replication.links import Hold, Link, described
+from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
+from ledger.local.status import regions_status, replication_status
+from ledger.local.supervisor import Supervisor
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
@@ -46,12 +49,13 @@ class Server:
         self.control_url = ""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="local-global-table", daemon=True)
-        self._main: asyncio.Future[None] | None = None
+        self._main: asyncio.Future[Any] | None = None
         self._listeners = Listeners()
         self._tables = Catalog(options.regions)
         self._engine = _engine(options.engine)
         self._faults = Faults(seed=options.seed, hook=options.fault)
         self._clocks: dict[str, float] = {}
+        self._regions = Regions(options.regions)
         self._replicator: Replicator
         self._front: Front
 
@@ -111,18 +115,15 @@ class Server:
         self._replicator = Replicator(
             options.regions,
             self._engine,
-            members=self._tables.replicas,
-            key_of=lambda region, name: self._tables.find(region, name).key,
+            tables=self._tables,
             lag=options.lag,
             jitter=options.jitter,
             seed=options.seed,
         )
-        control_plane = ControlPlane(
-            self._tables, self._engine, self._replicator, replica_seconds=options.replica_seconds
-        )
-        self._front = Front(
-            self._tables, self._engine, self._replicator, control_plane, self._faults
-        )
+        parts = self._tables, self._engine, self._replicator
+        control_plane = ControlPlane(*parts, self._regions, replica_seconds=options.replica_seconds)
+        self._front = Front(*parts, control_plane, self._faults, self._regions)
+        supervisor = Supervisor(self._regions, *parts, changing=control_plane.changing)
         ports = options.ports or [0] * len(options.regions)
         for region, port in zip(options.regions, ports, strict=True):
             self.endpoints[region] = await self._listeners.listen(
@@ -131,7 +132,7 @@ class Server:
         self.control_url = await self._listeners.listen(
             options.control_port, control_handler(self.control)
         )
-        self._main = asyncio.ensure_future(self._replicator.run())
+        self._main = asyncio.gather(self._replicator.run(), supervisor.run())
 
     async def _close(self) -> None:
         await self._listeners.close()
@@ -144,8 +145,15 @@ class Server:
         """Carry out a control request of `LocalGlobalTable`. Runs in the loop.
 
         Raises:
-            LocalTableError: the request is not known, or breaks a rule.
+            LocalTableError: the request is not known, breaks a rule, or a region is unavailable.
         """
+        try:
+            await self._control(name, body)
+        except ApiError as error:
+            raise LocalTableError(error.message) from None
+        return self._status()
+
+    async def _control(self, name: str, body: Mapping[str, Any]) -> None:
         match name:
             case "status":
                 pass
@@ -168,7 +176,6 @@ class Server:
                 self._faults.rules = [self._rule(rule) for rule in body.get("rules", ())]
             case _:
                 raise LocalTableError(f"the control port offers no {name!r}")
-        return self._status()
 
     async def _hold(self, terms: Terms) -> None:
         """Let every replica show a contract of these terms, unless that is what they show."""
@@ -194,9 +201,9 @@ class Server:
     async def _hold_links(self, body: Mapping[str, Any], *, held: bool) -> None:
         for link in self._links(body):
             if held:
-                await link.pause()
+                await link.hold(Hold.PAUSED)
             else:
-                link.heal()
+                link.release(Hold.PAUSED)
 
     def _set_clock(self, region: object, seconds: object) -> None:
         if region not in self.options.regions:
@@ -242,35 +249,44 @@ class Server:
             async with asyncio.timeout(timeout_seconds):
                 await self._replicator.wait_replicated()
         except TimeoutError:
-            held = [
-                f"{link.source} -> {link.target}"
+            held = ", ".join(
+                f"{link.source} -> {link.target} ({_why(link)})"
                 for link in self._replicator.links
                 if not link.idle
-            ]
+            )
             raise LocalTableError(
-                f"not replicated within {timeout_seconds:g} s: items wait on {', '.join(held)}"
-                f"{'' if all(link.up for link in self._replicator.links) else ' (some paused)'}"
+                f"not replicated within {timeout_seconds:g} s: items wait on {held}"
             ) from None
 
     def _status(self) -> dict[str, Any]:
-        links = self._replicator.links
         return {
             "regions": list(self.options.regions),
             "engine": self.options.engine,
             "table": self.options.table,
             "endpoints": self.endpoints,
             "control_url": self.control_url,
-            "lag": self._replicator.lag,
-            "jitter": self._replicator.jitter,
             "seed": self.options.seed,
             "clocks": dict(self._clocks),
-            "queued": {f"{link.source} {link.target}": link.waiting for link in links},
-            "paused": [[link.source, link.target] for link in links if not link.up],
-            "applied": self._replicator.applied,
-            "dropped": self._replicator.dropped,
+            **replication_status(self._replicator),
+            **regions_status(self._regions),
+            "stopped": self._stopped(),
             "faults": self._faults.injected.total(),
             "faults_by_kind": dict(self._faults.injected),
         }
+
+    def _stopped(self) -> str | None:
+        """Return the error that ended replication, if one did."""
+        if self._main is None or not self._main.done():
+            return None
+        error = None if self._main.cancelled() else self._main.exception()
+        return described(error) if error else "it was cancelled"
+
+
+def _why(link: Link) -> str:
+    if link.holds:
+        return ", ".join(sorted(link.holds))
+    error = next((failure.error for failure in link.failures), None)
+    return f"{len(link.failures)} fail: {error}" if error else "on their way"
 
 
 def _engine(name: str) -> Engine:

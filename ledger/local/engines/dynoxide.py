@@ -106,6 +106,22 @@ class DynoxideEngine:
         self._urls[region] = f"http://127.0.0.1:{port}"
         self._drains.append(asyncio.create_task(_drain(process)))
 
+    async def until_gone(self, region: str) -> str:
+        """Wait until a region's process has ended, and say how."""
+        return f"its process ended with status {await self._processes[region].wait()}"
+
+    async def restart(self, region: str) -> None:
+        """Start a region's process again, without tables; end the one that may be left.
+
+        Raises:
+            LocalTableError: it does not start.
+        """
+        process = self._processes[region]
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        await self._start_region(region, find_binary())
+
     def url(self, region: str) -> str:
         """Return where a region's process itself answers, with no front before it."""
         return self._urls[region]

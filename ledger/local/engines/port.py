@@ -18,6 +18,11 @@ KeyToken = tuple[Any, ...]
 """The values of an item's key in the order of the schema, unique within its table."""
 
 
+def shown_key(table: str, token: KeyToken) -> str:
+    """Return a table and the values of a key in one line, for people."""
+    return " ".join([table, *(repr(value) for value in token)])
+
+
 @dataclass(frozen=True, slots=True)
 class TableKey:
     """The key schema of a table: attribute names with their types, partition key first."""
@@ -98,6 +103,16 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Release everything; harmless if repeated."""
+
+    async def until_gone(self, region: str) -> str:
+        """Wait until a region's tables are gone by accident, and say why; for ever if they stay."""
+
+    async def restart(self, region: str) -> None:
+        """Serve a region again whose tables are gone; it has none at first.
+
+        Raises:
+            LocalTableError: it does not start.
+        """
 
     async def create(self, region: str, table: str, key: TableKey) -> None:
         """Make an empty table."""

@@ -205,6 +205,19 @@ class Catalog:
             if name in self._tables[other] and self._tables[other][name].group == table.group
         )
 
+    def key(self, region: str, name: str) -> TableKey:
+        """Return the key schema of a table.
+
+        Raises:
+            ApiError: ResourceNotFoundException.
+        """
+        return self.find(region, name).key
+
+    def group(self, region: str, name: str) -> int | None:
+        """Return the number of the global table that a table belongs to; None if it is gone."""
+        table = self._tables[region].get(name)
+        return None if table is None else table.group
+
     def names(self, region: str) -> Sequence[str]:
         """Return the tables of a region in the order of their names."""
         return sorted(self._tables[region])

@@ -10,6 +10,7 @@ from typing import Any
 from ledger.local.engines.port import ApiError, Engine, invalid
 from ledger.local.front import catalog
 from ledger.local.front.catalog import Catalog, Table, table_name
+from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
 
 LIST_MAX = 100
@@ -27,14 +28,16 @@ class ControlPlane:
         tables: Catalog,
         engine: Engine,
         replicator: Replicator,
+        regions: Regions,
         *,
         replica_seconds: float,
     ) -> None:
         self._tables = tables
         self._engine = engine
         self._replicator = replicator
+        self._regions = regions
         self._replica_seconds = replica_seconds
-        self._changing = asyncio.Lock()
+        self.changing = asyncio.Lock()
         self._operations: Mapping[
             str, Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
         ] = {
@@ -75,13 +78,22 @@ class ControlPlane:
 
     async def _create_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
         table = catalog.from_request(body, region, now=time.monotonic(), created_at=time.time())
-        async with self._changing, self._replicator.locks[region]:
-            self._tables.add(table)
-            await self._engine.create(region, table.name, table.key)
+        async with self.changing, self._replicator.locks[region]:
+            await self._make(table)
         return {"TableDescription": {**await self._describe(table), "TableStatus": "CREATING"}}
 
+    async def _make(self, table: Table, *, replica_of: Table | None = None) -> None:
+        """Add a table to the catalog and to the engine, or to neither."""
+        self._regions.check_there(table.region)
+        self._tables.add(table, replica_of=replica_of)
+        try:
+            await self._engine.create(table.region, table.name, table.key)
+        except BaseException:
+            self._tables.remove(table.region, table.name)
+            raise
+
     async def _delete_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
-        async with self._changing:
+        async with self.changing:
             table = self._find(region, body)
             described = await self._describe(table)
             await self._drop(table)
@@ -95,8 +107,9 @@ class ControlPlane:
             )
         self._check_at_rest(table)
         async with self._replicator.locks[table.region]:
-            self._tables.remove(table.region, table.name)
+            self._regions.check_there(table.region)
             await self._engine.drop(table.region, table.name)
+            self._tables.remove(table.region, table.name)
             self._replicator.forget(table.region, table.name)
 
     def _check_at_rest(self, table: Table) -> None:
@@ -110,7 +123,7 @@ class ControlPlane:
 
     async def _update_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:
         catalog.check_update(body)
-        async with self._changing:
+        async with self.changing:
             table = self._find(region, body)
             self._check_at_rest(table)
             replicas = body.get("ReplicaUpdates") or ()
@@ -147,6 +160,8 @@ class ControlPlane:
             )
         now = time.monotonic()
         sources = self._tables.replicas(table.region, table.name)
+        for source in sources:
+            self._regions.check_there(source)
         replica = replace(
             table,
             region=region,
@@ -157,8 +172,7 @@ class ControlPlane:
             active_at=now + self._replica_seconds,
         )
         async with self._replicator.locks[region]:
-            self._tables.add(replica, replica_of=table)
-            await self._engine.create(region, table.name, table.key)
+            await self._make(replica, replica_of=table)
         await self._replicator.fill(region, table.name, sources)
 
     async def _describe_table(self, region: str, body: dict[str, Any]) -> dict[str, Any]:

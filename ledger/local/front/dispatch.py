@@ -23,6 +23,7 @@ from ledger.local.front import limits
 from ledger.local.front.catalog import Catalog, table_name
 from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.faults import Fault, Faults, halve, refusal
+from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
 
 _LOG = logging.getLogger(__name__)
@@ -50,12 +51,14 @@ class Front:
         replicator: Replicator,
         control_plane: ControlPlane,
         faults: Faults,
+        regions: Regions,
     ) -> None:
         self._tables = tables
         self._engine = engine
         self._replicator = replicator
         self._control_plane = control_plane
         self._faults = faults
+        self._regions = regions
         self._tokens = {region: limits.Tokens() for region in tables.regions}
 
     @property
@@ -81,6 +84,7 @@ class Front:
             ) from None
 
     async def _call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
+        self._regions.check(region)
         fault = self._faults.choose(region, operation, body)
         if fault is not None:
             return await self._faulty(fault, region, operation, body)
@@ -120,13 +124,17 @@ class Front:
                 "UnknownOperationException",
                 f"{operation} is not offered by the local global table",
             )
-        body = self._checked(region, operation, body)
         if operation in READS:
+            self._regions.check(region)
+            body = self._checked(region, operation, body)
             return (await self._engine.call(region, operation, body)).body
         return await self._write(region, operation, body)
 
     async def _write(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         async with self._replicator.locks[region]:
+            # Only now: while it waited the region or the table may have gone, or come again.
+            self._regions.check(region)
+            body = self._checked(region, operation, body)
             if operation != "TransactWriteItems":
                 return self._committed(region, await self._engine.call(region, operation, body))
             tokens = self._tokens[region]

@@ -1,34 +1,98 @@
 """Links that carry changes from one region to another: delayed, reordered, cut off on request.
 
 There is one link per ordered pair of regions. Each item waits its own time, so the items of one
-transaction arrive separately and in any order. A paused link holds everything until it is healed.
+transaction arrive separately and in any order. A held link keeps everything until it is released.
+
+An item that cannot be delivered stays: it is tried again, alone, after a wait that doubles up to
+`RETRY_SECONDS_MAX`, and holds up no other item::
+
+    due ---> batch ---- delivered
+               |
+               `- error -> each item alone -- delivered
+                                    |
+                                    `- error: shown as a `Failure`, due again after a wait
 """
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from ledger.local.replication.stamps import Shipment
 
+_LOG = logging.getLogger(__name__)
+
 BATCH_MAX = 100
 """Items handed over at a time; in between, requests get their turn."""
+RETRY_SECONDS_FIRST = 0.05
+RETRY_SECONDS_MAX = 5.0
+ERROR_CHARACTERS_MAX = 300
 
 Deliver = Callable[[str, str, Sequence[Shipment]], Awaitable[None]]
-"""Applies items that come from one region in another."""
+"""Applies items that come from one region in another; all of them may be delivered again."""
+
+
+class Hold(StrEnum):
+    """Why a link carries nothing: on request; a region of it is cut off, or its tables are gone."""
+
+    PAUSED = "paused"
+    OUTAGE = "outage"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An item that could not be delivered: its last error, and since when, in the time of day."""
+
+    shipment: Shipment
+    error: str
+    since: float
+    tries: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Sent:
+    due: float
+    sequence: int
+    shipment: Shipment
+
+
+def doubled(tries: int, *, first: float, most: float) -> float:
+    """Return the seconds to wait after this many failed tries: doubled each time, up to `most`."""
+    return float(min(most, first * 2.0 ** min(tries - 1, 32)))
+
+
+def described(error: BaseException) -> str:
+    """Return an error in at most `ERROR_CHARACTERS_MAX` characters."""
+    return (str(error) or repr(error))[:ERROR_CHARACTERS_MAX]
 
 
 class Link:
     """Changes on their way from `source` to `target`. Lives in the server's event loop."""
 
     def __init__(
-        self, source: str, target: str, *, deliver: Deliver, delay: Callable[[], float]
+        self,
+        source: str,
+        target: str,
+        *,
+        deliver: Deliver,
+        delay: Callable[[], float],
+        rested: Callable[[], None] = lambda: None,
+        retry_first: float = RETRY_SECONDS_FIRST,
     ) -> None:
         self.source = source
         self.target = target
-        self.up = True
+        self.holds: set[Hold] = set()
         self._deliver = deliver
         self._delay = delay
-        self._heap: list[tuple[float, int, Shipment]] = []
+        self._rested = rested
+        self._retry_first = retry_first
+        self._heap: list[_Sent] = []
+        self._handing: Sequence[_Sent] = ()
+        self._failures: dict[int, Failure] = {}
         self._sequence = 0
         self._changed = asyncio.Event()
         self._delivering = asyncio.Lock()
@@ -36,9 +100,24 @@ class Link:
         self._idle.set()
 
     @property
+    def up(self) -> bool:
+        """Whether nothing holds the link."""
+        return not self.holds
+
+    @property
     def waiting(self) -> int:
-        """How many items are on their way."""
-        return len(self._heap)
+        """How many items are on their way, those that are being applied among them."""
+        return len(self._heap) + len(self._handing)
+
+    @property
+    def shipments(self) -> Sequence[Shipment]:
+        """What is on its way."""
+        return [sent.shipment for sent in (*self._handing, *self._heap)]
+
+    @property
+    def failures(self) -> Collection[Failure]:
+        """The items that could not be delivered yet, the one that waits longest first."""
+        return self._failures.values()
 
     @property
     def idle(self) -> bool:
@@ -47,22 +126,30 @@ class Link:
 
     def push(self, shipment: Shipment) -> None:
         """Send one item; it arrives after a delay of its own."""
-        due = asyncio.get_running_loop().time() + self._delay()
         self._sequence += 1
-        heapq.heappush(self._heap, (due, self._sequence, shipment))
+        self._wait(_Sent(_now() + self._delay(), self._sequence, shipment))
+
+    def _wait(self, sent: _Sent) -> None:
+        heapq.heappush(self._heap, sent)
         self._idle.clear()
-        if self._heap[0][1] == self._sequence:
+        if self._heap[0] is sent:
             self._changed.set()  # the first one due is a new one
 
-    async def pause(self) -> None:
+    async def hold(self, reason: Hold) -> None:
         """Hold everything from now on; nothing arrives once this returns."""
-        self.up = False
+        self.holds.add(reason)
         async with self._delivering:
             pass
 
-    def heal(self) -> None:
-        """Resume delivery."""
-        self.up = True
+    def release(self, reason: Hold) -> None:
+        """Resume delivery, unless there is another reason to hold."""
+        self.holds.discard(reason)
+        self._changed.set()
+
+    def clear(self) -> None:
+        """Drop everything that waits; what is being applied goes on."""
+        self._heap.clear()
+        self._failures.clear()
         self._changed.set()
 
     async def until_idle(self) -> None:
@@ -75,31 +162,79 @@ class Link:
             self._changed.clear()
             await self._sleep()
             async with self._delivering:
-                batch = self._due()
-                if batch:
-                    await self._deliver(self.source, self.target, batch)
-            if not self._heap:
+                await self._hand_over(self._due())
+            if not self._heap and not self._idle.is_set():
                 self._idle.set()
+                self._rested()
             await asyncio.sleep(0)
 
     async def _sleep(self) -> None:
         """Wait until the first item is due, or something changes."""
-        loop = asyncio.get_running_loop()
         if self._heap and self.up:
-            seconds = self._heap[0][0] - loop.time()
+            seconds = self._heap[0].due - _now()
             if seconds <= 0:
                 return
-            timer = loop.call_later(seconds, self._changed.set)
+            timer = asyncio.get_running_loop().call_later(seconds, self._changed.set)
             try:
                 await self._changed.wait()
             finally:
                 timer.cancel()
-        else:
+        elif self._heap or self._idle.is_set():
             await self._changed.wait()
 
-    def _due(self) -> list[Shipment]:
-        now = asyncio.get_running_loop().time()
-        batch: list[Shipment] = []
-        while self.up and self._heap and self._heap[0][0] <= now and len(batch) < BATCH_MAX:
-            batch.append(heapq.heappop(self._heap)[2])
+    def _due(self) -> list[_Sent]:
+        now = _now()
+        batch: list[_Sent] = []
+        while self.up and self._heap and self._heap[0].due <= now and len(batch) < BATCH_MAX:
+            batch.append(heapq.heappop(self._heap))
         return batch
+
+    async def _hand_over(self, batch: Sequence[_Sent]) -> None:
+        """Deliver these together, or else each alone; what fails, or is held meanwhile, waits."""
+        if not batch:
+            return
+        self._handing = batch
+        try:
+            if await self._try(batch) is None:
+                self._delivered(batch)
+                return
+            for index, sent in enumerate(batch):
+                if not self.up:
+                    self._put_back(batch[index:])
+                    return
+                error = await self._try([sent])
+                self._handing = batch[index + 1 :]
+                if error is None:
+                    self._delivered([sent])
+                else:
+                    self._put_off(sent, error)
+        finally:
+            self._handing = ()
+
+    async def _try(self, batch: Sequence[_Sent]) -> Exception | None:
+        try:
+            await self._deliver(self.source, self.target, [sent.shipment for sent in batch])
+        except Exception as error:  # noqa: BLE001 (whatever it is: shown, and tried again)
+            _LOG.debug("%s -> %s failed", self.source, self.target, exc_info=True)
+            return error
+        return None
+
+    def _delivered(self, batch: Iterable[_Sent]) -> None:
+        for sent in batch:
+            self._failures.pop(sent.sequence, None)
+
+    def _put_back(self, batch: Iterable[_Sent]) -> None:
+        for sent in batch:
+            self._wait(sent)
+
+    def _put_off(self, sent: _Sent, error: Exception) -> None:
+        before = self._failures.get(sent.sequence)
+        tries = before.tries + 1 if before else 1
+        since = before.since if before else time.time()
+        self._failures[sent.sequence] = Failure(sent.shipment, described(error), since, tries)
+        wait = doubled(tries, first=self._retry_first, most=RETRY_SECONDS_MAX)
+        self._wait(_Sent(_now() + wait, sent.sequence, sent.shipment))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

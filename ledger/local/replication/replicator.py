@@ -3,17 +3,38 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
-from ledger.local.engines.port import Change, Engine, Image, TableKey
-from ledger.local.replication.links import Link
-from ledger.local.replication.stamps import Shipment, Versions, newest_per_item
+from ledger.local.engines.port import Change, Engine, Image, KeyToken, TableKey
+from ledger.local.replication.links import Hold, Link
+from ledger.local.replication.stamps import Shipment, Versions
 
 TOMBSTONES_MAX = 100_000
 """Above this many, tombstones are dropped the next time that nothing is on its way."""
 
-Members = Callable[[str, str], Iterable[str]]
-"""Returns the regions that hold replicas of a region's table, by region and name."""
+
+class Tables(Protocol):
+    """Which tables there are, by region and name."""
+
+    def replicas(self, region: str, name: str) -> Iterable[str]:
+        """Return the regions that hold replicas of a region's table, itself among them."""
+
+    def key(self, region: str, name: str) -> TableKey:
+        """Return the key schema of a table."""
+
+    def group(self, region: str, name: str) -> int | None:
+        """Return the number of the global table that a table belongs to; None if it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refilled:
+    """The items that a region got back at once, and those that are still on their way to it."""
+
+    present: frozenset[KeyToken]
+    coming: frozenset[KeyToken]
 
 
 class Replicator:
@@ -28,11 +49,11 @@ class Replicator:
         regions: Sequence[str],
         engine: Engine,
         *,
-        members: Members,
-        key_of: Callable[[str, str], TableKey],
+        tables: Tables,
         lag: float,
         jitter: float,
         seed: int,
+        tombstones_max: int = TOMBSTONES_MAX,
     ) -> None:
         self.locks = {region: asyncio.Lock() for region in regions}
         self.lag = lag
@@ -40,12 +61,15 @@ class Replicator:
         self.applied = 0
         self.dropped = 0
         self._engine = engine
-        self._members = members
-        self._key_of = key_of
+        self._tables = tables
+        self._tombstones_max = tombstones_max
+        self._filling = 0
         self._random = random.Random(seed)  # noqa: S311 (delays, not secrets)
         self._versions = Versions()
         self._links = {
-            (source, target): Link(source, target, deliver=self._arrive, delay=self._delay)
+            (source, target): Link(
+                source, target, deliver=self._arrive, delay=self._delay, rested=self._prune
+            )
             for source in regions
             for target in regions
             if source != target
@@ -67,29 +91,57 @@ class Replicator:
 
         The caller has held the region's lock since before the commit.
         """
-        now = self._clock_base + time.monotonic_ns()
         for change in changes:
-            token = self._key_of(region, change.table).token(change.key)
-            shipment = self._versions.commit(region, change, token, now_nanoseconds=now)
-            for target in self._members(region, change.table):
+            shipment = self._stamped(region, change)
+            for target in self._tables.replicas(region, change.table):
                 if target != region:
                     self._links[region, target].push(shipment)
+        self._prune()
+
+    def _stamped(self, region: str, change: Change) -> Shipment:
+        key = self._tables.key(region, change.table)
+        return self._versions.commit(
+            region,
+            change,
+            key.token(change.key),
+            group=self._group(region, change.table),
+            now_nanoseconds=self._clock_base + time.monotonic_ns(),
+        )
+
+    def _group(self, region: str, table: str) -> int:
+        group = self._tables.group(region, table)
+        assert group is not None, "the caller holds the lock of a region with this table"  # noqa: S101 (narrowing)
+        return group
 
     async def _arrive(self, source: str, region: str, shipments: Sequence[Shipment]) -> None:
         async with self.locks[region]:
-            here = [
-                item for item in shipments if source in self._members(region, item.change.table)
-            ]
-            newer = [item for item in here if self._versions.accept(region, item)]
-            await self._engine.apply(region, [item.change for item in newest_per_item(newer)])
-        self.applied += len(newer)
-        self.dropped += len(shipments) - len(newer)
-        if self._versions.tombstones > TOMBSTONES_MAX and self._nothing_under_way():
-            self._versions.forget_tombstones()
+            here = [item for item in shipments if self._is_between(source, region, item)]
+            written = await self._write(region, here)
+        self.applied += written
+        self.dropped += len(shipments) - written
 
-    def _nothing_under_way(self) -> bool:
-        # The link that asks is delivering its last items, which are applied already.
-        return not any(link.waiting for link in self._links.values())
+    def _is_between(self, source: str, region: str, shipment: Shipment) -> bool:
+        """Return whether both regions still have the table that a change was made in."""
+        groups = (self._tables.group(name, shipment.change.table) for name in (source, region))
+        return all(group == shipment.group for group in groups)
+
+    async def _write(self, region: str, shipments: Iterable[Shipment]) -> int:
+        """Write what is newer than what `region` has, and return how many items that were.
+
+        A stamp is held only once the engine has the item, so that after an error all of it may
+        be written again. The caller holds the region's lock.
+        """
+        newest = self._versions.newest(region, shipments)
+        await self._engine.apply(region, [item.change for item in newest])
+        for item in newest:
+            self._versions.hold(region, item)
+        return len(newest)
+
+    def _prune(self) -> None:
+        """Forget tombstones if they are many and nothing can arrive that they have to refuse."""
+        is_at_rest = self._filling == 0 and all(link.idle for link in self._links.values())
+        if self._versions.tombstones > self._tombstones_max and is_at_rest:
+            self._versions.forget_tombstones()
 
     async def fill(self, region: str, table: str, sources: Iterable[str]) -> None:
         """Send a new replica everything that the others hold or know to be deleted.
@@ -98,29 +150,82 @@ class Replicator:
         to the others, and would otherwise never reach the new replica.
         """
         for source in sources:
-            async with self.locks[source]:
-                key = self._key_of(source, table)
-                for change in await self._engine.dump(source, table):
+            for shipment in await self._content(source, table):
+                self._links[source, region].push(shipment)
+
+    async def _content(self, region: str, table: str) -> list[Shipment]:
+        """Return everything that a region holds of a table or knows to be deleted."""
+        with self._unpruned():
+            async with self.locks[region]:
+                key = self._tables.key(region, table)
+                group = self._group(region, table)
+                content = []
+                for change in await self._engine.dump(region, table):
                     token = key.token(change.key)
-                    stamp = self._versions.stamp(source, table, token)
-                    self._links[source, region].push(Shipment(change, token, stamp))
-                for token, stamp in self._versions.deleted(source, table):
+                    stamp = self._versions.stamp(region, table, token)
+                    content.append(Shipment(change, token, stamp, group))
+                for token, stamp in self._versions.deleted(region, table):
                     gone = Change(table, key.rebuild(token), None)
-                    self._links[source, region].push(Shipment(gone, token, stamp))
+                    content.append(Shipment(gone, token, stamp, group))
+                return content
+
+    @contextmanager
+    def _unpruned(self) -> Iterator[None]:
+        self._filling += 1
+        try:
+            yield
+        finally:
+            self._filling -= 1
+
+    async def refill(self, region: str, table: str, sources: Iterable[str]) -> Refilled:
+        """Make a table again whose items are gone in one region, and fill it from `sources`.
+
+        What can reach it comes at once, and so does what it has sent itself and is still on its
+        way; what cannot reach it now comes over its link once that is released.
+        """
+        with self._unpruned():
+            async with self.locks[region]:
+                self._versions.forget(region, table)
+                await self._engine.create(region, table, self._tables.key(region, table))
+                await self._write(region, self._sent(region, table))
+            coming = set[KeyToken]()
+            for source in sources:
+                link = self._links[source, region]
+                content = await self._content(source, table)
+                if link.holds & {Hold.PAUSED, Hold.OUTAGE}:
+                    coming |= {item.token for item in content}
+                    for item in content:
+                        link.push(item)
+                else:
+                    async with self.locks[region]:
+                        await self._write(region, content)
+            return Refilled(self.present(region, table), frozenset(coming))
+
+    def _sent(self, region: str, table: str) -> list[Shipment]:
+        """Return what a region has sent of its present table and is still on its way."""
+        group = self._group(region, table)
+        return [
+            shipment
+            for link in self._links.values()
+            if link.source == region
+            for shipment in link.shipments
+            if shipment.change.table == table and shipment.group == group
+        ]
+
+    def present(self, region: str, table: str) -> frozenset[KeyToken]:
+        """Return the items of a table that were written since the start and not deleted."""
+        return self._versions.present(region, table)
 
     async def place(self, table: str, image: Image, regions: Sequence[str]) -> None:
         """Put an item into these replicas at once, as if it had been written and had arrived."""
         first = regions[0]
-        key = self._key_of(first, table)
-        change = Change(table, key.of(image), image)
-        now = self._clock_base + time.monotonic_ns()
+        change = Change(table, self._tables.key(first, table).of(image), image)
         async with self.locks[first]:
-            shipment = self._versions.commit(first, change, key.token(image), now_nanoseconds=now)
             await self._engine.apply(first, [change])
+            shipment = self._stamped(first, change)
         for region in regions[1:]:
             async with self.locks[region]:
-                if self._versions.accept(region, shipment):
-                    await self._engine.apply(region, [change])
+                await self._write(region, [shipment])
 
     def forget(self, region: str, table: str) -> None:
         """Forget a replica that is gone."""

@@ -14,7 +14,7 @@ item back. Source: Amazon DynamoDB Developer Guide, "Global tables: how it works
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,11 +33,15 @@ OLDEST = Stamp(0, "")
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """One item's change on its way to another region."""
+    """One item's change on its way to another region, of the global table numbered `group`.
+
+    A table that is deleted and made again under its old name is of another group.
+    """
 
     change: Change
     token: KeyToken
     stamp: Stamp
+    group: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +58,40 @@ class Versions:
         self.tombstones = 0
 
     def commit(
-        self, region: str, change: Change, token: KeyToken, *, now_nanoseconds: int
+        self, region: str, change: Change, token: KeyToken, *, group: int, now_nanoseconds: int
     ) -> Shipment:
         """Stamp a write that was just committed in `region`."""
         held = self._table(region, change.table).get(token)
         after_held = held.stamp.nanoseconds + 1 if held else 0
         stamp = Stamp(max(now_nanoseconds, after_held), region)
-        shipment = Shipment(change, token, stamp)
-        self._hold(region, shipment)
+        shipment = Shipment(change, token, stamp, group)
+        self.hold(region, shipment)
         return shipment
 
-    def accept(self, region: str, shipment: Shipment) -> bool:
-        """Take an arriving change over if it is newer than what `region` holds."""
+    def newest(self, region: str, shipments: Iterable[Shipment]) -> list[Shipment]:
+        """Return of each item the newest of these, if it is newer than what `region` holds.
+
+        Nothing is held yet: `hold` each once the engine has it.
+        """
+        chosen: dict[tuple[str, KeyToken], Shipment] = {}
+        for shipment in shipments:
+            place = (shipment.change.table, shipment.token)
+            rival = chosen.get(place)
+            if self._is_newer(region, shipment) and (rival is None or shipment.stamp > rival.stamp):
+                chosen[place] = shipment
+        return list(chosen.values())
+
+    def hold(self, region: str, shipment: Shipment) -> None:
+        """Take over the stamp of a change that `region` has."""
+        stamps = self._table(region, shipment.change.table)
+        before = stamps.get(shipment.token)
+        tombstone = shipment.change.image is None
+        self.tombstones += tombstone - (before.tombstone if before else False)
+        stamps[shipment.token] = _Held(shipment.stamp, tombstone)
+
+    def _is_newer(self, region: str, shipment: Shipment) -> bool:
         held = self._table(region, shipment.change.table).get(shipment.token)
-        if held is not None and shipment.stamp <= held.stamp:
-            return False
-        self._hold(region, shipment)
-        return True
+        return held is None or shipment.stamp > held.stamp
 
     def stamp(self, region: str, table: str, token: KeyToken) -> Stamp:
         """Return the stamp of an item; the oldest possible if it was never stamped."""
@@ -82,6 +103,11 @@ class Versions:
         for token, held in self._table(region, table).items():
             if held.tombstone:
                 yield token, held.stamp
+
+    def present(self, region: str, table: str) -> frozenset[KeyToken]:
+        """Return the items of a table that were stamped and not deleted."""
+        stamps = self._table(region, table)
+        return frozenset(token for token, held in stamps.items() if not held.tombstone)
 
     def forget(self, region: str, table: str) -> None:
         """Forget a table that is gone."""
@@ -98,15 +124,3 @@ class Versions:
 
     def _table(self, region: str, table: str) -> dict[KeyToken, _Held]:
         return self._held.setdefault((region, table), {})
-
-    def _hold(self, region: str, shipment: Shipment) -> None:
-        stamps = self._table(region, shipment.change.table)
-        before = stamps.get(shipment.token)
-        tombstone = shipment.change.image is None
-        self.tombstones += tombstone - (before.tombstone if before else False)
-        stamps[shipment.token] = _Held(shipment.stamp, tombstone)
-
-
-def newest_per_item(shipments: list[Shipment]) -> list[Shipment]:
-    """Keep of each item only the last of these, which were accepted in this order."""
-    return list({(item.change.table, item.token): item for item in shipments}.values())

@@ -5,7 +5,17 @@ import random
 import anyio
 import pytest
 from botocore.exceptions import ClientError
-from support.local_worlds import ASIA, EAST, TABLE, WEST, World, code, item, open_world
+from support.local_worlds import (
+    ASIA,
+    EAST,
+    TABLE,
+    WEST,
+    World,
+    code,
+    item,
+    open_world,
+    until_active,
+)
 
 from ledger.core.errors import LocalTableError
 
@@ -195,3 +205,29 @@ async def test_regions_converge_after_chaos(world: World, seed: int) -> None:
     east, west, asia = [await world.everything(region) for region in (EAST, WEST, ASIA)]
     assert east == west == asia
     assert world.table.status()["dropped"] > 0
+
+
+@pytest.mark.parametrize("key", ["pk", "id"])
+async def test_a_table_made_again_gets_nothing_of_the_old_one(key: str) -> None:
+    """Items on their way are those of the table that was deleted, and replication goes on."""
+    async with open_world(lag=0.4, jitter=0.0) as world:
+        await world.put(EAST, "old", n=1)
+        for client in world.clients.values():
+            await client.delete_table(TableName=TABLE)
+        east = world.clients[EAST]
+        await east.create_table(
+            TableName=TABLE,
+            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+            StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+        )
+        for region in (WEST, ASIA):
+            update = [{"Create": {"RegionName": region}}]
+            await east.update_table(TableName=TABLE, ReplicaUpdates=update)
+            await until_active(east)
+        await east.put_item(TableName=TABLE, Item={key: {"S": "new"}})
+        await world.table.wait_replicated(timeout=WAIT_SECONDS)
+        for region in world.clients:
+            found = await world.clients[region].scan(TableName=TABLE)
+            assert found["Items"] == [{key: {"S": "new"}}], region

@@ -6,6 +6,7 @@ rounded to 28 digits, and batches, sizes, tokens and capacity go unchecked. Ever
 its end without giving up the event loop, so calls never interleave.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -47,6 +48,15 @@ class MemoryEngine:
     async def close(self) -> None:
         """Forget everything."""
         self._regions.clear()
+
+    async def until_gone(self, region: str) -> str:
+        """Wait for ever: the tables of a region are there as long as this process."""
+        del region
+        return await asyncio.Future[str]()
+
+    async def restart(self, region: str) -> None:
+        """Empty a region."""
+        self._regions[region] = {}
 
     async def create(self, region: str, table: str, key: TableKey) -> None:
         """Make an empty table."""

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.local.engines.port import Change
-from ledger.local.replication.stamps import Shipment, Stamp, Versions, newest_per_item
+from ledger.local.replication.stamps import Shipment, Stamp, Versions
 
 REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 TOKEN = ("a", "b")
@@ -19,39 +19,47 @@ def put(value: int) -> Change:
 GONE = Change("ledger", KEY, None)
 
 
+def accept(versions: Versions, region: str, shipment: Shipment) -> bool:
+    """Let a change arrive alone, and say whether it is taken over."""
+    newest = versions.newest(region, [shipment])
+    for item in newest:
+        versions.hold(region, item)
+    return bool(newest)
+
+
 def test_a_later_write_beats_an_earlier_one_in_either_order() -> None:
     """Whichever of two concurrent writes arrives first, the later one stays."""
     versions = Versions()
-    first = versions.commit("us-east-1", put(1), TOKEN, now_nanoseconds=10)
-    second = versions.commit("eu-west-1", put(2), TOKEN, now_nanoseconds=12)
-    assert not versions.accept("eu-west-1", first)
-    assert versions.accept("us-east-1", second)
+    first = versions.commit("us-east-1", put(1), TOKEN, group=1, now_nanoseconds=10)
+    second = versions.commit("eu-west-1", put(2), TOKEN, group=1, now_nanoseconds=12)
+    assert not accept(versions, "eu-west-1", first)
+    assert accept(versions, "us-east-1", second)
 
 
 def test_a_tie_is_broken_by_the_name_of_the_region() -> None:
     """Of two writes at one nanosecond every region keeps the same one."""
     versions = Versions()
-    east = versions.commit("us-east-1", put(1), TOKEN, now_nanoseconds=10)
-    west = versions.commit("eu-west-1", put(2), TOKEN, now_nanoseconds=10)
-    assert versions.accept("eu-west-1", east)
-    assert not versions.accept("us-east-1", west)
+    east = versions.commit("us-east-1", put(1), TOKEN, group=1, now_nanoseconds=10)
+    west = versions.commit("eu-west-1", put(2), TOKEN, group=1, now_nanoseconds=10)
+    assert accept(versions, "eu-west-1", east)
+    assert not accept(versions, "us-east-1", west)
 
 
 def test_a_write_is_stamped_later_than_what_it_replaces() -> None:
     """A local write wins over a replicated one with a stamp from the future, as it came after."""
     versions = Versions()
-    ahead = Shipment(put(1), TOKEN, Stamp(1_000, "us-east-1"))
-    assert versions.accept("eu-west-1", ahead)
-    local = versions.commit("eu-west-1", put(2), TOKEN, now_nanoseconds=10)
+    ahead = Shipment(put(1), TOKEN, Stamp(1_000, "us-east-1"), 1)
+    assert accept(versions, "eu-west-1", ahead)
+    local = versions.commit("eu-west-1", put(2), TOKEN, group=1, now_nanoseconds=10)
     assert local.stamp == Stamp(1_001, "eu-west-1")
 
 
 def test_an_older_put_does_not_bring_a_deleted_item_back() -> None:
     """A tombstone keeps the stamp of a delete."""
     versions = Versions()
-    old = versions.commit("us-east-1", put(1), TOKEN, now_nanoseconds=10)
-    versions.commit("eu-west-1", GONE, TOKEN, now_nanoseconds=20)
-    assert not versions.accept("eu-west-1", old)
+    old = versions.commit("us-east-1", put(1), TOKEN, group=1, now_nanoseconds=10)
+    versions.commit("eu-west-1", GONE, TOKEN, group=1, now_nanoseconds=20)
+    assert not accept(versions, "eu-west-1", old)
     assert [stamp for _, stamp in versions.deleted("eu-west-1", "ledger")] == [
         Stamp(20, "eu-west-1")
     ]
@@ -60,8 +68,8 @@ def test_an_older_put_does_not_bring_a_deleted_item_back() -> None:
 def test_tombstones_are_counted_and_forgotten_alone() -> None:
     """Forgetting tombstones leaves the stamps of items that are there."""
     versions = Versions()
-    versions.commit("us-east-1", put(1), TOKEN, now_nanoseconds=10)
-    versions.commit("us-east-1", GONE, ("a", "c"), now_nanoseconds=11)
+    versions.commit("us-east-1", put(1), TOKEN, group=1, now_nanoseconds=10)
+    versions.commit("us-east-1", GONE, ("a", "c"), group=1, now_nanoseconds=11)
     assert versions.tombstones == 1
     versions.forget_tombstones()
     assert versions.tombstones == 0
@@ -69,10 +77,19 @@ def test_tombstones_are_counted_and_forgotten_alone() -> None:
     assert versions.stamp("us-east-1", "ledger", ("a", "c")) == Stamp(0, "")
 
 
-def test_of_several_changes_of_one_item_the_last_accepted_is_applied() -> None:
-    """A batch for an engine names each item once."""
-    stamps = [Shipment(put(n), TOKEN, Stamp(n, "us-east-1")) for n in (1, 2, 3)]
-    assert newest_per_item(stamps) == stamps[-1:]
+def test_of_several_changes_of_one_item_the_newest_is_applied() -> None:
+    """A batch for an engine names each item once, in whatever order its changes have come."""
+    shipments = [Shipment(put(n), TOKEN, Stamp(n, "us-east-1"), 1) for n in (2, 3, 1)]
+    assert Versions().newest("eu-west-1", shipments) == [shipments[1]]
+
+
+def test_nothing_is_held_before_the_engine_has_it() -> None:
+    """What could not be applied is as new when it comes again."""
+    versions = Versions()
+    shipment = Shipment(put(1), TOKEN, Stamp(1, "us-east-1"), 1)
+    assert versions.newest("eu-west-1", [shipment]) == versions.newest("eu-west-1", [shipment])
+    versions.hold("eu-west-1", shipment)
+    assert versions.newest("eu-west-1", [shipment]) == []
 
 
 @dataclass
@@ -85,14 +102,14 @@ class World:
 
     def write(self, region: str, change: Change, now: int) -> None:
         """Commit a write in a region and send it off."""
-        shipment = self.versions.commit(region, change, TOKEN, now_nanoseconds=now)
+        shipment = self.versions.commit(region, change, TOKEN, group=1, now_nanoseconds=now)
         self.items[region] = change
         self.flying += [(other, shipment) for other in REGIONS if other != region]
 
     def arrive(self, index: int) -> None:
         """Let one of those on their way arrive."""
         region, shipment = self.flying.pop(index % len(self.flying))
-        if self.versions.accept(region, shipment):
+        if accept(self.versions, region, shipment):
             self.items[region] = shipment.change
 
 

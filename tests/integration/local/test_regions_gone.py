@@ -1,0 +1,197 @@
+"""A region whose tables are gone: it says so, the others go on, and it comes back filled."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from botocore.exceptions import ClientError
+from support.local_worlds import ASIA, EAST, WEST, World, code, open_world
+
+from ledger.core.errors import LocalTableError
+from ledger.local import server
+from ledger.local.engines.memory.engine import MemoryEngine
+from ledger.local.status import problems
+
+WAIT_SECONDS = 20.0
+
+
+class Fragile(MemoryEngine):
+    """An engine whose regions can be broken, and which may not start again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.startable = True
+        self._broken: dict[str, asyncio.Event] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def until_gone(self, region: str) -> str:
+        """Wait until the region is broken."""
+        self._loop = asyncio.get_running_loop()
+        self._broken[region] = asyncio.Event()
+        await self._broken[region].wait()
+        return "the disk is full"
+
+    async def restart(self, region: str) -> None:
+        """Empty the region, if it may start."""
+        if not self.startable:
+            raise LocalTableError("the disk is still full")
+        await super().restart(region)
+
+    def break_region(self, region: str) -> None:
+        """Take a region's tables away; may be called from any thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._break, region)
+
+    def _break(self, region: str) -> None:
+        self._regions[region] = {}
+        self._broken[region].set()
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Fragile:
+    """The engine of the tables that a test opens."""
+    fragile = Fragile()
+    monkeypatch.setattr(server, "_engine", lambda _name: fragile)
+    return fragile
+
+
+async def until(world: World, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Wait until the status is so, and return it."""
+    with anyio.fail_after(WAIT_SECONDS):
+        while not condition(status := world.table.status()):  # noqa: ASYNC110 (another thread)
+            await anyio.sleep(0.01)
+    return status
+
+
+async def test_a_region_that_is_gone_says_so_and_stops_no_other(engine: Fragile) -> None:
+    """Its endpoint answers 503, status names reason and tries, and the others replicate on."""
+    async with open_world() as world:
+        await world.put(EAST, "before", n=1)
+        await world.table.wait_replicated()
+        engine.startable = False
+        engine.break_region(WEST)
+        status = await until(world, lambda status: status["unavailable"].get(WEST, {}).get("tries"))
+        assert status["unavailable"][WEST]["error"] == "the disk is still full"
+        assert status["states"][f"{EAST} {WEST}"] == "unavailable"
+        (problem,) = problems(status)
+        assert problem.startswith(f"{WEST} is unavailable since ")
+        assert "the disk is full" in problem
+        for request in (world.get(WEST, "before"), world.put(WEST, "new")):
+            with pytest.raises(ClientError, match="the disk is full") as caught:
+                await request
+            assert code(caught.value) == "ServiceUnavailable"
+            assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+        await world.put(EAST, "meanwhile", n=2)
+        await until(world, lambda status: status["applied"] == 3)
+        assert await world.number(ASIA, "meanwhile") == "2"
+        with pytest.raises(LocalTableError, match=rf"{EAST} -> {WEST} \(unavailable\)"):
+            await world.table.wait_replicated(timeout=0.05)
+        engine.startable = True
+        await until(world, lambda status: not status["unavailable"])
+        await world.table.wait_replicated()
+        assert await world.numbers("before") == ["1"] * 3
+        assert await world.numbers("meanwhile") == ["2"] * 3
+
+
+async def test_a_restart_tells_what_came_back_and_what_was_lost(engine: Fragile) -> None:
+    """Items of other regions are filled in; those of a table of one region alone are named."""
+    async with open_world() as world:
+        await world.put(EAST, "kept", n=1)
+        await world.table.wait_replicated()
+        alone = {
+            "TableName": "alone",
+            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+            "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+            "BillingMode": "PAY_PER_REQUEST",
+        }
+        await world.clients[WEST].create_table(**alone)
+        await world.clients[WEST].put_item(TableName="alone", Item={"pk": {"S": "gone"}})
+        engine.break_region(WEST)
+        status = await until(world, lambda status: WEST in status["restarts"])
+        (restart,) = status["restarts"][WEST]
+        assert restart["reason"] == "the disk is full"
+        assert (restart["filled"], restart["lost"]) == (1, 1)
+        assert restart["lost_keys"] == ["alone 'gone'"]
+        assert problems(status) == [f"{WEST} has lost 1 items that no other region had"]
+        await world.put(WEST, "kept", n=2)
+        await world.table.wait_replicated()
+        assert await world.numbers("kept") == ["2"] * 3
+
+
+async def test_what_a_region_had_written_before_it_was_gone_is_not_lost(engine: Fragile) -> None:
+    """Writes that have not left the region yet come back to it, and reach the others later."""
+    async with open_world() as world:
+        for other in (EAST, ASIA):
+            world.table.pause(WEST, other)
+        await world.put(WEST, "own", n=1)
+        engine.break_region(WEST)
+        status = await until(world, lambda status: WEST in status["restarts"])
+        assert problems(status) == []
+        assert await world.numbers("own") == [None, "1", None]
+        world.table.heal_all()
+        await world.table.wait_replicated()
+        assert await world.numbers("own") == ["1"] * 3
+
+
+async def test_an_item_that_cannot_be_delivered_is_named(
+    engine: Fragile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status names link, key, error and tries; other items go on; the item arrives at last."""
+    apply, refusing = engine.apply, True
+
+    async def refuse(region: str, changes: Any) -> None:
+        bad = any(change.key["pk"]["S"] == "bad" for change in changes)
+        if refusing and region == WEST and bad:
+            raise OSError("it cannot be written")
+        await apply(region, changes)
+
+    monkeypatch.setattr(engine, "apply", refuse)
+    async with open_world() as world:
+        await world.put(EAST, "bad", n=1)
+        await world.put(EAST, "good", n=1)
+        status = await until(
+            world, lambda status: any(failure["tries"] > 2 for failure in status["failures"])
+        )
+        (failure,) = status["failures"]
+        assert (failure["source"], failure["target"]) == (EAST, WEST)
+        assert failure["key"] == "ledger 'bad' 'x'"
+        assert failure["error"] == "it cannot be written"
+        assert status["states"][f"{EAST} {WEST}"] == "failing"
+        assert "it cannot be written" in problems(status)[0]
+        assert await world.number(WEST, "good") == "1"
+        with pytest.raises(LocalTableError, match="1 fail: it cannot be written"):
+            await world.table.wait_replicated(timeout=0.05)
+        refusing = False
+        await world.table.wait_replicated()
+        assert await world.numbers("bad") == ["1"] * 3
+        assert problems(world.table.status()) == []
+
+
+def engine_processes() -> list[int]:
+    """Return the ids of our dynoxide processes, in the order of their regions."""
+    command = ["ps", "-o", "pid=,comm=", "--ppid", str(os.getpid())]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return sorted(int(line.split()[0]) for line in listed.stdout.splitlines() if "dynoxide" in line)
+
+
+@pytest.mark.engines("dynoxide")
+async def test_a_killed_engine_process_is_started_again() -> None:
+    """After kill -9 of one region's process no item is missing in any region."""
+    async with open_world("dynoxide") as world:
+        for number in range(60):
+            await world.put(EAST, "a", str(number))
+        await world.table.wait_replicated()
+        os.kill(engine_processes()[1], signal.SIGKILL)
+        status = await until(world, lambda status: WEST in status["restarts"])
+        (restart,) = status["restarts"][WEST]
+        assert restart["reason"] == "its process ended with status -9"
+        assert (restart["filled"], restart["lost"]) == (60, 0)
+        await world.put(WEST, "b", n=1)
+        await world.table.wait_replicated()
+        assert await world.numbers("b") == ["1"] * 3
+        assert len(await world.everything(WEST)) == 61

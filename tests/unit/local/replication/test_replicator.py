@@ -1,0 +1,198 @@
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ledger.local.engines.memory.engine import MemoryEngine
+from ledger.local.engines.port import Change, TableKey
+from ledger.local.replication.links import Hold
+from ledger.local.replication.replicator import Replicator
+
+EAST, WEST, ASIA = REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
+TABLE = "ledger"
+KEY = TableKey(("pk",), ("S",))
+WAIT_SECONDS = 20.0
+
+
+class Tables:
+    """One table with a replica in every region, of one group."""
+
+    def __init__(self) -> None:
+        self.number = 1
+
+    def replicas(self, region: str, name: str) -> Iterable[str]:
+        """Return all regions."""
+        del region, name
+        return REGIONS
+
+    def key(self, region: str, name: str) -> TableKey:
+        """Return the key schema."""
+        del region, name
+        return KEY
+
+    def group(self, region: str, name: str) -> int:
+        """Return the number of the table that is there now."""
+        del region, name
+        return self.number
+
+
+class World:
+    """A replicator over the embedded engine, without lag."""
+
+    def __init__(self, *, tombstones_max: int) -> None:
+        self.engine = MemoryEngine()
+        self.tables = Tables()
+        self.replicator = Replicator(
+            REGIONS,
+            self.engine,
+            tables=self.tables,
+            lag=0.0,
+            jitter=0.0,
+            seed=7,
+            tombstones_max=tombstones_max,
+        )
+
+    async def put(self, region: str, pk: str, value: int = 0) -> None:
+        """Put an item in a region."""
+        async with self.replicator.locks[region]:
+            await self.put_locked(region, pk, value)
+
+    async def put_locked(self, region: str, pk: str, value: int = 0) -> None:
+        """Put an item in a region whose lock is held."""
+        item = {"pk": {"S": pk}, "n": {"N": str(value)}}
+        await self._call(region, "PutItem", {"Item": item})
+
+    async def delete_locked(self, region: str, pk: str) -> None:
+        """Delete an item in a region whose lock is held."""
+        await self._call(region, "DeleteItem", {"Key": {"pk": {"S": pk}}})
+
+    async def _call(self, region: str, operation: str, request: dict[str, Any]) -> None:
+        answer = await self.engine.call(region, operation, {"TableName": TABLE, **request})
+        self.replicator.committed(region, answer.changes)
+
+    async def shown(self, region: str) -> dict[str, str]:
+        """Return the numbers of the items that a region has, by their keys."""
+        items = await self.engine.dump(region, TABLE)
+        return {change.key["pk"]["S"]: change.image["n"]["N"] for change in items if change.image}
+
+    async def settle(self) -> None:
+        """Wait until nothing is on its way."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            await self.replicator.wait_replicated()
+
+
+@asynccontextmanager
+async def open_world(*, tombstones_max: int = 100) -> AsyncIterator[World]:
+    """Run a world of three regions with one table."""
+    world = World(tombstones_max=tombstones_max)
+    await world.engine.start(REGIONS)
+    for region in REGIONS:
+        await world.engine.create(region, TABLE, KEY)
+    running = asyncio.ensure_future(world.replicator.run())
+    try:
+        yield world
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def until_handed_over(world: World, source: str, target: str) -> None:
+    """Wait until a link has taken what it carries out of its queue, and wants the lock."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not world.replicator.link(source, target)._handing:  # noqa: ASYNC110 (a link says nothing)
+            await asyncio.sleep(0)
+
+
+async def test_a_deleted_item_stays_deleted_while_an_older_put_waits_for_a_lock() -> None:
+    """Tombstones are kept as long as a batch that was taken from its queue is not applied."""
+    async with open_world(tombstones_max=0) as world:
+        async with world.replicator.locks[WEST]:
+            await world.put(EAST, "a", 1)
+            await until_handed_over(world, EAST, WEST)
+            await world.put_locked(WEST, "a", 2)
+            await world.delete_locked(WEST, "a")
+            async with asyncio.timeout(WAIT_SECONDS):
+                for source in (EAST, WEST):
+                    for target in {EAST, ASIA} - {source}:
+                        await world.replicator.link(source, target).until_idle()
+        await world.settle()
+        assert [await world.shown(region) for region in REGIONS] == [{}] * 3
+
+
+async def test_tombstones_are_forgotten_once_nothing_is_on_its_way() -> None:
+    """More tombstones than the bound are gone as soon as every region has all."""
+    async with open_world(tombstones_max=1) as world:
+        for pk in "abc":
+            await world.put(EAST, pk)
+            async with world.replicator.locks[EAST]:
+                await world.delete_locked(EAST, pk)
+        await world.settle()
+        assert world.replicator._versions.tombstones == 0
+
+
+async def test_an_item_of_a_table_that_is_gone_reaches_no_table_of_its_name() -> None:
+    """What is on its way when its table is deleted and made again is dropped on arrival."""
+    async with open_world() as world:
+        async with world.replicator.locks[WEST]:
+            await world.put(EAST, "old")
+            await until_handed_over(world, EAST, WEST)
+            world.tables.number = 2
+        await world.put(EAST, "new")
+        await world.settle()
+        assert await world.shown(WEST) == {"new": "0"}
+        assert world.replicator.dropped > 0
+
+
+async def test_an_item_that_could_not_be_applied_is_applied_later() -> None:
+    """After an error the item is still newer than what the region has."""
+    async with open_world() as world:
+        apply = world.engine.apply
+        failing = [WEST, WEST, WEST]
+
+        async def unreliable(region: str, changes: list[Change]) -> None:
+            if region in failing:
+                failing.remove(region)
+                raise OSError("the engine is away")
+            await apply(region, changes)
+
+        world.engine.apply = unreliable  # type: ignore[method-assign, assignment]
+        await world.put(EAST, "a", 1)
+        await world.settle()
+        assert not failing
+        assert [await world.shown(region) for region in REGIONS] == [{"a": "1"}] * 3
+
+
+async def test_a_region_that_lost_its_tables_is_filled_again() -> None:
+    """It gets what others have, at once, and its own writes that are still on their way."""
+    async with open_world() as world:
+        await world.put(EAST, "everywhere")
+        await world.settle()
+        for target in (EAST, ASIA):
+            await world.replicator.link(WEST, target).hold(Hold.PAUSED)
+        await world.put(WEST, "own")
+        await world.engine.restart(WEST)
+        got = await world.replicator.refill(WEST, TABLE, [EAST, ASIA])
+        assert got.present == {("everywhere",), ("own",)}
+        assert await world.shown(WEST) == {"everywhere": "0", "own": "0"}
+        for target in (EAST, ASIA):
+            world.replicator.link(WEST, target).release(Hold.PAUSED)
+        await world.settle()
+        assert await world.shown(EAST) == {"everywhere": "0", "own": "0"}
+
+
+async def test_a_region_that_is_cut_off_is_filled_once_it_is_reached() -> None:
+    """A partition holds for the filling too: what lies behind it is on its way, and not lost."""
+    async with open_world() as world:
+        await world.put(EAST, "a")
+        await world.settle()
+        for source in (EAST, ASIA):
+            await world.replicator.link(source, WEST).hold(Hold.PAUSED)
+        await world.engine.restart(WEST)
+        got = await world.replicator.refill(WEST, TABLE, [EAST, ASIA])
+        assert not got.present
+        assert got.coming == {("a",)}
+        assert await world.shown(WEST) == {}
+        world.replicator.link(EAST, WEST).release(Hold.PAUSED)
+        world.replicator.link(ASIA, WEST).release(Hold.PAUSED)
+        await world.settle()
+        assert await world.shown(WEST) == {"a": "0"}
