@@ -21,6 +21,8 @@ from ledger.ledger import Ledger as AsyncLedger
 from ledger.primitives import counters, leases, sequences, versions
 from ledger.primitives.versions.committing import Committed
 from ledger.primitives.versions.lock import WAIT_SECONDS
+from ledger.primitives.versions.state import Repeats
+from ledger.primitives.versions.turns import WAITING_MAX
 from ledger.runtime.portal import Loop as _Loop
 from ledger.runtime.portal import Opened as _Opened
 from ledger.runtime.portal import Sync as _Sync
@@ -34,7 +36,7 @@ from ledger.table import Table as AsyncTable
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from ledger.pipeline.sources.dead_letters import DeadLetters
+    from ledger.pipeline.sources.dead_letters import DeadLetters as LaneDeadLetters
     from ledger.pipeline.sources.source import Source
     from ledger.pipeline.stages.worker import OnCounted
     from ledger.pipeline.stages.worker import Pipeline as AsyncPipeline
@@ -125,11 +127,28 @@ class Lease(_Sync[leases.Lease]):
         return self._behind.lost.is_set()
 
 
+class DeadLetters(_Sync[versions.DeadLetters]):
+    """`ledger.primitives.versions.DeadLetters` with plain calls."""
+
+    find = _plain(versions.DeadLetters.find)
+    failed = _plain(versions.DeadLetters.failed)
+    letters = _iterator(versions.DeadLetters.letters)
+    release = _plain(versions.DeadLetters.release)
+
+
 class ConditionGuard(_Sync[versions.ConditionGuard]):
     """`ledger.primitives.versions.ConditionGuard` with plain calls."""
 
     put = _plain(versions.ConditionGuard.put)
+    delete = _plain(versions.ConditionGuard.delete)
+    read = _plain(versions.ConditionGuard.read)
+    adopt = _plain(versions.ConditionGuard.adopt)
     handle = _plain(versions.ConditionGuard.handle)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """The failures of the table's events."""
+        return DeadLetters(self._behind.dead_letters, self._loop)
 
 
 Handler = Callable[[versions.Event, Lease], Sequence[Action]]
@@ -139,9 +158,14 @@ Handler = Callable[[versions.Event, Lease], Sequence[Action]]
 class LockGuard(_Sync[versions.LockGuard]):
     """`ledger.primitives.versions.LockGuard` with plain calls and plain handlers."""
 
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """The failures of the table's events."""
+        return DeadLetters(self._behind.dead_letters, self._loop)
+
     def handle(
         self, event: versions.Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS
-    ) -> Committed | versions.Busy:
+    ) -> Committed | versions.Busy | versions.DeadLetter:
         """Run the handler, in a thread, if the event is newer; see the async `LockGuard.handle`."""
 
         async def in_thread(event: versions.Event, lease: leases.Lease) -> Sequence[Action]:
@@ -255,7 +279,14 @@ class Table(_Opened[AsyncTable]):
         return Lease(self._behind.lease(name, owner=owner, terms=terms, key=key), self._loop)
 
     @overload
-    def versions(self, *, method: Literal["condition"] = "condition") -> ConditionGuard: ...
+    def versions(
+        self,
+        *,
+        method: Literal["condition"] = "condition",
+        repeats: Repeats = "skip",
+        tombstone_seconds: float | None = None,
+        failures_max: int | None = None,
+    ) -> ConditionGuard: ...
 
     @overload
     def versions(
@@ -265,6 +296,10 @@ class Table(_Opened[AsyncTable]):
         owner: str | None = None,
         terms: leases.LeaseTerms = _DEFAULT_TERMS,
         check_first: bool = True,
+        waiting_max: int = WAITING_MAX,
+        repeats: Repeats = "skip",
+        tombstone_seconds: float | None = None,
+        failures_max: int | None = None,
     ) -> LockGuard: ...
 
     def versions(self, **options: Any) -> ConditionGuard | LockGuard:
@@ -292,7 +327,7 @@ class Table(_Opened[AsyncTable]):
         lane: str,
         source: "Source | Path | str",
         *,
-        dead_letters: "DeadLetters | Path | str",
+        dead_letters: "LaneDeadLetters | Path | str",
         on_counted: "OnCounted | None" = None,
     ) -> Iterator[Pipeline]:
         """Open a pipeline of one lane; see `ledger.Table.pipeline`.

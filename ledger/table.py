@@ -22,7 +22,8 @@ from ledger.primitives.counters import CollectionCounter, Counter, MethodName, m
 from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.sequences import AfterRace, CounterSequence, SortKeySequence
-from ledger.primitives.versions import ConditionGuard, LockGuard
+from ledger.primitives.versions import ConditionGuard, LockGuard, Repeats
+from ledger.primitives.versions.turns import WAITING_MAX
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -227,7 +228,14 @@ class Table:
         )
 
     @overload
-    def versions(self, *, method: Literal["condition"] = "condition") -> ConditionGuard: ...
+    def versions(
+        self,
+        *,
+        method: Literal["condition"] = "condition",
+        repeats: Repeats = "skip",
+        tombstone_seconds: float | None = None,
+        failures_max: int | None = None,
+    ) -> ConditionGuard: ...
 
     @overload
     def versions(
@@ -237,6 +245,10 @@ class Table:
         owner: str | None = None,
         terms: LeaseTerms = _DEFAULT_TERMS,
         check_first: bool = True,
+        waiting_max: int = WAITING_MAX,
+        repeats: Repeats = "skip",
+        tombstone_seconds: float | None = None,
+        failures_max: int | None = None,
     ) -> LockGuard: ...
 
     def versions(
@@ -246,18 +258,32 @@ class Table:
         owner: str | None = None,
         terms: LeaseTerms | None = None,
         check_first: bool | None = None,
+        waiting_max: int | None = None,
+        repeats: Repeats = "skip",
+        tombstone_seconds: float | None = None,
+        failures_max: int | None = None,
     ) -> ConditionGuard | LockGuard:
         """Return a guard that handles only newer versions of records, by condition or by lock.
 
         See `ledger.primitives.versions` for the options. One region must write.
 
         Raises:
-            InvalidInput: there is no such method, or an option is another method's.
+            InvalidInput: there is no such method, an option is another method's, or has a value
+                that it cannot have.
         """
         _check_method(method, "condition", "lock")
         if method == "condition":
-            _check_options(method, owner=owner, terms=terms, check_first=check_first)
-            return ConditionGuard(self._store, clock=self._clock, randomness=self._random)
+            _check_options(
+                method, owner=owner, terms=terms, check_first=check_first, waiting_max=waiting_max
+            )
+            return ConditionGuard(
+                self._store,
+                clock=self._clock,
+                randomness=self._random,
+                repeats=repeats,
+                tombstone_seconds=tombstone_seconds,
+                failures_max=failures_max,
+            )
         return LockGuard(
             self._store,
             owner=self._owner() if owner is None else owner,
@@ -265,6 +291,10 @@ class Table:
             randomness=self._random,
             terms=_DEFAULT_TERMS if terms is None else terms,
             check_first=check_first is not False,
+            waiting_max=WAITING_MAX if waiting_max is None else waiting_max,
+            repeats=repeats,
+            tombstone_seconds=tombstone_seconds,
+            failures_max=failures_max,
         )
 
     def importer(

@@ -24,8 +24,9 @@ COUNT_PREFIX = "~count"
 EXPIRES = "~expires"
 """The attribute that the table's time to live uses: seconds since 1970.
 
-Only markers have it. If an entry, a net change, a lease, a number or a version expired, a total or
-a guarantee would be wrong; so the name is reserved, and no other attribute may have it.
+Only markers, counts of failures and, by their caller's choice, tombstones have it. If an entry, a
+net change, a lease, a number or another version expired, a total or a guarantee would be wrong; so
+the name is reserved, and no other attribute may have it.
 """
 SEQUENCE_PREFIX = "~sequence~"
 VERSION_PREFIX = "~version~"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
+from typing import Any
 
 from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
@@ -97,9 +98,9 @@ def record_in(table: Table) -> int | None:
     return int(item["shows"]["N"]) if item else None
 
 
-def event(version: int, kind: str = "record") -> Event:
+def event(version: int, kind: str = "record", **options: Any) -> Event:
     """Return an event of the customer."""
-    return Event(SUBJECT, version, kind)
+    return Event(SUBJECT, version, kind, **options)
 
 
 def lock_guard(
@@ -110,6 +111,7 @@ def lock_guard(
     randomness: Random | None = None,
     terms: LeaseTerms = SHORT,
     tries_max: int = 8,
+    **options: Any,
 ) -> LockGuard:
     """Return a guard by lock, with draws of its own; without a clock time stands still.
 
@@ -123,14 +125,16 @@ def lock_guard(
         terms=terms,
         check_first=check_first,
         backoff=Backoff(tries_max=tries_max),
+        **options,
     )
 
 
-def condition_guard(store: Store, *, tries_max: int = 8) -> ConditionGuard:
+def condition_guard(store: Store, *, tries_max: int = 8, **options: Any) -> ConditionGuard:
     """Return a guard by condition, with draws of its own; sleeps are over at once."""
     return ConditionGuard(
         store,
         clock=FakeClock(instant=True),
         randomness=seeded(next(_seeds)),
         backoff=Backoff(tries_max=tries_max),
+        **options,
     )

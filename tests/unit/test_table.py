@@ -23,7 +23,17 @@ from ledger.primitives.counters import METHODS, Counter
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.leases.state import LeaseRecord, record_item
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
-from ledger.primitives.versions import Busy, ConditionGuard, Event, Handled, LockGuard, Skipped
+from ledger.primitives.versions import (
+    Adopted,
+    Busy,
+    ConditionGuard,
+    DeadLetter,
+    DeadLetters,
+    Event,
+    Handled,
+    LockGuard,
+    Skipped,
+)
 from ledger.runtime.metrics import summed
 from ledger.store.memory import MemoryStore
 from ledger.store.writes import Action, Applied, Put, Rejected
@@ -146,6 +156,7 @@ async def test_a_sequence_that_cannot_be_is_refused(options: Any, message: str) 
         ({"owner": "me"}, "owner, got 'me'"),
         ({"check_first": True}, "check_first, got True"),
         ({"terms": LeaseTerms()}, "terms, got LeaseTerms"),
+        ({"waiting_max": 5}, "waiting_max, got 5"),
     ],
 )
 async def test_a_guard_by_condition_takes_no_option_of_a_lock(option: Any, shown: str) -> None:
@@ -332,6 +343,31 @@ def test_a_lock_without_async_runs_its_handler_in_a_thread(plain: sync.Table) ->
     assert seen[0] != here
 
 
+def test_guards_and_dead_letters_without_async(plain: sync.Table) -> None:
+    """Deletes, adoption and dead letters, with the options of the table, by plain calls."""
+    guard = plain.versions(repeats="handle", tombstone_seconds=60, failures_max=1)
+    key = ("record~7", "address")
+    assert guard.put(RECORD, version=1) == guard.put(RECORD, version=1) == Handled(1)
+    assert guard.delete(key, version=2) == Handled(2)
+    assert guard.read(key) is None
+    assert guard.adopt(key, version=1) == Skipped(1, 2)
+    other: Item = {"pk": {"S": "other"}, "sk": {"S": "x"}}
+    assert guard.handle(Event("customer", 1), [Put(other)]) == Handled(1)
+    assert guard.adopt(("other", "x"), version=1) == Adopted(1)
+
+    def fails(event: Event, _: sync.Lease) -> Sequence[Action]:
+        raise LookupError(f"no {event.subject}")
+
+    lock = plain.versions(method="lock", failures_max=1, waiting_max=10)
+    letter = lock.handle(Event("customer", 9, body=b"nine"), fails)
+    assert isinstance(letter, DeadLetter)
+    assert letter.causes == ("LookupError: no customer",)
+    assert list(guard.dead_letters.letters()) == [letter]
+    assert lock.dead_letters.find(Event("customer", 9)) == letter
+    assert guard.dead_letters.release(letter.event)
+    assert guard.dead_letters.failed(Event("customer", 8), "why") is not None
+
+
 @pytest.mark.parametrize("wait_seconds", [0.0, 3.0])
 def test_a_lock_without_async_waits_as_long_as_it_is_asked_to(wait_seconds: float) -> None:
     """While another holds the lock a call waits for `wait_seconds`, not for the default."""
@@ -374,6 +410,7 @@ PAIRS = [
     (sync.Lease, Lease),
     (sync.ConditionGuard, ConditionGuard),
     (sync.LockGuard, LockGuard),
+    (sync.DeadLetters, DeadLetters),
     (sync.Importer, Importer),
     (sync.Pipeline, Pipeline),
     (sync.Table, Table),

@@ -149,7 +149,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             only_keys=(_NUMBERS,),
         ),
         # The lock of a subject lies beside its versions, so no guard needs any other lease.
-        Grant("GuardVersions", _LEASING, Where.HOME, only_keys=(_VERSIONS,)),
+        Grant(
+            "GuardVersions",
+            ("DeleteItem", *_LEASING, "Query"),
+            Where.HOME,
+            only_keys=(_VERSIONS,),
+        ),
         Grant("HoldLeases", _LEASING, Where.HOME, only_keys=(_LEASES,)),
     ),
     # States are written in their records' home regions, all else in the lane's: any may be either.

@@ -1,28 +1,38 @@
 """Handle an event only if its version is newer: by a lock, or by a condition. See README.md."""
 
 from ledger.primitives.versions.condition import ConditionGuard
+from ledger.primitives.versions.dead_letters import DeadLetters
+from ledger.primitives.versions.letters import DeadLetter
 from ledger.primitives.versions.lock import Handler, LockGuard
 from ledger.primitives.versions.state import (
     VERSION_MAX,
+    Adopted,
     Busy,
     Event,
     Handled,
     LockLost,
     Refused,
+    Repeats,
     Skipped,
+    is_tombstone,
     version_of,
 )
 
 __all__ = [
     "VERSION_MAX",
+    "Adopted",
     "Busy",
     "ConditionGuard",
+    "DeadLetter",
+    "DeadLetters",
     "Event",
     "Handled",
     "Handler",
     "LockGuard",
     "LockLost",
     "Refused",
+    "Repeats",
     "Skipped",
+    "is_tombstone",
     "version_of",
 ]

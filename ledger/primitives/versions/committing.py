@@ -8,6 +8,7 @@ there none of them can land any more.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from ledger.core.errors import InvalidInput
 from ledger.primitives.versions.state import (
@@ -15,9 +16,9 @@ from ledger.primitives.versions.state import (
     Handled,
     LockLost,
     Refused,
+    Rules,
     Skipped,
     version_of,
-    version_put,
 )
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
@@ -33,6 +34,7 @@ from ledger.store.writes import (
 
 _TOKEN_BITS = 128
 
+Judged = Handled | Skipped | Refused | Unknown
 Committed = Handled | Skipped | Refused | LockLost | Unknown
 
 
@@ -43,6 +45,15 @@ class Committing:
     store: Store
     retrier: Retrier
     randomness: random.Random
+    rules: Rules
+
+    @overload
+    async def commit(self, event: Event, actions: Sequence[Action]) -> Judged: ...
+
+    @overload
+    async def commit(
+        self, event: Event, actions: Sequence[Action], *, fence: Check
+    ) -> Committed: ...
 
     async def commit(
         self, event: Event, actions: Sequence[Action], *, fence: Check | None = None
@@ -56,7 +67,10 @@ class Committing:
             DamagedItem: the item under the version's key is not a version.
             StoreError: nothing was written, nor will be.
         """
-        own: list[Action] = [version_put(event), *([fence] if fence else [])]
+        own: list[Action] = [
+            self.rules.version_put(event, now=self.retrier.clock.now()),
+            *([fence] if fence else []),
+        ]
         if len(own) + len(actions) > TRANSACTION_ACTIONS_MAX:
             raise InvalidInput(
                 f"actions must be at most {TRANSACTION_ACTIONS_MAX - len(own)}, got {len(actions)}"

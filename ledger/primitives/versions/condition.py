@@ -6,43 +6,71 @@
     version 4         put if older than 4 ── applied
 
 DynamoDB judges the condition and writes in one step, so however handlers race, what is there only
-ever gets newer. Nothing is locked, read before, or left behind.
+ever gets newer. Nothing is locked or read before. A delete leaves a tombstone, which has a version
+as a record has.
 """
 
 import random
 from collections.abc import Sequence
 
-from ledger.core.entry import Item
-from ledger.primitives.versions.committing import Committing
+from ledger.core.entry import Item, Key
+from ledger.core.errors import InvalidInput
+from ledger.primitives.versions.committing import Committing, Judged
+from ledger.primitives.versions.dead_letters import DeadLetters, handle_counting
+from ledger.primitives.versions.letters import DeadLetter
 from ledger.primitives.versions.state import (
+    DELETED,
+    Adopted,
     Event,
     Handled,
-    LockLost,
     Refused,
+    Repeats,
+    Rules,
     Skipped,
     checked_version,
-    newer,
+    is_tombstone,
+    stamped,
     version_of,
 )
 from ledger.runtime.clock import Clock
+from ledger.store.conditions import AllOf, Condition, Has, Not
 from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.retrier import BACKOFF, Retrier
 from ledger.store.retry import Backoff
-from ledger.store.writes import Action, Applied, Put, Rejected, Unknown
+from ledger.store.writes import Action, Applied, Put, Rejected, Unknown, Update
 
 
 class ConditionGuard:
     """Writes what events bring, if they are newer. All must write in one region.
 
-    Methods are for any task.
+    `repeats="handle"` handles an event of the very version that is there again. A tombstone stays
+    for good, or expires after `tombstone_seconds` where the table's time to live is on. With
+    `failures_max`, `handle` counts failures in the table, and an event that failed so often is a
+    dead letter. Methods are for any task.
+
+    Raises:
+        InvalidInput: an option has a value that it cannot have.
     """
 
     def __init__(
-        self, store: Store, *, clock: Clock, randomness: random.Random, backoff: Backoff = BACKOFF
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        randomness: random.Random,
+        repeats: Repeats = "skip",
+        tombstone_seconds: float | None = None,
+        failures_max: int | None = None,
+        backoff: Backoff = BACKOFF,
     ) -> None:
         self._store = store
+        self._clock = clock
+        self._rules = Rules(repeats, tombstone_seconds)
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
-        self._committing = Committing(store, self._retrier, randomness)
+        self._committing = Committing(store, self._retrier, randomness, self._rules)
+        self.dead_letters = DeadLetters(store, self._retrier, failures_max=failures_max)
+        self._counted = None if failures_max is None else self.dead_letters
 
     async def put(self, item: Item, *, version: int) -> Handled | Skipped | Unknown:
         """Put a whole item and its version, as attribute `version`, over an older one.
@@ -51,12 +79,81 @@ class ConditionGuard:
         afterwards counts as `Handled`, whichever delivery wrote it.
 
         Raises:
-            InvalidInput: the version is not an int from 0.
-            DamagedItem: the item that is there has no version.
+            InvalidInput: the version is not an int from 0, the item has no key, or is a tombstone.
+            DamagedItem: the item that is there has no version: `adopt` gives it one.
             StoreError: nothing was written, nor will be.
         """
-        checked_version(version)
-        write = Put({**item, "version": {"N": str(version)}}, newer(version))
+        key = _key_in(item)
+        return await self._replace({**item, **stamped(key, checked_version(version))}, version)
+
+    async def delete(self, key: Key, *, version: int) -> Handled | Skipped | Unknown:
+        """Put a tombstone of this version over an older item, or where none is.
+
+        While the tombstone is there, no older version is written. Repeated as `put` is.
+
+        Raises:
+            InvalidInput, DamagedItem, StoreError: as `put`.
+        """
+        item = stamped(_checked_key(key), checked_version(version))
+        return await self._replace(item | self._rules.tombstone(now=self._clock.now()), version)
+
+    async def read(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """Return the record under a key; None for no item, and for a tombstone.
+
+        Raises:
+            InvalidInput: the key is not two texts.
+            StoreError: the table could not be read.
+        """
+        item = await self._store.get(Get(_checked_key(key), consistent=consistent))
+        return None if item is None or is_tombstone(item) else item
+
+    async def adopt(
+        self, key: Key, *, version: int, condition: Condition | None = None
+    ) -> Adopted | Skipped | Refused | Unknown:
+        """Give an item that has no version this one, the caller's word for what the item shows.
+
+        Of any number of adoptions and guarded writes that race, none takes a version away:
+        `Skipped` names the version that is there. `Refused` holds the item, or None for no item,
+        if there is none or the caller's own `condition` on it is false. Repeated as `put` is.
+
+        Raises:
+            InvalidInput: the version is not an int from 0, or the key not two texts.
+            DamagedItem: the item has something as its `version` that is none.
+            StoreError: nothing was written, nor will be.
+        """
+        own = (condition,) if condition else ()
+        adoption = Update(
+            _checked_key(key),
+            set={"version": {"N": str(checked_version(version))}},
+            condition=AllOf((Has("pk"), Not(Has("version")), *own)),
+        )
+        final = await self._retrier.until_answered(lambda: self._store.write(adoption))
+        match final.outcome:
+            case Applied():
+                return Adopted(version)
+            case Rejected(found=found):
+                return _not_adopted(version, found[0], unsure=final.doubt is not None)
+            case Unknown():
+                return final.outcome
+
+    async def handle(self, event: Event, actions: Sequence[Action]) -> Judged | DeadLetter:
+        """Do up to 99 actions if the event is newer than what was handled of its kind.
+
+        The event's version is written in the same transaction: its actions are done once, in
+        whatever order, number and parallel the event is delivered. With `failures_max`, a
+        `Refused` and a request that DynamoDB finds wrong are failures; see `DeadLetters`.
+
+        Raises:
+            InvalidInput: over 99 actions.
+            DamagedItem: the item under the version's key is not a version.
+            StoreError: nothing was written, nor will be.
+        """
+        return await handle_counting(
+            self._counted, event, lambda: self._committing.commit(event, actions)
+        )
+
+    async def _replace(self, item: Item, version: int) -> Handled | Skipped | Unknown:
+        write = Put(item, self._rules.newer(version))
         final = await self._retrier.until_answered(lambda: self._store.write(write))
         match final.outcome:
             case Applied():
@@ -66,26 +163,31 @@ class ConditionGuard:
             case Unknown():
                 return final.outcome
 
-    async def handle(
-        self, event: Event, actions: Sequence[Action]
-    ) -> Handled | Skipped | Refused | Unknown:
-        """Do up to 99 actions if the event is newer than what was handled of its kind.
-
-        The event's version is written in the same transaction: its actions are done once, in
-        whatever order, number and parallel the event is delivered.
-
-        Raises:
-            InvalidInput: over 99 actions.
-            DamagedItem: the item under the version's key is not a version.
-            StoreError: nothing was written, nor will be.
-        """
-        committed = await self._committing.commit(event, actions)
-        if isinstance(committed, LockLost):
-            raise TypeError("there is no lock to be lost")
-        return committed
-
 
 def _refused(version: int, newest: int | None, *, unsure: bool) -> Handled | Skipped | Unknown:
     if newest is None:
         return Unknown("refused, but nothing is there")
     return Handled(version) if unsure and newest == version else Skipped(version, newest)
+
+
+def _not_adopted(
+    version: int, found: Item | None, *, unsure: bool
+) -> Adopted | Skipped | Refused | Unknown:
+    if found is None or "version" not in found:
+        late = Unknown("one try unanswered, another refused: a condition was false")
+        return late if unsure else Refused({0: found})
+    newest = version_of(found) or 0
+    return Adopted(version) if unsure and newest == version else Skipped(version, newest)
+
+
+def _checked_key(key: object) -> Key:
+    match key:
+        case (str(partition), str(sort_key)) if partition and sort_key:
+            return partition, sort_key
+    raise InvalidInput(f"key must be two texts, partition and sort key, got {key!r}")
+
+
+def _key_in(item: Item) -> Key:
+    if DELETED in item:
+        raise InvalidInput(f"an item must not have {DELETED!r}: `delete` puts tombstones")
+    return _checked_key(tuple(item.get(name, {}).get("S") for name in ("pk", "sk")))

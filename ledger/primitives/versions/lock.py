@@ -6,19 +6,33 @@
     version 3     newer? yes ── waits ─────────────────────────────────── lock ── newer? no: release
     version 2                                               newer? no: no lock asked for
 
-The check before the lock only saves calls: it may be stale. The one inside decides, since no other
-handler runs meanwhile. A holder that is paused past its lease continues without the lock; its
-commit is refused by the fence, but nothing here stops what its handler writes by itself.
+In a process one call at a time asks for a subject's lock (`turns`). The check before the lock only
+saves calls: it may be stale. The one inside decides, since no other handler runs meanwhile. A
+holder that is paused past its lease continues without the lock; its commit is refused by the
+fence, but nothing here stops what its handler writes by itself.
 """
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-from ledger.core.errors import LeaseLost
+from ledger.core.errors import InvalidInput, LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.versions.committing import Committed, Committing
-from ledger.primitives.versions.state import Busy, Event, LockLost, Skipped, is_old, version_of
+from ledger.primitives.versions.dead_letters import DeadLetters, handle_counting
+from ledger.primitives.versions.letters import DeadLetter
+from ledger.primitives.versions.state import (
+    Busy,
+    Event,
+    LockLost,
+    Repeats,
+    Rules,
+    Skipped,
+    is_within,
+    version_of,
+)
+from ledger.primitives.versions.turns import WAITING_MAX, Turns
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get
@@ -27,6 +41,7 @@ from ledger.store.retry import Backoff
 from ledger.store.writes import Action
 
 WAIT_SECONDS = 10.0
+WAIT_SECONDS_MAX = 86400.0
 TERMS = LeaseTerms()
 ELSEWHERE = "guards of one subject must all work through one region"
 _OWNER_BITS = 64
@@ -43,7 +58,13 @@ class LockGuard:
     """Handles events one at a time for each subject, the newest version of each kind only.
 
     `owner` names this process in the lock; each call adds its own ending. Without `check_first`
-    every event takes the lock. All must write in one region. Methods are for any task.
+    every event takes the lock. Up to `waiting_max` calls wait in this process for their turn, and
+    of those of one subject and kind the newest is handled; 0: every call contends for the lock by
+    itself. `repeats`, `tombstone_seconds` and `failures_max` are as in `ConditionGuard`. All must
+    write in one region. Methods are for any task.
+
+    Raises:
+        InvalidInput: an option has a value that it cannot have.
     """
 
     def __init__(
@@ -55,6 +76,10 @@ class LockGuard:
         randomness: random.Random,
         terms: LeaseTerms = TERMS,
         check_first: bool = True,
+        waiting_max: int = WAITING_MAX,
+        repeats: Repeats = "skip",
+        tombstone_seconds: float | None = None,
+        failures_max: int | None = None,
         backoff: Backoff = BACKOFF,
     ) -> None:
         self._store = store
@@ -63,32 +88,52 @@ class LockGuard:
         self._random = randomness
         self._terms = terms
         self._check_first = check_first
-        self._committing = Committing(
-            store,
-            Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff),
-            randomness,
-        )
+        self._rules = Rules(repeats, tombstone_seconds)
+        self._turns = Turns(rules=self._rules, clock=clock, owner=owner, waiting_max=waiting_max)
+        retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
+        self._committing = Committing(store, retrier, randomness, self._rules)
+        self.dead_letters = DeadLetters(store, retrier, failures_max=failures_max)
+        self._counted = None if failures_max is None else self.dead_letters
 
     async def handle(
         self, event: Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS
-    ) -> Committed | Busy:
+    ) -> Committed | Busy | DeadLetter:
         """Run the handler if the event is newer than what was handled of its subject and kind.
 
         What the handler raises is raised, with the lock given back and the version not written.
         `Unknown`: the handler ran; whether its actions and the version are there is not known.
+        With `failures_max`, what is raised and a `Refused` are failures; see `DeadLetters`.
 
         Raises:
-            InvalidInput: the handler returned over 98 actions.
+            InvalidInput: the handler returned over 98 actions, or the wait is not from 0 to a day.
             LeaseLost: the lock belongs to another region.
             DamagedItem: the lock, or the version, is not of our form.
             StoreError: the table could not be read or written; the guard wrote no version.
         """
+        if wait_seconds != 0 and not is_within(wait_seconds, WAIT_SECONDS_MAX):
+            raise InvalidInput(
+                f"wait_seconds must be from 0 to {WAIT_SECONDS_MAX:,.0f}, got {wait_seconds!r}"
+            )
+        deadline = self._clock.monotonic() + wait_seconds
+        handle = partial(self._handle_in_turn, event, handler, deadline)
+        return await self._turns.take(event, handle, deadline=deadline)
+
+    async def _handle_in_turn(
+        self, event: Event, handler: Handler, deadline: float
+    ) -> Committed | Busy | DeadLetter:
         if self._check_first:
             newest = await self._newest(event, consistent=False)
-            if newest is not None and is_old(event, newest):
+            if newest is not None and self._rules.is_old(event.version, newest):
                 return Skipped(event.version, newest)
+        return await handle_counting(
+            self._counted, event, partial(self._handle_locked, event, handler, deadline)
+        )
+
+    async def _handle_locked(
+        self, event: Event, handler: Handler, deadline: float
+    ) -> Committed | Busy:
         lease = self._lease(event)
-        async with lease.held(wait_seconds) as held:
+        async with lease.held(max(0.0, deadline - self._clock.monotonic())) as held:
             if isinstance(held, NotHeld):
                 return Busy(held.owner)
             return await self._handle_held(event, handler, held, lease)
@@ -97,7 +142,7 @@ class LockGuard:
         self, event: Event, handler: Handler, held: LeaseGrant, lease: Lease
     ) -> Committed:
         newest = await self._newest(event, consistent=True)
-        if newest is not None and is_old(event, newest):
+        if newest is not None and self._rules.is_old(event.version, newest):
             return Skipped(event.version, newest)
         try:
             actions = await handler(event, lease)

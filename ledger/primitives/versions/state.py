@@ -2,51 +2,64 @@
 
 A version item lies in the partition `~version~` and the event's subject, under its kind: kinds
 of one subject are numbered apart, and the subjects of a table share no load. The subject's lock
-lies beside them, as `~lock`.
+lies beside them, as `~lock`. What was deleted leaves a tombstone: the version without the record.
 
 Pure: no clock, no randomness, no I/O.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, get_args
 
 from ledger.core import keys
 from ledger.core.amounts import DIGITS_MAX
-from ledger.core.entry import Item, Key, damaged, number_of
+from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput
 from ledger.store.conditions import Absent, AnyOf, Compares, Condition
 from ledger.store.writes import Put
 
 VERSION_MAX = 10**DIGITS_MAX - 1
 KIND_BYTES_MAX = 1024
+BODY_BYTES_MAX = 350 * 1024
+"""What a dead letter may hold beside its errors, below DynamoDB's 400 KB an item."""
+TOMBSTONE_SECONDS_MAX = 100 * 365 * 86400.0
 LOCK_SORT_KEY = "~lock"
+DELETED = "~deleted"
+"""The attribute of a tombstone."""
+
+Repeats = Literal["skip", "handle"]
+"""What becomes of an event of the very version that was handled: `<` or `<=`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """A new version of a subject's record of some kind.
 
+    `deletes` says that the record ends with this version: it is kept as a tombstone. No guard looks
+    at the `body`, at most 350 KB; a dead letter keeps it.
+
     Raises:
         InvalidCounter: the subject breaks a rule of counter ids.
-        InvalidInput: the version is not an int from 0 to 10^38 - 1, or the kind not a text of
-            1 to 1,024 bytes that begins with anything but `~`.
+        InvalidInput: the version is not an int from 0 to 10^38 - 1, the kind not a text of
+            1 to 1,024 bytes that begins with anything but `~`, or the body no bytes or too long.
     """
 
     subject: str
     version: int
     kind: str = "record"
+    _: KW_ONLY
+    deletes: bool = False
+    body: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         keys.checked_counter(self.subject)
         checked_version(self.version)
-        if not 1 <= len(self.kind.encode()) <= KIND_BYTES_MAX:
-            raise InvalidInput(
-                f"kind must have 1 to {KIND_BYTES_MAX:,} bytes, got {self.kind[:40]!r}"
-            )
-        if self.kind.startswith(keys.RESERVED):
-            raise InvalidInput(
-                f"kind must not begin with '~', which is reserved, got {self.kind[:40]!r}"
-            )
+        _check_kind(self.kind)
+        if not isinstance(self.body, bytes) or len(self.body) > BODY_BYTES_MAX:
+            got = f"{len(self.body):,}" if isinstance(self.body, bytes) else repr(self.body)[:40]
+            raise InvalidInput(f"body must have at most {BODY_BYTES_MAX:,} bytes, got {got}")
 
     @property
     def key(self) -> Key:
@@ -72,6 +85,13 @@ class Skipped:
 
     version: int
     newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The item had no version, and has this one now."""
+
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +121,66 @@ class Refused:
     found: Mapping[int, Item | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a guard judges: what a repeat is, and how long a tombstone is kept (None: for good).
+
+    Raises:
+        InvalidInput: `repeats` is another word, or `tombstone_seconds` not over 0, up to a century.
+    """
+
+    repeats: Repeats = "skip"
+    tombstone_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.repeats not in get_args(Repeats):
+            raise InvalidInput(
+                f"repeats must be one of {', '.join(get_args(Repeats))}, got {self.repeats!r}"
+            )
+        seconds = self.tombstone_seconds
+        if seconds is not None and not is_within(seconds, TOMBSTONE_SECONDS_MAX):
+            raise InvalidInput(
+                f"tombstone_seconds must be over 0 and at most {TOMBSTONE_SECONDS_MAX:,.0f},"
+                f" got {seconds!r}"
+            )
+
+    def newer(self, version: int) -> Condition:
+        """Return the condition that nothing is there, or something that this version replaces."""
+        relation: Literal["<", "<="] = "<" if self.repeats == "skip" else "<="
+        return AnyOf((Absent(), Compares("version", relation, {"N": str(version)})))
+
+    def is_old(self, version: int, newest: int | None) -> bool:
+        """Return whether a version is not to be handled after what was handled."""
+        if newest is None:
+            return False
+        return version <= newest if self.repeats == "skip" else version < newest
+
+    def version_put(self, event: Event, *, now: datetime) -> Put:
+        """Return the write that stores an event's version, if no version as new is stored."""
+        item = stamped(event.key, event.version)
+        if event.deletes:
+            item |= self.tombstone(now=now)
+        return Put(item, self.newer(event.version))
+
+    def tombstone(self, *, now: datetime) -> dict[str, AttributeValue]:
+        """Return the attributes that make a versioned item a tombstone."""
+        marks: dict[str, AttributeValue] = {DELETED: {"BOOL": True}}
+        if self.tombstone_seconds is not None:
+            marks[keys.EXPIRES] = expires(now, self.tombstone_seconds)
+        return marks
+
+
+def expires(now: datetime, seconds: float) -> AttributeValue:
+    """Return the value of `~expires` for an item that is kept for this long."""
+    return {"N": str(math.ceil((now + timedelta(seconds=seconds)).timestamp()))}
+
+
+def is_within(seconds: object, most: float) -> bool:
+    """Return whether this is a number of seconds over 0, and at most so many."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return is_number and 0 < float(seconds) <= most  # type: ignore[arg-type]
+
+
 def checked_version(version: object) -> int:
     """Return `version` if it is one.
 
@@ -114,9 +194,25 @@ def checked_version(version: object) -> int:
     return version
 
 
-def newer(version: int) -> Condition:
-    """Return the condition that nothing is there, or something of an older version."""
-    return AnyOf((Absent(), Compares("version", "<", {"N": str(version)})))
+def _check_kind(kind: object) -> None:
+    if not isinstance(kind, str):
+        raise InvalidInput(f"kind must be a text, got {type(kind).__name__} {kind!r}")
+    if not 1 <= len(kind.encode(errors="surrogatepass")) <= KIND_BYTES_MAX:
+        raise InvalidInput(f"kind must have 1 to {KIND_BYTES_MAX:,} bytes, got {kind[:40]!r}")
+    if any("\ud800" <= sign <= "\udfff" for sign in kind):
+        raise InvalidInput(f"kind must be encodable in UTF-8, got {kind[:40]!r}")
+    if kind.startswith(keys.RESERVED):
+        raise InvalidInput(f"kind must not begin with '~', which is reserved, got {kind[:40]!r}")
+
+
+def stamped(key: Key, version: int) -> dict[str, AttributeValue]:
+    """Return an item of a key and a version alone."""
+    return {"pk": {"S": key[0]}, "sk": {"S": key[1]}, "version": {"N": str(version)}}
+
+
+def is_tombstone(item: Item) -> bool:
+    """Return whether an item stands for a record that was deleted."""
+    return DELETED in item
 
 
 def version_of(item: Item | None) -> int | None:
@@ -131,15 +227,3 @@ def version_of(item: Item | None) -> int | None:
     if version != version.to_integral_value() or version < 0:
         raise damaged(item, f"version {version} is not a whole number from 0")
     return int(version)
-
-
-def is_old(event: Event, newest: int | None) -> bool:
-    """Return whether an event is not newer than what was handled."""
-    return newest is not None and event.version <= newest
-
-
-def version_put(event: Event) -> Put:
-    """Return the write that stores an event's version, if no version as new is stored."""
-    partition, kind = event.key
-    item = {"pk": {"S": partition}, "sk": {"S": kind}, "version": {"N": str(event.version)}}
-    return Put(item, newer(event.version))

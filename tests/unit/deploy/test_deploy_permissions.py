@@ -114,8 +114,11 @@ async def use_all_methods(store: RecordingStore) -> None:
     await tickets.append({"title": {"S": "first"}})
     await tickets.read(1)
     await ConditionGuard(store, **own).handle(Event("customer-7", 1), [])
-    guard = LockGuard(store, owner="here", terms=LEASE_TERMS, **own)
+    guard = LockGuard(store, owner="here", terms=LEASE_TERMS, failures_max=1, **own)
     await guard.handle(Event("customer-8", 1), handled)
+    await guard.dead_letters.failed(Event("customer-8", 2), "why")
+    letters = [letter async for letter in guard.dead_letters.letters()]
+    assert await guard.dead_letters.release(letters[0].event)
     lease = Lease(store, "nightly", owner="here", terms=LEASE_TERMS, **own)
     async with lease.held():
         await lease.heartbeat(data={"page": {"N": "1"}})
