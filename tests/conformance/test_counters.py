@@ -1,14 +1,17 @@
 """Every way to count keeps the protocol's promises, in memory and on dynoxide."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
 
 import pytest
 from conformance.counter_suite import CounterInputSuite, CounterSuite
 from support.engines import bare_table
 
+from ledger.primitives.counters import Counter
 from ledger.store.memory import MemoryStore
 from ledger.store.opening import open_store
 from ledger.store.port import Store
+from ledger.store.writes import Applied, Rejected
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +92,28 @@ class CollectionSuite(CounterSuite):
 
 
 class SlotsSuite(CounterSuite):
-    """Only +1 and -1 of a token."""
+    """Whole numbers of slots, each under a token of its own."""
 
     method = "slots"
-    amounts = (1, 1, 1)
+    amounts = (1, 1, 3, 1, 10**20)
+    tells_conflicts = True
+
+    async def test_several_are_given_back_as_they_were_taken(
+        self, make: Callable[..., Counter]
+    ) -> None:
+        """Of any number of slots, in a set that began with ones."""
+        one, three = self.token(), self.token()
+        counter = make(maximum=5)
+        await counter.add(1, token=one)
+        assert await counter.add(3, token=three) == Applied(value=Decimal(4))
+        assert await make(maximum=5).add(3, token=three) == Rejected("applied before")
+        assert await make(maximum=5).add(2) == Rejected("threshold", "maximum 5")
+        conflict = Rejected("token conflict", "the token holds 3 slots, not 1")
+        assert await make().add(-1, token=three) == conflict
+        assert await make().add(-3, token=three) == Applied(value=Decimal(1))
+        assert await make().add(-1, token=one) == Applied(value=Decimal(0))
+        assert await make().value() == 0
+
     overflows_at = "never"
 
 

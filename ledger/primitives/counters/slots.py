@@ -1,7 +1,7 @@
 """The set of slots: an item holds the tokens of the members, each once.
 
-The value is the size of the set. A change is +1, which takes a slot for its token, or -1, which
-gives the token's slot back.
+The value is the number of slots taken. A change of k takes k slots for its token, one of -k gives
+the k back that the token took; how the item holds them is in `slot_item`.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,30 @@ from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, Reques
 from ledger.primitives.counters.counter import SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
+from ledger.primitives.counters.slot_item import (
+    COUNTED,
+    ONE,
+    SLOTS,
+    SlotSet,
+    bytes_of,
+    giving_back,
+    taking,
+)
 from ledger.primitives.counters.tokens import nonce
 from ledger.runtime.clock import Clock
 from ledger.store import writes
-from ledger.store.conditions import AllOf, AnyOf, Condition, Contains, Has, Not, Shorter
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected, Unknown
 
-SLOTS = "slots"
+__all__ = ["SLOTS", "SlotsCounter"]
+
+LOOKS_MAX = 8
+"""Times that a change looks at the set again because its form, or its members, changed."""
 
 
 class SlotsCounter(ItemCounter):
-    """How many tokens are in a set that holds up to `maximum`.
+    """How many slots of `maximum` the tokens in a set hold.
 
     Raises:
         InvalidInput: a minimum other than 0, below which no set can go anyway.
@@ -36,15 +47,17 @@ class SlotsCounter(ItemCounter):
     known_in = "item"
     guarantees = Guarantees(
         unknown="Exact: a try without an answer is repeated; a token is in the set once.",
-        tokens="Recognized for as long as it holds its slot, that is without end.",
-        thresholds="maximum holds exactly, by the size of the set; minimum is always 0.",
+        tokens="Recognized for as long as it holds its slots, that is without end; another number"
+        " of slots under it is refused.",
+        thresholds="maximum holds exactly, by the number of slots taken; minimum is always 0.",
         regions=SINGLE_ITEM_REGIONS,
         cost="A write unit per KB of all tokens held: 400 KB, DynamoDB's limit of an item, is the"
-        " most, and 400 units a change. Giving back reads the item first.",
+        " most, and 400 units a change. Giving back reads the item first; so does taking several,"
+        " until the counter knows that the set is counted.",
         write_units=1,
         read_units=0,
         value_units=1,
-        changes="+1 takes a slot for the token; -1 gives the token's slot back",
+        changes="+k takes k slots for the token; -k gives the k back that the token took",
     )
 
     def __init__(
@@ -64,68 +77,105 @@ class SlotsCounter(ItemCounter):
             raise InvalidInput(
                 f"counter {name!r}: minimum of a set of slots must be 0, got {minimum}"
             )
+        self._counted: set[int] = set()
+        """Shards whose sets are known to be counted."""
 
     def value_in(self, item: Item | None) -> Decimal:
-        """Return the size of the set."""
-        return Decimal(len(_tokens(item)))
+        """Return how many slots are taken."""
+        return SlotSet.of(item).filled
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         (part,) = parts
-        if part.change == 1:
-            return await self._take(part, token or nonce(self.randomness))
-        if part.change != -1:
+        if not part.change or part.change != part.change.to_integral_value():
             raise InvalidAmount(
-                f"change of slots must be 1 (take one) or -1 (give one back), got {part.change}"
+                "change of slots must be a whole number: k to take k, -k to give k back, got"
+                f" {part.change}"
             )
+        if part.change > 0:
+            return await self._take(part, token or nonce(self.randomness))
         if token is None:
-            raise InvalidEntry("token is needed to give a slot back: the one that took it")
+            raise InvalidEntry("token is needed to give slots back: the one that took them")
         return await self._give_back(part, token)
 
     async def _take(self, part: Part, token: str) -> Outcome:
-        maximum = part.limits.maximum
-        if maximum is not None and maximum < 1:
+        if not SlotSet().has_room(part.change, part.limits.maximum):
             return Rejected("threshold", str(part.limits))
-        try:
-            final = await self._written(_taking(self.key(part.shard), token, maximum))
-        except RequestRefused:
-            outcome = await self._without_room(part, token)
-            if outcome is None:
-                raise
-            return outcome
-        match final.outcome:
-            case Applied(item):
-                return Applied(value=self.value_in(item))
-            case Unknown(cause):
-                return Unknown(cause, token)
-        held = token in _tokens(await self._found(part, final.outcome))
-        return self._refused(part, token, held=held, doubt=final.doubt)
+        return await self._take_until_known(part, token, await self._first_look(part))
 
-    @staticmethod
-    def _refused(part: Part, token: str, *, held: bool, doubt: str | None) -> Outcome:
-        """Return why no slot was taken: the token holds one, or none is free."""
-        if doubt is None:
-            return Rejected("applied before") if held else Rejected("threshold", str(part.limits))
-        if held:
-            return Applied()
-        return Unknown(f"{doubt}; all slots are taken now, but it may land later", token)
+    async def _take_until_known(self, part: Part, token: str, seen: SlotSet) -> Outcome:
+        """Take slots in a set of the form seen, again as long as it turns out to be another."""
+        doubt: str | None = None
+        for _ in range(LOOKS_MAX):
+            counts = not seen.is_counted and part.change != ONE
+            has_room = seen.has_room(part.change, part.limits.maximum)
+            if counts and (seen.held(token) or not has_room):
+                return _refused(part, token, seen, doubt)
+            final = await self._sent(part, token, seen)
+            match final.outcome:
+                case Applied(item):
+                    return Applied(value=self._noted(part, item).filled)
+                case Unknown(cause):
+                    return Unknown(cause, token)
+                case Rejected("size"):
+                    return final.outcome
+            found = self._noted(part, await self._found(part, final.outcome))
+            doubt = final.doubt or doubt
+            is_same = found.is_counted == seen.is_counted and not counts
+            if is_same or found.held(token):
+                return _refused(part, token, found, doubt)
+            if found.is_counted:
+                doubt = None  # no counted set is plain again: what was sent for a plain one is void
+            seen = found
+        return Unknown(doubt, token) if doubt else Rejected("contention", _KEPT_CHANGING)
+
+    async def _first_look(self, part: Part) -> SlotSet:
+        """Return what is known of the set; to make it counted, what it shows."""
+        if part.shard in self._counted:
+            return COUNTED
+        return SlotSet() if part.change == ONE else await self._look(part)
+
+    async def _look(self, part: Part) -> SlotSet:
+        return self._noted(part, await self.store.get(Get(self.key(part.shard))))
+
+    def _noted(self, part: Part, item: Item | None) -> SlotSet:
+        found = SlotSet.of(item)
+        (self._counted.add if found.is_counted else self._counted.discard)(part.shard)
+        return found
+
+    async def _sent(self, part: Part, token: str, seen: SlotSet) -> FinalOutcome:
+        """Send the update that takes the slots; a set without room for the token is a rejection."""
+        key, maximum = self.key(part.shard), part.limits.maximum
+        update = taking(key, token, part.change, maximum=maximum, seen=seen)
+        try:
+            return await self._written(update)
+        except RequestRefused:
+            rejected = await self._without_room(part, token)
+            if rejected is None:
+                raise
+            return FinalOutcome(rejected)
 
     async def _give_back(self, part: Part, token: str) -> Outcome:
-        # Without this read, a repeat could not distinguish a slot given back from one never held.
-        if token not in _tokens(await self.store.get(Get(self.key(part.shard)))):
-            return Rejected("no such slot")
-        slot = {"S": token}
-        update = writes.Update(
-            self.key(part.shard),
-            discard={SLOTS: {"SS": [token]}},
-            condition=Contains(SLOTS, slot),
-        )
-        final = await self._written(update)
-        match final.outcome:
-            case Applied(item):
-                return Applied(value=self.value_in(item))
-            case Unknown(cause):
-                return Unknown(cause, token)
-        return Rejected("no such slot") if final.doubt is None else Applied()
+        # Without this read, a repeat could not distinguish slots given back from some never held.
+        doubt: str | None = None
+        seen = await self._look(part)
+        for _ in range(LOOKS_MAX):
+            held = seen.held(token)
+            if not held:
+                return Rejected("no such slot") if doubt is None else Applied()
+            if held != -part.change:
+                return _conflict(token, held, -part.change, doubt)
+            final = await self._written(giving_back(self.key(part.shard), token, seen))
+            match final.outcome:
+                case Applied(item):
+                    return Applied(value=self._noted(part, item).filled)
+                case Unknown(cause):
+                    return Unknown(cause, token)
+            doubt = final.doubt or doubt
+            found = self._noted(part, await self._found(part, final.outcome))
+            if found.is_counted and not seen.is_counted and found.held(token):
+                doubt = None
+            seen = found
+        return Unknown(doubt, token) if doubt else Rejected("contention", _KEPT_CHANGING)
 
     async def _written(self, update: writes.Update) -> FinalOutcome:
         return await self.retrier.until_answered(lambda: self.store.write(update))
@@ -137,26 +187,35 @@ class SlotsCounter(ItemCounter):
     async def _without_room(self, part: Part, token: str) -> Rejected | None:
         """Return the rejection if the request was over DynamoDB's item size; None if it was not."""
         item = await self.store.get(Get(self.key(part.shard)))
-        size = item_size(item or {}) + len(token.encode())
+        size = item_size(item or {}) + bytes_of(token, part.change)
         if size <= ITEM_BYTES_MAX:
             return None
+        found = SlotSet.of(item)
         return Rejected(
             "size",
-            f"{len(_tokens(item))} slots are taken, and with this token the item would have"
-            f" {size:,} bytes: DynamoDB's items hold up to {ITEM_BYTES_MAX:,} (400 KB); use shorter"
-            " tokens, or shards",
+            f"{found.filled} slots are taken by {found.tokens} tokens, and with this one the item"
+            f" would have {size:,} bytes: DynamoDB's items hold up to {ITEM_BYTES_MAX:,} (400 KB);"
+            " use shorter tokens, or shards",
         )
 
 
-def _taking(key: tuple[str, str], token: str, maximum: Decimal | None) -> writes.Update:
-    """Return the update that takes a slot if one is free and the token holds none yet."""
-    condition: Condition = Not(Contains(SLOTS, {"S": token}))
-    if maximum is not None:
-        free = AnyOf((Not(Has(SLOTS)), Shorter(SLOTS, int(maximum))))
-        condition = AllOf((free, condition))
-    return writes.Update(key, add={SLOTS: {"SS": [token]}}, condition=condition)
+_KEPT_CHANGING = "others changed the set each time"
 
 
-def _tokens(item: Item | None) -> Sequence[str]:
-    found: Sequence[str] = (item or {}).get(SLOTS, {}).get("SS", ())
-    return found
+def _refused(part: Part, token: str, found: SlotSet, doubt: str | None) -> Outcome:
+    """Return why no slots were taken: the token holds some, or too few are free."""
+    held = found.held(token)
+    if held and held != part.change:
+        return _conflict(token, held, part.change, doubt)
+    if doubt is None:
+        return Rejected("applied before") if held else Rejected("threshold", str(part.limits))
+    if held:
+        return Applied()
+    return Unknown(f"{doubt}; there is no room now, but it may land later", token)
+
+
+def _conflict(token: str, held: Decimal, wanted: Decimal, doubt: str | None) -> Outcome:
+    """Return what it means that the token holds another number of slots."""
+    if doubt is None:
+        return Rejected("token conflict", f"the token holds {held} slots, not {wanted}")
+    return Unknown(f"{doubt}; the token holds {held} slots now, not {wanted}", token)

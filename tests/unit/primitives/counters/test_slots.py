@@ -34,11 +34,11 @@ async def test_slots_are_taken_and_given_back() -> None:
     assert await counter.value() == 2
 
 
-async def test_only_one_slot_at_a_time_under_a_name() -> None:
-    """Changes are +1 and -1, and who gives back has to say what."""
+async def test_slots_are_whole_and_what_is_given_back_is_named() -> None:
+    """A change is a whole number of slots, and who gives back has to say what."""
     counter = make_counter("slots", MemoryStore("us-east-1"))
-    for change in (2, -2, 0, Decimal("0.5")):
-        with pytest.raises(InvalidAmount, match="-1"):
+    for change in (0, Decimal("0.5"), Decimal("-1.5")):
+        with pytest.raises(InvalidAmount, match="whole number"):
             await counter.add(change, token="t")
     with pytest.raises(InvalidEntry, match="token"):
         await counter.add(-1)
@@ -56,7 +56,7 @@ async def test_the_size_of_an_item_is_told_by_its_rule() -> None:
     assert isinstance(outcome, Rejected)
     assert outcome.reason == "size"
     assert "409,600 (400 KB)" in outcome.detail
-    assert "409 slots" in outcome.detail
+    assert "409 slots are taken by 409 tokens" in outcome.detail
     assert isinstance(await counter.add(1, token="short"), Applied)
 
 
