@@ -8,20 +8,19 @@ from typing import Annotated, Any
 import anyio
 import typer
 import yaml
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from ledger.commands.local_display import show
 from ledger.core.errors import InvalidInput, LocalTableError
+from ledger.local.front.faults import Fault
 from ledger.local.global_table import LocalGlobalTable
 from ledger.local.options import ENGINES, Options
-from ledger.runtime.command_line import new_app
+from ledger.runtime.command_line import FAILED, new_app
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 from ledger.settings.durations import seconds_of
 
 DEFAULT_REGIONS = "us-east-1,eu-west-1,ap-southeast-1"
+NO_FAULT = "none"
 CREDENTIALS = "AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
 _WRITTEN_BY_US = "# Written by `ledger local up`: the endpoints are gone once it stops.\n"
 
@@ -33,6 +32,12 @@ def _seconds(text: str | float) -> float:
         return seconds_of(text)
     except InvalidInput as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def _on(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise typer.BadParameter(f"must be on or off, got {text!r}")
+    return text == "on"
 
 
 _Lag = typer.Option(parser=_seconds, metavar="DURATION", help="Minimum replication lag.")
@@ -210,8 +215,12 @@ def _find(control_url: str | None) -> LocalGlobalTable:
 
 @app.command()
 def status(control_url: ControlUrl = None) -> None:
-    """Show endpoints, delays and items in flight between the regions."""
-    _show(_find(control_url))
+    """Show regions, links and what is wrong with them; ends with 1 if something is.
+
+    What was asked for is not wrong: pauses, outages, clocks, faults.
+    """
+    if show(_find(control_url)):
+        raise typer.Exit(FAILED)
 
 
 @app.command()
@@ -219,7 +228,7 @@ def pause(source: str, target: str, control_url: ControlUrl = None) -> None:
     """Hold replication from SOURCE to TARGET: one direction of a partition."""
     world = _find(control_url)
     world.pause(source, target)
-    _show(world)
+    show(world)
 
 
 @app.command()
@@ -236,7 +245,7 @@ def heal(
         world.heal_all()
     else:
         world.heal(source, target)
-    _show(world)
+    show(world)
 
 
 @app.command()
@@ -248,7 +257,7 @@ def lag(
     """Change the replication lag of all later writes."""
     world = _find(control_url)
     world.set_lag(seconds, jitter)
-    _show(world)
+    show(world)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -256,26 +265,51 @@ def clock(region: str, seconds: float, control_url: ControlUrl = None) -> None:
     """Let REGION's clock be SECONDS ahead of this machine's, below 0 behind, in its answers."""
     world = _find(control_url)
     world.set_clock(region, seconds)
-    _show(world)
+    show(world)
 
 
-def _show(world: LocalGlobalTable) -> None:
-    state = world.status()
-    shown = Table(box=box.SIMPLE)
-    for heading in ("from", "to", "state", "items in flight"):
-        shown.add_column(heading, justify="right" if heading.startswith("items") else "left")
-    for pair, queued in state["queued"].items():
-        source, target = pair.split(" ")
-        held = [source, target] in state["paused"]
-        shown.add_row(escape(source), escape(target), "paused" if held else "up", str(queued))
-    console = Console()
-    for name, url in world.endpoints.items():
-        console.print(f"{escape(name)}  {escape(url)}", highlight=False)
-    console.print(shown)
-    console.print(
-        f"engine {state['engine']}, lag {state['lag']:g} s, jitter {state['jitter']:g} s; "
-        f"{state['applied']} items applied, {state['dropped']} superseded by a later write",
-        highlight=False,
+@app.command()
+def outage(
+    region: str,
+    state: Annotated[Any, typer.Argument(parser=_on, metavar="on|off")],
+    control_url: ControlUrl = None,
+) -> None:
+    """Cut REGION off: it answers 503, and nothing replicates to or from it until `off`."""
+    world = _find(control_url)
+    world.set_outage(region, on=state)
+    show(world)
+
+
+@app.command()
+def fault(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(Fault)}, or none.")],
+    probability: Annotated[float, typer.Option(help="Share of the requests, 0 to 1.")] = 1.0,
+    operations: Annotated[
+        str, typer.Option(help="Comma-separated operations.", show_default="all")
+    ] = "",
+    regions: Annotated[str, typer.Option(help="Comma-separated regions.", show_default="all")] = "",
+    control_url: ControlUrl = None,
+) -> None:
+    """Inject a fault into requests from now on, in place of those before; `none` ends all."""
+    if kind != NO_FAULT and kind not in list(Fault):
+        known = ", ".join([*Fault, NO_FAULT])
+        raise InvalidInput(f"KIND must be one of {known}, got {kind!r}")
+    world = _find(control_url)
+    world.faults(
+        None if kind == NO_FAULT else Fault(kind),
+        probability=probability,
+        operations=_split(operations),
+        regions=_split(regions),
     )
-    for name, seconds in state["clocks"].items():
-        console.print(f"clock of {escape(name)}: {seconds:+g} s", highlight=False)
+    show(world)
+
+
+@app.command()
+def reset(control_url: ControlUrl = None) -> None:
+    """Delete all items in all regions, and all on their way; tables and the contract stay.
+
+    Lag, pauses, outages, clocks and faults stay as they are.
+    """
+    world = _find(control_url)
+    world.reset()
+    show(world)

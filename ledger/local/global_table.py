@@ -194,6 +194,26 @@ class LocalGlobalTable:
         """
         self._control("clock", {"region": region, "seconds": seconds})
 
+    def set_outage(self, region: str, *, on: bool) -> None:
+        """Cut a region off, or end that: it answers 503, nothing replicates to or from it.
+
+        What was on its way waits, and goes on when the outage ends.
+
+        Raises:
+            LocalTableError: no such region.
+        """
+        self._control("outage", {"region": region, "on": on})
+
+    def reset(self) -> None:
+        """Delete all items in all regions, and all that are on their way.
+
+        Tables stay, as does the contract of this one; so do lag, pauses, outages, clocks, faults.
+
+        Raises:
+            LocalTableError: a region is unavailable.
+        """
+        self._control("reset", {})
+
     def faults(
         self,
         kind: Fault | None,
@@ -222,16 +242,7 @@ class LocalGlobalTable:
         Raises:
             LocalTableError: a probability is out of range, or an operation or region is unknown.
         """
-        described = [
-            {
-                "kind": rule.kind,
-                "probability": rule.probability,
-                "operations": sorted(rule.operations),
-                "regions": sorted(rule.regions),
-            }
-            for rule in rules
-        ]
-        self._control("fault", {"rules": described})
+        self._control("fault", {"rules": [rule.describe() for rule in rules]})
 
     async def wait_replicated(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109 (no cancelling)
         """Wait until every replicated change has been applied, or dropped for a later one.
@@ -245,7 +256,11 @@ class LocalGlobalTable:
         )
 
     def status(self) -> dict[str, Any]:
-        """Return endpoints, delays, items queued per pair, pairs paused, and counts so far."""
+        """Return endpoints, delays, the state of regions and links, and counts so far.
+
+        `failures` are items that cannot be delivered, `unavailable` regions whose tables are
+        gone, `restarts` what came back and what was lost.
+        """
         return self._control("status", {})
 
     async def _create(self) -> None:

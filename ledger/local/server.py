@@ -18,7 +18,7 @@ from ledger.core.contract_item import (
     terms_of_values,
 )
 from ledger.core.errors import LocalTableError
-from ledger.local.engines.port import ApiError, Engine
+from ledger.local.engines.port import ApiError, Engine, Image
 from ledger.local.front.catalog import Catalog
 from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.dispatch import Front
@@ -172,6 +172,10 @@ class Server:
                 await self._hold(terms_of_values(body["terms"]))
             case "clock":
                 self._set_clock(body.get("region"), body.get("seconds"))
+            case "outage":
+                await self._set_outage(self._region(body.get("region")), body.get("on"))
+            case "reset":
+                await self._reset()
             case "fault":
                 self._faults.rules = [self._rule(rule) for rule in body.get("rules", ())]
             case _:
@@ -192,11 +196,37 @@ class Server:
         await self._replicator.place(table, contract_item(contract), holding)
 
     async def _contract(self, region: str) -> Contract | None:
+        item = await self._contract_item(region)
+        return None if item is None else contract_of(item)
+
+    async def _contract_item(self, region: str) -> Image | None:
         partition, sort_key = contract_key(generation=1)
         key = {"pk": {"S": partition}, "sk": {"S": sort_key}}
         request = {"TableName": self.options.table, "Key": key, "ConsistentRead": True}
-        item = (await self._engine.call(region, "GetItem", request)).body.get("Item")
-        return None if item is None else contract_of(item)
+        return (await self._engine.call(region, "GetItem", request)).body.get("Item")
+
+    async def _reset(self) -> None:
+        table, regions = self.options.table, self.options.regions
+        holding = [name for name in regions if table in self._tables.names(name)]
+        contract = await self._contract_item(holding[0]) if holding else None
+        await self._front.reset()
+        self._regions.restarts.clear()
+        if contract is not None:
+            await self._replicator.place(table, contract, holding)
+
+    async def _set_outage(self, region: str, on: object) -> None:
+        if not isinstance(on, bool):
+            raise LocalTableError(f"on must be true or false, got {on!r}")
+        links = [link for link in self._replicator.links if region in (link.source, link.target)]
+        if on:
+            self._regions.outages.add(region)
+            for link in links:
+                await link.hold(Hold.OUTAGE)
+            return
+        self._regions.outages.discard(region)
+        for link in links:
+            if not self._regions.outages & {link.source, link.target}:
+                link.release(Hold.OUTAGE)
 
     async def _hold_links(self, body: Mapping[str, Any], *, held: bool) -> None:
         for link in self._links(body):
@@ -206,28 +236,29 @@ class Server:
                 link.release(Hold.PAUSED)
 
     def _set_clock(self, region: object, seconds: object) -> None:
-        if region not in self.options.regions:
-            names = ", ".join(self.options.regions)
-            raise LocalTableError(f"region must be one of {names}, got {region!r}")
+        name = self._region(region)
         if not isinstance(seconds, int | float) or not abs(seconds) <= CLOCK_SECONDS_MAX:
             raise LocalTableError(
                 f"seconds must be between -{CLOCK_SECONDS_MAX:,} and {CLOCK_SECONDS_MAX:,},"
                 f" got {seconds!r}"
             )
-        self._clocks[str(region)] = float(seconds)
+        self._clocks[name] = float(seconds)
+
+    def _region(self, name: object) -> str:
+        if name not in self.options.regions:
+            names = ", ".join(self.options.regions)
+            raise LocalTableError(f"region must be one of {names}, got {name!r}")
+        return str(name)
 
     def _links(self, body: Mapping[str, Any]) -> list[Link]:
         """Return the link that a request names, or all links if it names none."""
         source, target = body.get("source"), body.get("target")
         if source is None and target is None:
             return list(self._replicator.links)
-        for region in (source, target):
-            if region not in self.options.regions:
-                names = ", ".join(self.options.regions)
-                raise LocalTableError(f"region must be one of {names}, got {region!r}")
+        pair = self._region(source), self._region(target)
         if source == target:
             raise LocalTableError(f"{source} does not replicate to itself: name two regions")
-        return [self._replicator.link(str(source), str(target))]
+        return [self._replicator.link(*pair)]
 
     def _rule(self, content: Mapping[str, Any]) -> FaultRule:
         """Return the fault rule that a request describes."""
@@ -270,6 +301,7 @@ class Server:
             **replication_status(self._replicator),
             **regions_status(self._regions),
             "stopped": self._stopped(),
+            "fault_rules": [rule.describe() for rule in self._faults.rules],
             "faults": self._faults.injected.total(),
             "faults_by_kind": dict(self._faults.injected),
         }

@@ -222,6 +222,17 @@ class Catalog:
         """Return the tables of a region in the order of their names."""
         return sorted(self._tables[region])
 
+    def every(self) -> Sequence[Table]:
+        """Return all tables of all regions."""
+        return [table for tables in self._tables.values() for table in tables.values()]
+
+    def renumber(self) -> None:
+        """Give every global table a number that none had before, as if it were made again."""
+        first = self._groups
+        for table in self.every():
+            table.group += first
+            self._groups = max(self._groups, table.group)
+
     def add(self, table: Table, *, replica_of: Table | None = None) -> None:
         """Add a table of its own, or a replica of another region's.
 

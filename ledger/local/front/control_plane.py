@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +69,24 @@ class ControlPlane:
             ApiError: refused.
         """
         return await self._operations[operation](region, body)
+
+    async def empty(self) -> None:
+        """Delete all items of all tables, and what is on its way; the tables stay.
+
+        Raises:
+            ApiError: a region is unavailable; then nothing is deleted.
+        """
+        async with self.changing, AsyncExitStack() as locks:
+            for region in self._tables.regions:
+                await locks.enter_async_context(self._replicator.locks[region])
+            for region in self._tables.regions:
+                self._regions.check_there(region)
+            self._tables.renumber()
+            self._replicator.clear()
+            for table in self._tables.every():
+                await self._engine.drop(table.region, table.name)
+                await self._engine.create(table.region, table.name, table.key)
+                self._replicator.forget(table.region, table.name)
 
     def _find(self, region: str, body: Mapping[str, Any]) -> Table:
         return self._tables.find(region, table_name(body.get("TableName")))

@@ -66,6 +66,15 @@ class Front:
         """The names of all operations that are offered, in order."""
         return sorted(READS | WRITES | self._control_plane.operations)
 
+    async def reset(self) -> None:
+        """Delete all items of all tables, what is on its way, and what is known of tokens.
+
+        Raises:
+            ApiError: a region is unavailable.
+        """
+        await self._control_plane.empty()
+        self._tokens = {region: limits.Tokens() for region in self._tables.regions}
+
     async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request.
 

@@ -54,6 +54,15 @@ class FaultRule:
             not self.operations or operation in self.operations
         )
 
+    def describe(self) -> dict[str, Any]:
+        """Return the rule as the control port takes it."""
+        return {
+            "kind": self.kind,
+            "probability": self.probability,
+            "operations": sorted(self.operations),
+            "regions": sorted(self.regions),
+        }
+
 
 class Faults:
     """Chooses a fault, or none, for each request."""

@@ -227,6 +227,11 @@ class Replicator:
             async with self.locks[region]:
                 await self._write(region, [shipment])
 
+    def clear(self) -> None:
+        """Drop everything that is on its way."""
+        for link in self._links.values():
+            link.clear()
+
     def forget(self, region: str, table: str) -> None:
         """Forget a replica that is gone."""
         self._versions.forget(region, table)

@@ -1,71 +1,23 @@
 """A region whose tables are gone: it says so, the others go on, and it comes back filled."""
 
-import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Callable
 from typing import Any
 
-import anyio
 import pytest
 from botocore.exceptions import ClientError
-from support.local_worlds import ASIA, EAST, WEST, World, code, open_world
+from support.fragile import Fragile, installed, until
+from support.local_worlds import ASIA, EAST, WEST, code, open_world
 
 from ledger.core.errors import LocalTableError
-from ledger.local import server
-from ledger.local.engines.memory.engine import MemoryEngine
 from ledger.local.status import problems
-
-WAIT_SECONDS = 20.0
-
-
-class Fragile(MemoryEngine):
-    """An engine whose regions can be broken, and which may not start again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.startable = True
-        self._broken: dict[str, asyncio.Event] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def until_gone(self, region: str) -> str:
-        """Wait until the region is broken."""
-        self._loop = asyncio.get_running_loop()
-        self._broken[region] = asyncio.Event()
-        await self._broken[region].wait()
-        return "the disk is full"
-
-    async def restart(self, region: str) -> None:
-        """Empty the region, if it may start."""
-        if not self.startable:
-            raise LocalTableError("the disk is still full")
-        await super().restart(region)
-
-    def break_region(self, region: str) -> None:
-        """Take a region's tables away; may be called from any thread."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._break, region)
-
-    def _break(self, region: str) -> None:
-        self._regions[region] = {}
-        self._broken[region].set()
 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Fragile:
     """The engine of the tables that a test opens."""
-    fragile = Fragile()
-    monkeypatch.setattr(server, "_engine", lambda _name: fragile)
-    return fragile
-
-
-async def until(world: World, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Wait until the status is so, and return it."""
-    with anyio.fail_after(WAIT_SECONDS):
-        while not condition(status := world.table.status()):  # noqa: ASYNC110 (another thread)
-            await anyio.sleep(0.01)
-    return status
+    return installed(monkeypatch)
 
 
 async def test_a_region_that_is_gone_says_so_and_stops_no_other(engine: Fragile) -> None:
