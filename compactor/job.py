@@ -31,11 +31,13 @@ from ledger.core.errors import (
     StoreError,
     UpgradeNeeded,
 )
+from ledger.primitives.leases.keeping import Keeping, in_loop, in_thread
 from ledger.primitives.leases.state import NotHeld
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
+from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.totals.seen import SeenNets
 
@@ -193,6 +195,15 @@ class Compactor:
             randomness=self._random,
             metrics=self.metrics,
             seen=self._seen,
+            keeping=in_loop if self._given_stores is not None else self._keeping(settings.current),
+        )
+
+    def _keeping(self, settings: Settings) -> Keeping:
+        """Return heartbeats from a thread: a pass over many entries holds up its event loop."""
+        return in_thread(
+            lambda: open_store(
+                settings, settings.home, metrics=self._ledger_metrics, clock=self._clock
+            )
         )
 
     @contextmanager

@@ -11,7 +11,8 @@ import anyio
 
 from compactor.metrics import CompactorMetrics
 from ledger.core.errors import StoreError
-from ledger.primitives.leases.lease import Beat, Lease
+from ledger.primitives.leases.holding import Beat
+from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import lease_key
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store

@@ -4,8 +4,9 @@
 
     contend ──> acquire ──> leading ──> run_pass, run_pass, ... ──> released or lost
 
-The lease is held by heartbeats, and the replication lag is measured on them. Every fold carries the
-lease's epoch as a fence, so a leader that has lost the lease without knowing it changes nothing.
+The lease is held by heartbeats, and the replication lag is measured on them; `keeping` sends them,
+the job's from a thread of its own, since a pass computes for long. Every fold carries the lease's
+epoch as a fence, so a leader that has lost the lease without knowing it changes nothing.
 """
 
 import logging
@@ -23,6 +24,7 @@ from compactor.passes import Pass
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from ledger.core.errors import LeaseLost, LedgerError
+from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
 from ledger.runtime.clock import Clock
@@ -47,6 +49,7 @@ class Candidate:
         randomness: Random,
         metrics: CompactorMetrics,
         seen: SeenNets | None = None,
+        keeping: Keeping = in_loop,
     ) -> None:
         self._live = settings
         self._settings = settings.current
@@ -66,6 +69,7 @@ class Candidate:
             clock=clock,
             randomness=randomness,
             key=lease_key(self._name),
+            keeping=keeping,
         )
 
     def check_clock(self) -> None:

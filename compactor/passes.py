@@ -301,7 +301,8 @@ class Pass:
         Raises:
             LeaseLost: the lease is not surely ours; nothing was written.
         """
-        fence = self._lease.fence()  # refused without the lease: deletes carry no fence
+        await self._lease.confirm()  # refused without the lease: deletes carry no fence
+        fence = self._lease.fence()
         visit, plan = held.visit, held.plan
         try:
             with signed_within(held.validity, self._clock):

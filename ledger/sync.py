@@ -108,6 +108,7 @@ class Lease(_Sync[leases.Lease]):
     acquire = _plain(leases.Lease.acquire)
     held = _context(leases.Lease.held)
     heartbeat = _plain(leases.Lease.heartbeat)
+    confirm = _plain(leases.Lease.confirm)
     look = _plain(leases.Lease.look)
     transact = _plain(leases.Lease.transact)
     release = _plain(leases.Lease.release)
@@ -274,9 +275,19 @@ class Table(_Opened[AsyncTable]):
         owner: str | None = None,
         terms: leases.LeaseTerms = _DEFAULT_TERMS,
         key: Key | None = None,
+        in_thread: bool = False,
+        delete_on_release: bool = False,
     ) -> Lease:
         """Return one contender for a lease; see `ledger.Table.lease`."""
-        return Lease(self._behind.lease(name, owner=owner, terms=terms, key=key), self._loop)
+        behind = self._behind.lease(
+            name,
+            owner=owner,
+            terms=terms,
+            key=key,
+            in_thread=in_thread,
+            delete_on_release=delete_on_release,
+        )
+        return Lease(behind, self._loop)
 
     @overload
     def versions(

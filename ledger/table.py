@@ -7,7 +7,7 @@ The ledger is one of the parts (`table.ledger`): the table adds nothing to its c
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,8 @@ from ledger.ledger import Ledger, live_settings
 from ledger.primitives.counters import CollectionCounter, Counter, MethodName, method_named
 from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.leases import Lease, LeaseTerms
+from ledger.primitives.leases.keeping import in_loop
+from ledger.primitives.leases.keeping import in_thread as in_thread_of
 from ledger.primitives.sequences import AfterRace, CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, LockGuard, Repeats
 from ledger.primitives.versions.turns import WAITING_MAX
@@ -207,16 +209,22 @@ class Table:
         owner: str | None = None,
         terms: LeaseTerms = _DEFAULT_TERMS,
         key: Key | None = None,
+        in_thread: bool = False,
+        delete_on_release: bool = False,
     ) -> Lease:
         """Return one contender for a lease: `async with table.lease("nightly-job").held() as held`.
 
         `owner` names the contender to others and must be unique to it; by default it is made of
-        host, process and a random number. `key` places the item elsewhere; see
-        `ledger.primitives.leases`.
+        host, process and a random number. `key` places the item elsewhere. `in_thread` sends the
+        heartbeats of `held` from a thread with a connection of its own, for work that holds up the
+        event loop; `delete_on_release` leaves no item behind. See `ledger.primitives.leases`.
 
         Raises:
-            InvalidInput: the name or the key breaks a rule, or the owner is empty.
+            InvalidInput: the name or the key breaks a rule, the owner is empty, or the table was
+                given its store, of which a thread cannot open another.
         """
+        if in_thread and self._is_given:
+            raise InvalidInput("a table that was given its store has no second one for a thread")
         return Lease(
             self._store,
             name,
@@ -225,6 +233,17 @@ class Table:
             clock=self._clock,
             randomness=self._random,
             key=key,
+            keeping=in_thread_of(self._open_another) if in_thread else in_loop,
+            delete_on_release=delete_on_release,
+        )
+
+    def _open_another(self) -> AbstractAsyncContextManager[Store]:
+        """Open another connection to the region, for a thread of its own."""
+        # Imported only here, since it brings botocore.
+        from ledger.store.opening import open_store  # noqa: PLC0415
+
+        return open_store(
+            self.settings, self.region, metrics=self.ledger.metrics, clock=self._clock
         )
 
     @overload

@@ -273,8 +273,11 @@ async def test_a_killed_leader_is_replaced_by_the_one_that_waits(tmp_path: Path)
         async with running(words, tmp_path, "first") as first:
             await first.says("leading (")
             before = await place.lease()
+            assert before is not None
             async with running(words, tmp_path, "second") as second:
-                await second.says(f"waiting: another instance leads ({owner(before)}, epoch 1)")
+                await second.says(
+                    f"waiting: another instance leads ({owner(before)}, epoch {before.epoch})"
+                )
                 await record(place, 5)
                 await until(partial(merged, place))
                 assert "leading (" not in second.said()
@@ -282,8 +285,8 @@ async def test_a_killed_leader_is_replaced_by_the_one_that_waits(tmp_path: Path)
                 await second.says("leading (")
                 after = await place.lease()
                 assert after is not None
-                assert (after.epoch, after.owner != owner(before)) == (2, True)
-                assert f"leading ({after.owner}, epoch 2)" in second.said()
+                assert (after.epoch, after.owner != owner(before)) == (before.epoch + 1, True)
+                assert f"leading ({after.owner}, epoch {after.epoch})" in second.said()
                 await record(place, 5)
                 await until(partial(merged, place))
         await exact(place, 20)

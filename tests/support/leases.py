@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from anyio.lowlevel import checkpoint
-from support.clock import FakeClock
+from support.clock import START, FakeClock
 
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
@@ -19,6 +19,8 @@ from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 
 KEY = lease_key("compactor")
 TERMS = LeaseTerms(lease_seconds=30, heartbeat_seconds=10, margin_share=0.1, polls_per_heartbeat=5)
+FIRST = int(START.timestamp() * 1000)
+"""The epoch of a lease that is first taken at `START`."""
 UNREACHABLE = Raises(Unreachable("no connection"))
 
 

@@ -85,6 +85,7 @@ class ChaosRun:
 
     def __init__(self, options: ChaosOptions, *, clock: Clock) -> None:
         self.progress = ChaosProgress(options, TaggedChecker(), clock)
+        self._first_epoch = 0
         self.schedule = draw(
             options.seed,
             options.seconds,
@@ -200,7 +201,9 @@ class ChaosRun:
             return  # faults hit this read as well
         self.progress.merged, self.progress.entries = census.merged, census.entries.total()
         if lease is not None and home.region == table.settings.home:
-            self.progress.leaders = record_of(lease).epoch
+            epoch = record_of(lease).epoch
+            self._first_epoch = self._first_epoch or epoch
+            self.progress.leaders = epoch - self._first_epoch + 1
 
     async def _context(self, participants: _Participants) -> tuple[str, ...]:
         """Return the latest faults, and what every region shows of the first wrong counter."""

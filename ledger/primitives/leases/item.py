@@ -7,15 +7,17 @@ that is rejected because of it recognizes it.
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from threading import Lock
 
 from ledger.core.entry import AttributeValue, Item, Key
-from ledger.primitives.leases.state import LeaseRecord, record_item, record_of
+from ledger.primitives.leases.state import LeaseRecord, holds_on, record_item, record_of
 from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.store.conditions import Absent, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.writes import Applied, Outcome, Put, Rejected, Update
+from ledger.store.writes import Applied, Delete, Outcome, Put, Rejected, Update
 
 SENT_MAX = 64
 _RVN_BITS = 128
@@ -43,25 +45,34 @@ class Sent:
     found: Item | None = None
 
 
-class LeaseItem:
-    """The item of one lease, as one contender reads and writes it."""
+class Sending:
+    """The rvns that one contender has sent, and when; for any thread."""
 
-    def __init__(self, store: Store, key: Key, *, clock: Clock, randomness: random.Random) -> None:
-        self.key = key
-        self.region = store.region
-        self._store = store
+    def __init__(self, clock: Clock, randomness: random.Random) -> None:
         self._clock = clock
         self._randomness = randomness
         self._elapsed = ElapsedTime(clock)
         self._sent: dict[str, Sent] = {}
+        self._lock = Lock()
 
     def sent(self, rvn: str) -> Sent | None:
         """Return when we sent this rvn; None if we did not, or long ago."""
-        return self._sent.get(rvn)
+        with self._lock:
+            return self._sent.get(rvn)
 
     def elapsed_seconds(self) -> float:
         """Return seconds of the clock that `Sent.elapsed` is taken from."""
-        return self._elapsed.seconds()
+        with self._lock:
+            return self._elapsed.seconds()
+
+    def new_rvn(self, *, found: Item | None = None) -> str:
+        """Return a new rvn and remember that it is sent now; the oldest of many is forgotten."""
+        with self._lock:
+            rvn = f"{self._randomness.getrandbits(_RVN_BITS):0{_RVN_BITS // 4}x}"
+            self._sent[rvn] = Sent(self._clock.monotonic(), self._elapsed.seconds(), found)
+            if len(self._sent) > SENT_MAX:
+                del self._sent[next(iter(self._sent))]
+            return rvn
 
     def left_in(self, seen: LeaseRecord | None) -> Item:
         """Return the data that the holder before us left in a record.
@@ -70,8 +81,22 @@ class LeaseItem:
         """
         if seen is None:
             return {}
-        sent = self._sent.get(seen.rvn)
+        sent = self.sent(seen.rvn)
         return seen.data if sent is None or sent.found is None else sent.found
+
+
+class LeaseItem:
+    """The item of one lease, as one contender reads and writes it through one store."""
+
+    def __init__(self, store: Store, key: Key, sending: Sending) -> None:
+        self.key = key
+        self.region = store.region
+        self.sending = sending
+        self._store = store
+
+    def through(self, store: Store) -> "LeaseItem":
+        """Return the same item, of the same contender, through another connection."""
+        return LeaseItem(store, self.key, self.sending)
 
     async def read(self) -> LeaseRecord | None:
         """Return what the table shows, None for no item.
@@ -89,7 +114,8 @@ class LeaseItem:
         Raises:
             DamagedItem, StoreError: as `read`; with a StoreError of the write nothing was written.
         """
-        wanted = replace(wanted, rvn=self._new_rvn(found=self.left_in(seen)))
+        found = self.sending.left_in(seen)
+        wanted = replace(wanted, rvn=self.sending.new_rvn(found=found))
         outcome = await self._store.write(Put(record_item(wanted), _unchanged(seen)))
         return Written(wanted, await self._shown(outcome, wanted))
 
@@ -99,14 +125,37 @@ class LeaseItem:
         Raises:
             DamagedItem, StoreError: as `take`.
         """
-        wanted = replace(
-            seen, rvn=self._new_rvn(), owner=owner, data=seen.data if data is None else data
-        )
-        values: dict[str, AttributeValue] = {"rvn": {"S": wanted.rvn}, "owner": {"S": owner}}
-        if data is not None:
-            values["data"] = {"M": data}
+        wanted, values = self._renewed(seen, owner, data)
         outcome = await self._store.write(Update(self.key, set=values, condition=_unchanged(seen)))
         return Written(wanted, await self._shown(outcome, wanted))
+
+    def renewal(self, seen: LeaseRecord, *, data: Item) -> tuple[LeaseRecord, Update]:
+        """Return an action of a transaction that stores data while the holding is current."""
+        wanted, values = self._renewed(seen, seen.owner, data)
+        return wanted, Update(self.key, set=values, condition=holds_on(seen.owner, seen.epoch))
+
+    async def delete(self, seen: LeaseRecord) -> tuple[bool, LeaseRecord | None]:
+        """Delete the record seen, if it is still the same; return whether it is known to be gone.
+
+        Otherwise, with it, what the table shows.
+
+        Raises:
+            DamagedItem, StoreError: as `take`.
+        """
+        outcome = await self._store.write(Delete(self.key, _unchanged(seen)))
+        if isinstance(outcome, Applied):
+            return True, None
+        shown = await self._shown(outcome, seen)
+        return shown is None, shown
+
+    def _renewed(
+        self, seen: LeaseRecord, owner: str, data: Item | None
+    ) -> tuple[LeaseRecord, Mapping[str, AttributeValue]]:
+        rvn = self.sending.new_rvn()
+        values: dict[str, AttributeValue] = {"rvn": {"S": rvn}, "owner": {"S": owner}}
+        if data is not None:
+            values["data"] = {"M": data}
+        return replace(seen, rvn=rvn, owner=owner, data=seen.data if data is None else data), values
 
     async def _shown(self, outcome: Outcome, wanted: LeaseRecord) -> LeaseRecord | None:
         match outcome:
@@ -116,14 +165,6 @@ class LeaseItem:
                 return None if found[0] is None else record_of(found[0])
             case _:
                 return await self.read()
-
-    def _new_rvn(self, *, found: Item | None = None) -> str:
-        """Return a new rvn and remember that it is sent now; the oldest of many is forgotten."""
-        rvn = f"{self._randomness.getrandbits(_RVN_BITS):0{_RVN_BITS // 4}x}"
-        self._sent[rvn] = Sent(self._clock.monotonic(), self._elapsed.seconds(), found)
-        if len(self._sent) > SENT_MAX:
-            del self._sent[next(iter(self._sent))]
-        return rvn
 
 
 def _unchanged(seen: LeaseRecord | None) -> Condition:

@@ -31,13 +31,14 @@ Pure: no clock, no randomness, no I/O.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from ledger.core import amounts, keys
 from ledger.core.capacity import item_size
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput, SettingsError
-from ledger.store.conditions import Equals
+from ledger.store.conditions import AllOf, Equals
 from ledger.store.writes import Check
 
 LEASE_SECONDS_MAX = 86_400.0
@@ -47,15 +48,17 @@ NO_OWNER = ""
 OWN_SORT_KEY = "lease"
 OWN_BYTES_MAX = 8 * 1024
 """Kept free beside the data, for key, owner and the rest."""
+_BEGIN_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
     """What the table shows of a lease.
 
-    `rvn` is new at each write; `epoch` grows by one at each change of owner and never falls, since
-    a released lease keeps its item. `owner` is empty after a release. `data` is what holders
-    stored with it. Its item lies under `partition`, with `name` as its sort key.
+    `rvn` is new at each write; `epoch` grows with each change of owner (`next_epoch`). `owner` is
+    empty after a release. `data` is what holders stored with it. `since` is when its last owner
+    took it, by that owner's wall clock: for people, nothing is judged by it; None if the item does
+    not say. The item lies under `partition`, with `name` as its sort key.
     """
 
     name: str
@@ -66,6 +69,12 @@ class LeaseRecord:
     home: str
     data: Item = field(default_factory=dict, hash=False)
     partition: str = keys.LEASE_PARTITION
+    since: datetime | None = None
+
+    @property
+    def key(self) -> Key:
+        """Partition and sort key of its item."""
+        return self.partition, self.name
 
     @property
     def released(self) -> bool:
@@ -133,12 +142,8 @@ class LeaseGrant:
     data: Item = field(default_factory=dict, hash=False)
 
     def fence(self) -> Check:
-        """Return the action that lets a transaction stand only while this epoch is current.
-
-        The epoch alone is enough: it changes exactly when the owner does, and grows as well when
-        a released lease is taken again by the same owner.
-        """
-        return Check(self.key, Equals("epoch", {"N": str(self.epoch)}))
+        """Return the action that lets a transaction stand only while this holding is current."""
+        return Check(self.key, holds_on(self.owner, self.epoch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +192,28 @@ class Watch:
         return max(0.0, self.since + self.record.lease_seconds - now)
 
 
+def holds_on(owner: str, epoch: int) -> AllOf:
+    """Return the condition that a holding is current.
+
+    The epoch changes exactly when the owner does, and when a released lease is taken again by the
+    same owner. Of an item that was deleted and made again by a process whose clock is behind, the
+    epoch begins lower and may come to an old one again: that owner's name is another's then.
+    """
+    return AllOf((Equals("epoch", {"N": str(epoch)}), Equals("owner", {"S": owner})))
+
+
+def next_epoch(seen: LeaseRecord | None, *, highest: int, now: datetime) -> int:
+    """Return the epoch under which to take a lease: above the one shown, and `highest` seen before.
+
+    A new item begins at the time in milliseconds. So an item that was deleted and made again goes
+    on above what it had, since owners change less than once in a millisecond, as long as the clock
+    of its maker is not behind that of the earlier one's maker by more than the earlier one lived.
+    """
+    if seen is not None:
+        return max(seen.epoch, highest) + 1
+    return max((now - _BEGIN_OF_TIME) // timedelta(milliseconds=1), highest + 1)
+
+
 def lease_key(name: str) -> Key:
     """Return the key of a compactor's lease."""
     return keys.LEASE_PARTITION, name
@@ -215,12 +242,46 @@ def checked_key(key: Key) -> Key:
     return key
 
 
+def checked_owner(owner: object, name: str) -> str:
+    """Return the name of an owner.
+
+    Raises:
+        InvalidInput: it is not a text, or empty.
+    """
+    if not isinstance(owner, str):
+        raise InvalidInput(f"owner of lease {name!r} must be a text, got {owner!r}")
+    if owner == NO_OWNER:
+        raise InvalidInput(f"owner of lease {name!r} must not be empty: that means released")
+    return owner
+
+
+def checked_wait(wait_seconds: object) -> float:
+    """Return how long to wait for a lease, without end for None.
+
+    Raises:
+        InvalidInput: it is not a number.
+    """
+    if wait_seconds is None:
+        return math.inf
+    if not isinstance(wait_seconds, int | float) or math.isnan(wait_seconds):
+        raise InvalidInput(f"wait_seconds must be a number or None, got {wait_seconds!r}")
+    return float(wait_seconds)
+
+
 def checked_data(data: Mapping[str, AttributeValue]) -> Item:
     """Return what is to be stored with a lease.
 
     Raises:
-        InvalidInput: the item would be over DynamoDB's limit of 400 KB.
+        InvalidInput: it is no map of DynamoDB's attribute values, or the item would be over
+            DynamoDB's limit of 400 KB.
     """
+    try:
+        item_size({"data": {"M": data}})
+    except (AttributeError, TypeError, ValueError):
+        raise InvalidInput(
+            "data must be a map of attribute values, such as {'page': {'N': '7'}},"
+            f" got {data!r}"
+        ) from None
     if (size := item_size({"data": {"M": data}}) + OWN_BYTES_MAX) > ITEM_BYTES_MAX:
         raise InvalidInput(
             f"data must make an item of at most {ITEM_BYTES_MAX:,} bytes, got {size:,}"
@@ -241,6 +302,8 @@ def record_item(record: LeaseRecord) -> dict[str, AttributeValue]:
     }
     if record.data:
         item["data"] = {"M": record.data}
+    if record.since is not None:
+        item["since"] = {"S": record.since.isoformat()}
     return item
 
 
@@ -275,4 +338,14 @@ def record_of(item: Item) -> LeaseRecord:
         home=str(texts["home"]),
         data=data,
         partition=item["pk"]["S"],
+        since=_since_of(item),
     )
+
+
+def _since_of(item: Item) -> datetime | None:
+    """Return when the owner took it: None of an earlier release's item, or a foreign attribute."""
+    try:
+        since = datetime.fromisoformat(item["since"]["S"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return since if since.tzinfo is not None else None

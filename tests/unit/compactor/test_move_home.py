@@ -190,7 +190,7 @@ async def test_a_service_follows_the_home() -> None:
     assert [str(error) for error in errors if "another home" in str(error)]
     assert world.is_right()
     assert world.shown(SOUTH).net is not None
-    assert world.lease(WEST, home=WEST).epoch == 1
+    assert world.lease(WEST, home=WEST).released
     assert world.lease(HOME, home=HOME).released
 
 

@@ -2,7 +2,8 @@
 
 import anyio
 import pytest
-from support.leases import KEY, TERMS, World
+from support.clock import START
+from support.leases import FIRST, KEY, TERMS, World
 
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, LeaseLost
@@ -14,9 +15,9 @@ WORK: Item = {"pk": {"S": "counter"}, "sk": {"S": "~net#0001"}, "version": {"S":
 
 
 async def test_the_first_contender_leads_at_once(world: World) -> None:
-    """A lease that was never held is taken at once, under epoch 1, and written as documented."""
+    """A lease that was never held is taken at once, and written as documented."""
     one = world.contender("one")
-    assert await one.acquire(0) == LeaseGrant(KEY, "one", 1)
+    assert await one.acquire(0) == LeaseGrant(KEY, "one", FIRST)
     one.check()
     assert {**world.item(), "rvn": {"S": ""}} == {
         "pk": {"S": "~lease"},
@@ -24,15 +25,16 @@ async def test_the_first_contender_leads_at_once(world: World) -> None:
         "owner": {"S": "one"},
         "rvn": {"S": ""},
         "lease_seconds": {"N": "30"},
-        "epoch": {"N": "1"},
+        "epoch": {"N": str(FIRST)},
         "home": {"S": "eu-west-1"},
+        "since": {"S": START.isoformat()},
     }
 
 
 async def test_the_second_contender_is_told_who_leads(world: World) -> None:
     """A contender that will not wait learns the holder, the epoch and the time still to wait."""
     await world.contender("one").acquire(0)
-    assert await world.contender("two").acquire(0) == NotHeld(KEY, "one", 1, 30.0)
+    assert await world.contender("two").acquire(0) == NotHeld(KEY, "one", FIRST, 30.0)
 
 
 async def test_a_bounded_wait_ends_in_time(world: World) -> None:
@@ -72,7 +74,7 @@ async def test_a_killed_leader_is_replaced_after_one_unchanged_lease(world: Worl
         await world.clock.advance(0.01)
         assert record_of(world.item()).owner == "two"
     two.check()
-    assert world.epoch() == 2
+    assert world.epoch() == FIRST + 1
 
 
 async def test_a_late_contender_watches_for_itself(world: World) -> None:
@@ -92,9 +94,9 @@ async def test_watching_goes_on_between_two_bounded_waits(world: World) -> None:
     """A scheduled job that tries again keeps what its earlier tries have seen."""
     await world.contender("dead").acquire(0)
     two = world.contender("two")
-    assert await two.acquire(0) == NotHeld(KEY, "dead", 1, 30.0)
+    assert await two.acquire(0) == NotHeld(KEY, "dead", FIRST, 30.0)
     await world.clock.advance(30.0)
-    assert await two.acquire(0) == LeaseGrant(KEY, "two", 2)
+    assert await two.acquire(0) == LeaseGrant(KEY, "two", FIRST + 1)
 
 
 async def test_release_lets_the_next_in_at_once(world: World) -> None:
@@ -102,8 +104,8 @@ async def test_release_lets_the_next_in_at_once(world: World) -> None:
     one = world.contender("one")
     await one.acquire(0)
     assert await one.release()
-    assert (world.item()["owner"], world.epoch()) == ({"S": ""}, 1)
-    assert await world.contender("two").acquire(0) == LeaseGrant(KEY, "two", 2)
+    assert (world.item()["owner"], world.epoch()) == ({"S": ""}, FIRST)
+    assert await world.contender("two").acquire(0) == LeaseGrant(KEY, "two", FIRST + 1)
 
 
 async def test_a_waiting_contender_notices_a_release_within_one_poll(world: World) -> None:
@@ -128,7 +130,7 @@ async def test_the_epoch_grows_by_one_at_each_acquisition(world: World) -> None:
         await lease.heartbeat()
         epochs.append((held.epoch, world.epoch()))
         await lease.release()
-    assert epochs == [(number, number) for number in (1, 2, 3, 4, 5)]
+    assert epochs == [(number, number) for number in range(FIRST, FIRST + 5)]
 
 
 async def test_acquiring_a_held_lease_changes_nothing(world: World) -> None:

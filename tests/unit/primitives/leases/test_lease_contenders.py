@@ -7,7 +7,7 @@ from datetime import timedelta
 import anyio
 import pytest
 from support.clock import FakeClock
-from support.leases import KEY, World
+from support.leases import FIRST, KEY, World
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
@@ -71,7 +71,7 @@ async def test_of_many_contenders_one_holds_at_a_time(world: World, contenders: 
             tasks.start_soon(lead_until_lost, lease, referee, world.clock, seconds)
         await world.clock.advance(contenders / 10 * 35.0 + contenders * 6.0)
     assert referee.most == 1
-    assert referee.epochs == list(range(1, contenders + 1))
+    assert referee.epochs == list(range(FIRST, FIRST + contenders))
 
 
 async def test_contenders_that_start_together_are_one_leader_and_the_rest(world: World) -> None:
@@ -140,7 +140,7 @@ async def test_a_contender_never_counts_wall_time(world: World) -> None:
     await world.clock.advance(29.9)
     assert isinstance(await two.acquire(0), NotHeld)
     await world.clock.advance(0.1)
-    assert await two.acquire(0) == LeaseGrant(KEY, "two", 2)
+    assert await two.acquire(0) == LeaseGrant(KEY, "two", FIRST + 1)
 
 
 async def test_a_holder_that_was_suspended_stops(world: World) -> None:
@@ -155,14 +155,25 @@ async def test_a_holder_that_was_suspended_stops(world: World) -> None:
 
 
 async def test_a_holder_that_was_suspended_hears_of_it_soon(world: World) -> None:
-    """Its timers stood still as well: `lost` is set within `poll_seconds`, not at their end."""
+    """Its timers stood still as well: within `poll_seconds` it asks, and `lost` is set."""
     one = world.contender("one")
     async with one.held():
         await world.clock.advance(0.5)
         assert not one.lost.is_set()
         world.clock.suspend(60.0)
+        await world.force_taken("two")
         await world.clock.advance(one.terms.poll_seconds)
         assert one.lost.is_set()
+
+
+async def test_a_holder_that_was_suspended_holds_on_to_what_is_not_taken(world: World) -> None:
+    """No other wrote the lease while it slept: the heartbeat that shows so is applied."""
+    one = world.contender("one")
+    async with one.held():
+        world.clock.suspend(60.0)
+        await world.clock.advance(one.terms.poll_seconds)
+        one.check()
+        assert not one.lost.is_set()
 
 
 async def test_a_wall_clock_that_is_set_back_gives_a_holder_no_time(world: World) -> None:

@@ -1,7 +1,7 @@
 """Data stored with a lease: written by holders, read by others, left to the next holder."""
 
 import pytest
-from support.leases import KEY, World
+from support.leases import FIRST, KEY, World
 
 from ledger.core.entry import ITEM_BYTES_MAX, Item
 from ledger.core.errors import InvalidInput
@@ -20,8 +20,8 @@ async def test_what_is_stored_at_acquisition_is_read_by_others(world: World) -> 
     """Others learn the data with the holder's name, by contending or by a look alone."""
     one, two = world.contender("one"), world.contender("two")
     assert await two.look() is None
-    assert await one.acquire(0, data=HOST) == LeaseGrant(KEY, "one", 1)
-    assert await two.acquire(0) == NotHeld(KEY, "one", 1, 30.0, HOST)
+    assert await one.acquire(0, data=HOST) == LeaseGrant(KEY, "one", FIRST)
+    assert await two.acquire(0) == NotHeld(KEY, "one", FIRST, 30.0, HOST)
     seen = await two.look()
     assert seen is not None
     assert (seen.owner, seen.data) == ("one", HOST)
@@ -54,7 +54,7 @@ async def test_the_next_holder_finds_what_was_left(world: World) -> None:
     await one.heartbeat(data=PAGE_7)
     await two.acquire(0)
     await world.clock.advance(30.0)
-    assert await two.acquire(0) == LeaseGrant(KEY, "two", 2, PAGE_7)
+    assert await two.acquire(0) == LeaseGrant(KEY, "two", FIRST + 1, PAGE_7)
     assert record_of(world.item()).data == PAGE_7
     await two.heartbeat(data={})
     assert record_of(world.item()).data == {}
@@ -65,7 +65,7 @@ async def test_data_stored_at_acquisition_replaces_what_is_told(world: World) ->
     one, two = world.contender("one"), world.contender("two")
     await one.acquire(0, data=PAGE_7)
     await one.release()
-    assert await two.acquire(0, data=PAGE_8) == LeaseGrant(KEY, "two", 2, PAGE_7)
+    assert await two.acquire(0, data=PAGE_8) == LeaseGrant(KEY, "two", FIRST + 1, PAGE_7)
     assert record_of(world.item()).data == PAGE_8
 
 
@@ -77,7 +77,7 @@ async def test_an_acquisition_that_landed_unseen_hides_nothing(world: World) -> 
     world.fail_writes(Late())
     assert isinstance(await two.acquire(0, data=PAGE_8), NotHeld)
     assert isinstance(await world.store.land(), Applied)
-    assert await two.acquire(0, data=PAGE_8) == LeaseGrant(KEY, "two", 3, PAGE_7)
+    assert await two.acquire(0, data=PAGE_8) == LeaseGrant(KEY, "two", FIRST + 2, PAGE_7)
 
 
 @pytest.mark.parametrize("fault", [Lost(), NeverArrived()])

@@ -2,11 +2,12 @@
 
 import anyio
 import pytest
-from support.leases import KEY, TERMS, UNREACHABLE, World
+from support.leases import FIRST, KEY, TERMS, UNREACHABLE, World
 
 from ledger.core.errors import LeaseLost, Unreachable
+from ledger.primitives.leases.holding import BEATS_MAX
 from ledger.primitives.leases.keeping import RELEASE_SECONDS_MAX
-from ledger.primitives.leases.lease import BEATS_MAX, Lease
+from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, NotHeld, record_of
 from ledger.store.wrappers.faults import Fault, Late, Lost, NeverArrived
 from ledger.store.writes import Applied, Rejected
@@ -28,7 +29,7 @@ async def test_an_ambiguous_acquisition_is_read_again(world: World, fault: Fault
         tasks.start_soon(one.acquire)
         await world.clock.advance(TERMS.poll_seconds)
     one.check()
-    assert world.epoch() == 1
+    assert world.epoch() == one.beats[0].sent * 1000 // 1 + FIRST
 
 
 async def test_an_acquisition_that_lands_late_is_taken_over(world: World) -> None:
@@ -39,7 +40,7 @@ async def test_an_acquisition_that_lands_late_is_taken_over(world: World) -> Non
     assert isinstance(await world.store.land(), Applied)
     with pytest.raises(LeaseLost):
         one.check()
-    assert await one.acquire(0) == LeaseGrant(KEY, "one", 2)
+    assert await one.acquire(0) == LeaseGrant(KEY, "one", FIRST + 1)
 
 
 async def test_a_heartbeat_applied_without_an_answer_counts(world: World) -> None:
@@ -172,7 +173,7 @@ async def test_a_lease_given_up_as_too_old_is_still_released(world: World) -> No
 async def test_the_end_of_the_body_releases(world: World) -> None:
     """`held` releases at the end of its body, and stops its heartbeats."""
     async with world.contender("one").held() as held:
-        assert held == LeaseGrant(KEY, "one", 1)
+        assert held == LeaseGrant(KEY, "one", FIRST)
     released = world.item()
     await world.clock.advance(100.0)
     assert record_of(released).released
@@ -225,7 +226,7 @@ async def test_the_body_learns_that_it_does_not_lead(world: World) -> None:
     await acquired(world, "leader")
     before = world.item()
     async with world.contender("one").held(0) as outcome:
-        assert outcome == NotHeld(KEY, "leader", 1, 30.0)
+        assert outcome == NotHeld(KEY, "leader", FIRST, 30.0)
     assert world.item() == before
 
 

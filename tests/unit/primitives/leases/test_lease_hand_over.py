@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from support.leases import KEY, World
+from support.leases import FIRST, KEY, World
 
 from ledger.core.errors import LeaseLost
 from ledger.primitives.leases.lease import Lease
@@ -17,7 +17,7 @@ THERE = "us-east-1"
 async def acquired(world: World) -> Lease:
     """Return a lease just acquired at home."""
     lease = world.contender("one")
-    assert await lease.acquire(0) == LeaseGrant(KEY, "one", 1)
+    assert await lease.acquire(0) == LeaseGrant(KEY, "one", FIRST)
     return lease
 
 
@@ -31,7 +31,7 @@ async def test_a_lease_handed_over_is_taken_there_and_not_here(world: World) -> 
     replica = Table()
     replica.set(KEY, world.item())
     there = world.contender("three", store=MemoryStore(THERE, replica))
-    assert await there.acquire(0) == LeaseGrant(KEY, "three", 3)
+    assert await there.acquire(0) == LeaseGrant(KEY, "three", FIRST + 2)
 
 
 async def test_the_other_region_waits_for_the_hand_over(world: World) -> None:

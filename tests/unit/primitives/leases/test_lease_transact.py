@@ -41,13 +41,25 @@ async def test_a_transaction_after_a_theft_writes_nothing(world: World) -> None:
 
 
 async def test_no_transaction_is_sent_without_the_lease(world: World) -> None:
-    """A holder that has lost its lease by time does not even ask."""
-    one = world.contender("one")
+    """A holder whose time is over asks who has the lease, and sends nothing if it is another."""
+    calls: list[Call] = []
+    store = FaultyStore(MemoryStore(HERE, world.table), calls.append)
+    one = world.contender("one", store=store)
     await one.acquire(0)
     await world.clock.advance(27.0)
-    with pytest.raises(LeaseLost, match="no heartbeat"):
+    await world.force_taken("thief")
+    with pytest.raises(LeaseLost, match="'thief' has it"):
         await one.transact([Put(WORK)])
-    assert world.table.get(("report", "today")) is None
+    assert "transact" not in {call.operation for call in calls}
+
+
+async def test_a_transaction_after_its_time_is_confirmed_first(world: World) -> None:
+    """A holder whose time is over, and whose lease no other took, holds on and writes."""
+    one = world.contender("one")
+    await one.acquire(0)
+    await world.clock.advance(1000.0)
+    assert isinstance(await one.transact([Put(WORK)]), Applied)
+    assert one.held_until == 1030.0
 
 
 async def test_a_refusal_names_the_caller_s_own_actions(world: World) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 from hypothesis import given
@@ -22,8 +23,7 @@ from ledger.primitives.leases.state import (
     record_item,
     record_of,
 )
-from ledger.store.conditions import Equals, holds
-from ledger.store.writes import Check
+from ledger.store.conditions import holds
 
 RECORD = LeaseRecord("compactor", "one", "rvn-1", 30.0, 7, "eu-west-1")
 BEAT = replace(RECORD, rvn="rvn-2")
@@ -86,6 +86,7 @@ def test_looking_often_does_not_hurry(times: list[float], late: float) -> None:
         home=st.text(),
         data=st.dictionaries(st.text(min_size=1), st.builds(lambda text: {"S": text}, st.text())),
         partition=st.sampled_from(["~lease", "~lease~reports"]),
+        since=st.none() | st.datetimes(timezones=st.just(UTC)),
     )
 )
 def test_a_record_survives_its_item(record: LeaseRecord) -> None:
@@ -198,11 +199,13 @@ def test_terms_at_their_limits_are_allowed() -> None:
     assert terms.poll_seconds == pytest.approx(0.05)
 
 
-def test_a_fence_checks_the_epoch_and_nothing_else() -> None:
-    """A fence holds for its own epoch, whatever the rvn, and for no other."""
+def test_a_fence_checks_epoch_and_owner_and_nothing_else() -> None:
+    """A fence holds for its own holding, whatever the rvn, and for no other."""
     fence = LeaseGrant(lease_key("compactor"), "one", 7).fence()
-    assert fence == Check(("~lease", "compactor"), Equals("epoch", {"N": "7"}))
+    assert fence.key == ("~lease", "compactor")
     assert holds(fence.condition, record_item(RECORD))
     assert holds(fence.condition, record_item(BEAT))
     assert not holds(fence.condition, record_item(replace(RECORD, epoch=8)))
+    assert not holds(fence.condition, record_item(replace(RECORD, owner="two")))
+    assert not holds(fence.condition, record_item(RELEASED))
     assert not holds(fence.condition, None)

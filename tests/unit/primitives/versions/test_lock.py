@@ -12,6 +12,7 @@ from support.guarding import (
     record_in,
     record_put,
 )
+from support.leases import FIRST
 from support.ledgers import AWAY, HOME
 
 from ledger.core.errors import LeaseLost
@@ -154,7 +155,7 @@ async def test_the_lock_is_released_and_kept_in_the_table() -> None:
     await lock_guard(store).handle(event(1), Handling())
     item = store.table.get(("~version~customer-7", "~lock"))
     assert item is not None
-    assert (record_of(item).released, record_of(item).epoch) == (True, 1)
+    assert (record_of(item).released, record_of(item).epoch) == (True, FIRST)
 
 
 async def test_the_longest_subject_has_a_lock() -> None:
