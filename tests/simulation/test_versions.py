@@ -1,14 +1,12 @@
 """Record version guards in the deterministic world: parallel handlers, storms, pauses, crashes."""
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from random import Random
 
 import anyio
 import pytest
-from support.clients import FAULTY, Client, Clients, together
+from support.clients import Client, Clients, together
 from support.guarding import RECORD, Handling, event, lock_guard, record_in, record_put
 from support.ledgers import AWAY, HOME
 
@@ -25,7 +23,7 @@ from ledger.primitives.versions import (
     Skipped,
     version_of,
 )
-from ledger.store.writes import Action, Update
+from ledger.store.writes import Action
 
 SEEDS = range(15)
 MANY_SEEDS = range(1000, 1300)
@@ -95,112 +93,6 @@ def test_mutant_checked_only_outside_the_lock_it_is_handled_twice() -> None:
     handler = Handling()
     loop.run(partial(deliver_at_once, OutsideOnly, handler))
     assert len(handler.versions) > 1
-
-
-@dataclass
-class Storm:
-    """Versions that arrive in disorder, twice each or lost, at handlers in parallel."""
-
-    seed: int
-    run_for: Counter[int] = field(default_factory=Counter)
-    witness: Witness = field(default_factory=Witness)
-    ended: dict[int, list[object]] = field(default_factory=dict)
-
-    async def handler(self, event: Event, lease: Lease) -> Sequence[Action]:
-        """Handle: note that it was run, and return what is to be written once."""
-        del lease
-        self.run_for[event.version] += 1
-        return self.effects(event.version)
-
-    def effects(self, version: int) -> list[Action]:
-        """Return the record at this version, and one more handling of it counted."""
-        counted = Update(("effects", str(version)), add={"times": {"N": "1"}})
-        return [record_put(version), counted]
-
-    async def rage(self, deliver: Callable[[Client, int, "Storm"], Awaitable[object]]) -> None:
-        """Deliver everything until it has an end, and judge what is there."""
-        clients, draw = Clients(seed=self.seed, faults=FAULTY), Random(self.seed)  # noqa: S311
-        clients.world.observers.append(self.witness)
-        arriving = [version for version in range(VERSIONS) for _ in range(draw.choice((0, 1, 2)))]
-
-        async def work(name: str, version: int) -> None:
-            client = clients.client(name)
-            await client.clock.sleep(draw.random())
-            for _ in range(DELIVERIES_MAX):
-                try:
-                    outcome = await deliver(client, version, self)
-                except StoreError:
-                    continue
-                if isinstance(outcome, Handled | Skipped):
-                    self.ended.setdefault(version, []).append(outcome)
-                    return
-            raise AssertionError(f"version {version} never had an end")
-
-        draw.shuffle(arriving)
-        await together([partial(work, f"{n}", version) for n, version in enumerate(arriving)])
-        await anyio.sleep(SETTLED_SECONDS)
-        self.judge(clients, arriving)
-
-    def judge(self, clients: Clients, arriving: Sequence[int]) -> None:
-        """Compare what is there with what arrived."""
-        table = clients.world.replicas[HOME].table
-        shown = self.witness.shown
-        assert shown == sorted(set(shown)), "older after newer, or one twice"
-        assert record_in(table) == max(arriving, default=None)
-        assert version_of(table.get(event(0).key)) == max(arriving, default=None)
-        times = {key: item["times"] for key, item in table.partitions.get("effects", {}).items()}
-        assert times == {str(version): {"N": "1"} for version in shown}, "effects more than once"
-        handled = {version for version, ends in self.ended.items() if Handled(version) in ends}
-        assert handled <= set(shown), "said to be handled, and was not"
-
-
-async def deliver_by_lock(client: Client, version: int, storm: Storm) -> object:
-    """Deliver a version to a guard by lock."""
-    return await guarded(client).handle(event(version), storm.handler)
-
-
-async def deliver_by_condition(client: Client, version: int, storm: Storm) -> object:
-    """Deliver a version to a guard by condition."""
-    return await by_condition(client).handle(event(version), storm.effects(version))
-
-
-async def deliver_unguarded(client: Client, version: int, storm: Storm) -> object:
-    """Write what an event brings without a guard."""
-    await client.store.transact(storm.effects(version))
-    return Handled(version)
-
-
-GUARDS = [deliver_by_lock, deliver_by_condition]
-
-
-@pytest.mark.parametrize("deliver", GUARDS)
-def test_in_storms_the_record_only_gets_newer(
-    deliver: Callable[[Client, int, Storm], Awaitable[object]],
-) -> None:
-    """Disorder, loss, duplicates, lost and late answers: newer only, each effect once, no loss."""
-    for seed in SEEDS:
-        loop.run(partial(Storm(seed).rage, deliver))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("deliver", GUARDS)
-def test_in_storms_the_record_only_gets_newer_at_length(
-    deliver: Callable[[Client, int, Storm], Awaitable[object]],
-) -> None:
-    """The same over hundreds of seeds."""
-    for seed in MANY_SEEDS:
-        loop.run(partial(Storm(seed).rage, deliver))
-
-
-def test_mutant_without_a_guard_older_overwrites_newer() -> None:
-    """The same storms without a guard are found out by the same judge, in most of them."""
-    found = 0
-    for seed in SEEDS:
-        try:
-            loop.run(partial(Storm(seed).rage, deliver_unguarded))
-        except AssertionError:
-            found += 1
-    assert found > len(SEEDS) / 2
 
 
 async def pause_the_holder(*, fenced: bool) -> tuple[object, int | None]:

@@ -14,8 +14,9 @@ from support.ledgers import HOME, seeded
 from ledger.core.entry import Item
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import NO_OWNER, LeaseTerms
-from ledger.primitives.versions import ConditionGuard, Event, LockGuard
+from ledger.primitives.versions import ConditionGuard, Event, LockGuard, Skipped
 from ledger.primitives.versions.state import LOCK_SORT_KEY
+from ledger.primitives.versions.turns import Turns
 from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
@@ -138,3 +139,15 @@ def condition_guard(store: Store, *, tries_max: int = 8, **options: Any) -> Cond
         backoff=Backoff(tries_max=tries_max),
         **options,
     )
+
+
+class HastyTurns(Turns):
+    """Broken turns: what is overtaken is skipped at once, whatever becomes of the newest."""
+
+    def _pass_on(self, event: Event, newest: int | None) -> None:
+        queue = self._queues[event.lock_key]
+        newest = max((waiting.event.version for waiting in queue), default=newest)
+        for waiting in list(queue):
+            if newest is not None and waiting.event.version < newest:
+                self._end(waiting, queue, Skipped(waiting.event.version, newest))
+        super()._pass_on(event, None)

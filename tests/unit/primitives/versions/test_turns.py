@@ -12,6 +12,7 @@ from support.guarding import (
     ARRIVALS,
     SUBJECT,
     Handling,
+    HastyTurns,
     Noting,
     event,
     lock_guard,
@@ -146,23 +147,11 @@ async def test_if_the_newest_fails_the_next_newest_is_handled() -> None:
     assert record_in(store.table) == 4
 
 
-class Hasty(Turns):
-    """Broken turns: what is overtaken is skipped at once, whatever becomes of the newest."""
-
-    def _pass_on(self, event: Event, newest: int | None) -> None:
-        queue = self._queues[event.lock_key]
-        newest = max((waiting.event.version for waiting in queue), default=newest)
-        for waiting in list(queue):
-            if newest is not None and waiting.event.version < newest:
-                self._end(waiting, queue, Skipped(waiting.event.version, newest))
-        super()._pass_on(event, None)
-
-
 async def test_mutant_skipped_at_once_all_are_lost_with_the_newest() -> None:
     """Skipped before the newest is handled, 4, 3 and 2 are acknowledged, and 1 is what stays."""
     store = Noting()
     at_once = deliveries(store, failing=(5,))
-    at_once.guard._turns.__class__ = Hasty
+    at_once.guard._turns.__class__ = HastyTurns
     ends = await at_once.all(*map(event, ARRIVALS))
     assert ends[1:4] == [Skipped(4, 5), Skipped(3, 5), Skipped(2, 5)]
     assert record_in(store.table) == 1
