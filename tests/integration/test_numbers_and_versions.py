@@ -23,14 +23,23 @@ from ledger.primitives.sequences import (
     SortKeySequence,
     sort_key_of,
 )
-from ledger.primitives.versions import ConditionGuard, Handled, LockGuard, Skipped
+from ledger.primitives.versions import (
+    Adopted,
+    ConditionGuard,
+    DeadLetter,
+    Event,
+    Handled,
+    LockGuard,
+    Refused,
+    Skipped,
+)
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
-from ledger.store.writes import Applied, Put
+from ledger.store.writes import Action, Applied, Put
 
 CLIENTS, EACH = 4, 5
 EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]
@@ -115,6 +124,64 @@ async def test_the_worked_example_by_lock(store: Store) -> None:
     outcomes = [await guard.handle(event(version, "by lock"), handler) for version in ARRIVALS]
     assert outcomes == EXPECTED
     assert handler.versions == [1, 4, 5]
+
+
+async def test_deletes_and_adoption_by_condition(store: Store) -> None:
+    """The engine keeps a tombstone's version, and adopts what has none, once."""
+    guard = ConditionGuard(
+        store, clock=SystemClock(), randomness=system_random(), tombstone_seconds=3600
+    )
+    key, item = ("record", "deleted"), {"pk": {"S": "record"}, "sk": {"S": "deleted"}}
+    assert await guard.delete(key, version=3) == Handled(3)
+    assert await guard.put(item, version=2) == Skipped(2, 3)
+    assert await guard.read(key) is None
+    assert await guard.put(item, version=4) == Handled(4)
+    await store.write(Put(item))
+    assert await guard.adopt(key, version=5) == Adopted(5)
+    assert await guard.adopt(key, version=6) == Skipped(6, 5)
+    assert await guard.adopt(("record", "none"), version=6) == Refused({0: None})
+    again = ConditionGuard(store, clock=SystemClock(), randomness=system_random(), repeats="handle")
+    assert await again.put(item, version=5) == Handled(5)
+    assert await again.put(item, version=4) == Skipped(4, 5)
+
+
+async def test_dead_letters_are_counted_listed_and_released(store: Store) -> None:
+    """Two guards count one event's failures together; the engine hands it back as it was."""
+
+    async def fails(event: Event, _: Lease) -> list[Action]:
+        raise LookupError(f"version {event.version}")
+
+    poison = event(1, "poison", deletes=True, body=b"\x00\xff")
+    one, two = (
+        LockGuard(
+            store, owner=owner, clock=SystemClock(), randomness=system_random(), failures_max=2
+        )
+        for owner in ("one", "two")
+    )
+    with pytest.raises(LookupError):
+        await one.handle(poison, fails)
+    letter = await two.handle(poison, fails)
+    assert isinstance(letter, DeadLetter)
+    assert (letter.event, letter.failures) == (poison, 2)
+    assert await one.handle(poison, Handling()) == letter
+    assert [found async for found in one.dead_letters.letters()] == [letter]
+    assert await two.dead_letters.release(poison)
+    assert await one.handle(poison, Handling()) == Handled(1)
+
+
+async def test_of_those_that_wait_the_newest_is_handled(store: Store) -> None:
+    """Handed in at once, versions behind the first are handled at most once each, 5 among them."""
+    handler, ends = Handling(), list[object]()
+    guard = LockGuard(store, owner="turns", clock=SystemClock(), randomness=system_random())
+
+    async def deliver(version: int) -> None:
+        ends.append(await guard.handle(event(version, "turns"), handler))
+
+    await together([partial(deliver, version) for version in ARRIVALS])
+    assert handler.versions == [1, 5]
+    assert sorted(map(str, ends)) == sorted(
+        map(str, [Handled(1), Skipped(4, 5), Skipped(3, 5), Skipped(2, 5), Handled(5)])
+    )
 
 
 def contender(store: Store, owner: str) -> Lease:

@@ -5,7 +5,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import FakeClock
-from support.guarding import SUBJECT, condition_guard, record_in, record_put
+from support.guarding import RECORD, SUBJECT, condition_guard, record_in, record_put
 from support.ledgers import HOME, seeded
 from support.numbering import LossCounter
 
@@ -13,12 +13,15 @@ from ledger.core.errors import StoreError
 from ledger.lab.simulator import loop
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
 from ledger.primitives.sequences.numbers import content_of
-from ledger.primitives.versions import Event, Handled
+from ledger.primitives.versions import Event, Handled, is_tombstone, version_of
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import FaultyStore, Seeded
+from ledger.store.writes import Delete
 
 SEEDS = st.integers(0, 10**9)
 SHARES = st.floats(0, 0.7)
+DELIVERED = st.tuples(st.integers(0, 9), st.booleans())
+"""A version, and whether it deletes."""
 CALLS = 12
 
 
@@ -78,25 +81,30 @@ async def count_all(seed: int, share: float, block: int) -> None:
         assert numbers[-1] - len(numbers) <= losses.unanswered
 
 
-async def guard_all(seed: int, share: float, versions: list[int]) -> None:
+async def guard_all(seed: int, share: float, versions: list[tuple[int, bool]]) -> None:
     """Handle versions under faults: what is there is the newest that was handled, or newer."""
     inner = MemoryStore(HOME)
     store = FaultyStore(inner, Seeded(seed, share=share))
     guard = condition_guard(store)
     handled: list[int] = []
-    for call, version in enumerate(versions):
+    for call, (version, deletes) in enumerate(versions):
+        action = Delete(RECORD) if deletes else record_put(version)
         try:
-            outcome = await guard.handle(Event(SUBJECT, version), [record_put(version)])
+            outcome = await guard.handle(Event(SUBJECT, version, deletes=deletes), [action])
         except StoreError:
             continue
         if isinstance(outcome, Handled):
             handled.append(version)
-            assert record_in(inner.table) == version
+            assert record_in(inner.table) == (None if deletes else version)
         await land_some(store, seed + call)
     while store.in_flight:
         await store.land()
     assert handled == sorted(set(handled))
-    assert (record_in(inner.table) or 0) >= max(handled, default=0)
+    newest = inner.table.get(Event(SUBJECT, 0).key)
+    assert (version_of(newest) or 0) >= max(handled, default=0)
+    assert newest is None or record_in(inner.table) == (
+        None if is_tombstone(newest) else version_of(newest)
+    )
 
 
 @settings(max_examples=60)
@@ -114,7 +122,9 @@ def test_by_counter_under_any_faults(seed: int, share: float, block: int) -> Non
 
 
 @settings(max_examples=60)
-@given(SEEDS, SHARES, st.lists(st.integers(0, 9), max_size=CALLS))
-def test_by_condition_under_any_faults(seed: int, share: float, versions: list[int]) -> None:
+@given(SEEDS, SHARES, st.lists(DELIVERED, max_size=CALLS))
+def test_by_condition_under_any_faults(
+    seed: int, share: float, versions: list[tuple[int, bool]]
+) -> None:
     """Whatever arrives in whatever order, each version is handled once, and never after a newer."""
     loop.run(partial(guard_all, seed, share, versions))

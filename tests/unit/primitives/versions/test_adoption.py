@@ -59,7 +59,7 @@ async def test_mutant_adopted_whatever_is_there_an_older_version_is_handled() ->
 
 
 async def test_what_is_not_there_is_not_adopted() -> None:
-    """No item is made where none is, and the caller is told that there is none."""
+    """No item is made where none is, and the outcome says that there is none."""
     store = MemoryStore(HOME)
     assert await condition_guard(store).adopt(KEY, version=3) == Refused({0: None})
     assert store.table.get(KEY) is None

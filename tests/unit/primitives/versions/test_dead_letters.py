@@ -172,7 +172,7 @@ async def test_a_count_expires_and_a_dead_letter_does_not() -> None:
 
 
 async def test_the_last_ten_causes_are_kept_each_a_short_line() -> None:
-    """Of twelve failures the last ten are told, in one line of at most 500 characters."""
+    """Of twelve failures the last ten are kept, in one line of at most 500 characters."""
     letters = condition_guard(MemoryStore(HOME), failures_max=12).dead_letters
     for number in range(11):
         await letters.failed(POISON, f"{number}\n{'x' * 1000}")

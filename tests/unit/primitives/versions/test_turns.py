@@ -109,7 +109,7 @@ async def test_of_those_that_wait_the_newest_is_handled() -> None:
     assert record_in(store.table) == 5
 
 
-async def worked_example(waiting_max: int) -> Noting:
+async def worked_example(waiting_max: int) -> tuple[Noting, list[int]]:
     """Deliver the worked example at once, on a clock that runs when all wait."""
     store, clock = Noting(), FakeClock()
     terms = LeaseTerms(lease_seconds=40.0, heartbeat_seconds=20.0)
@@ -127,13 +127,14 @@ async def worked_example(waiting_max: int) -> Noting:
 
     await together([*(partial(deliver, version) for version in ARRIVALS), run])
     assert record_in(store.table) == 5
-    return store
+    return store, handler.versions
 
 
 @pytest.mark.parametrize(("waiting_max", "lock_calls", "requests"), [(0, 20, 48), (9, 4, 12)])
 async def test_the_worked_example_at_once(waiting_max: int, lock_calls: int, requests: int) -> None:
     """Versions 1, 4, 3, 2, 5 handed in at once: requests of each call by itself, and in turns."""
-    store = await worked_example(waiting_max)
+    store, handled = await worked_example(waiting_max)
+    assert handled == ([1, 5] if waiting_max else [1, 4, 5])
     assert (store.lock_calls.total(), len(store.calls)) == (lock_calls, requests)
 
 
@@ -157,8 +158,8 @@ async def test_mutant_skipped_at_once_all_are_lost_with_the_newest() -> None:
     assert record_in(store.table) == 1
 
 
-async def test_if_all_fail_each_is_told_its_own_error() -> None:
-    """No failure is answered by another's: each caller gets its own error, newest first."""
+async def test_if_all_fail_each_caller_gets_its_own_error() -> None:
+    """No failure is answered by another's; the newest has its turn first."""
     at_once = deliveries(Noting(), failing=(1, 2, 3, 4, 5))
     ends = await at_once.all(*map(event, ARRIVALS))
     assert ends == [f"version {version}" for version in ARRIVALS]

@@ -14,6 +14,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.store.writes import Put
 
 README = Path(ledger.primitives.versions.__file__).with_name("README.md")
 CELL = re.compile(r"([0-9.]+) / ([0-9.]+)")
@@ -24,6 +25,11 @@ async def put(store: Store, version: int) -> object:
     """Put a record by condition."""
     place = {"pk": {"S": "record"}, "sk": {"S": "7"}}
     return await condition_guard(store).put(place, version=version)
+
+
+async def delete(store: Store, version: int) -> object:
+    """Delete a record by condition."""
+    return await condition_guard(store).delete(("record", "7"), version=version)
 
 
 async def handle(store: Store, version: int) -> object:
@@ -41,11 +47,18 @@ async def lock_plain(store: Store, version: int) -> object:
     return await lock_guard(store, check_first=False).handle(event(version), Handling())
 
 
+async def lock_counting(store: Store, version: int) -> object:
+    """Handle an event of one action by lock, after a look whether it is a dead letter."""
+    return await lock_guard(store, failures_max=3).handle(event(version), Handling())
+
+
 WAYS: dict[str, Deliver] = {
     "`ConditionGuard.put`": put,
+    "`ConditionGuard.delete`": delete,
     "`ConditionGuard.handle`, 1 action": handle,
     "`LockGuard`, 1 action": lock_checked,
     "`LockGuard`, `check_first=False`, 1 action": lock_plain,
+    "`LockGuard`, `failures_max=3`, 1 action": lock_counting,
 }
 
 
@@ -63,6 +76,22 @@ async def test_the_readme_states_what_is_measured(way: str) -> None:
         await WAYS[way](store, version)
         measured.append(tuple(now - then for now, then in zip(units(metrics), before, strict=True)))
     assert measured == stated
+
+
+async def test_the_readme_states_what_adoptions_and_failures_take() -> None:
+    """An adoption writes once; a failure is read and written once."""
+    assert "An adoption costs 1 / 0, a failure 1 / 1" in README.read_text()
+    metrics = Metrics()
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=FakeClock())
+    guard = condition_guard(store)
+    await store.write(Put({"pk": {"S": "record"}, "sk": {"S": "7"}}))
+    before = units(metrics)
+    await guard.adopt(("record", "7"), version=1)
+    adopted = units(metrics)
+    await guard.dead_letters.failed(event(1), "why")
+    failed = units(metrics)
+    assert (adopted[0] - before[0], adopted[1] - before[1]) == (1, 0)
+    assert (failed[0] - adopted[0], failed[1] - adopted[1]) == (1, 1)
 
 
 def units(metrics: Metrics) -> tuple[float, float]:
