@@ -14,6 +14,7 @@ from ledger.core.errors import InvalidInput
 from ledger.lab.compare.options import CompareOptions
 from ledger.lab.compare.parts import count, sell, sell_partitioned, write_partitioned
 from ledger.lab.compare.session import open_local
+from ledger.lab.compare.ways import WAYS
 from ledger.lab.harness.table import TestTable
 from ledger.primitives.counters import METHODS
 
@@ -75,14 +76,21 @@ async def test_a_stock_is_oversold_by_two_regions_only(table: TestTable) -> None
     assert two.sold == 2 * two.stock
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few writers contend, and few changes arrive."""
+    monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1, 4))
+    monkeypatch.setattr("ledger.lab.compare.session.PER_SECOND", (5,))
+
+
 def run(*options: str) -> Result:
     """Run the command as a user would."""
     return CliRunner().invoke(app, ["compare", *options], env={"COLUMNS": "140"})
 
 
-def test_the_command_writes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("few")
+def test_the_command_writes_everything(tmp_path: Path) -> None:
     """Tables, needs, CSV and JSON are there, no promise is broken, and the status is 0."""
-    monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1, 4))
     csv, written = tmp_path / "all.csv", tmp_path / "all.json"
     ran = run(*MODEL, "--csv", str(csv), "--json", str(written))
     assert ran.exit_code == 0, ran.output
@@ -93,10 +101,11 @@ def test_the_command_writes_everything(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(csv.read_text().splitlines()) == len(METHODS) + 1
 
 
+@pytest.mark.usefixtures("few")
 def test_a_broken_promise_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative control: a method that breaks its guarantees is named, and the status is 1."""
-    monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1,))
     monkeypatch.setitem(METHODS, "marker", METHODS["atomic"])
+    monkeypatch.setitem(WAYS, "marker", WAYS["atomic"])
     ran = run(*MODEL, "--lost", "0.3")
     assert ran.exit_code == 1
     assert "broken: marker: unknown: exact" in ran.stdout

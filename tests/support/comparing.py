@@ -6,11 +6,13 @@ from typing import Any
 from ledger.lab.compare.figures import (
     MOMENTS,
     Alone,
+    Backlog,
     Counted,
     MethodFigures,
     Partitioned,
     Point,
     Repeat,
+    SdkRetried,
     Sold,
 )
 from ledger.lab.compare.options import CompareOptions
@@ -75,8 +77,11 @@ def report(*, lost: float = LOST, **changed: MethodFigures) -> CompareReport:
         "atomic": (Point(1, 190.0, 0.0), Point(64, 1000.0, 0.4)),
         "optimistic": (Point(1, 98.0, 0.0), Point(32, 95.0, 0.6, 0.2), Point(64, 90.0, 0.8, 0.3)),
         "atomic-sharded": (Point(1, 180.0, 0.0), Point(64, 7900.0, 0.1)),
+        "collection-sharded": (Point(1, 180.0, 0.0), Point(64, 7100.0, 0.1)),
     }
-    return CompareReport(CompareOptions(lost=lost), every, curves)
+    backlogs = {"optimistic": (Backlog(400, 1300, 2500, 150.0),)}
+    retried = (SdkRetried("atomic", "applied", "applied", 2, "applied", 2),)
+    return CompareReport(CompareOptions(lost=lost), every, curves, backlogs, retried)
 
 
 def recounted(method: str, **overrides: Any) -> MethodFigures:

@@ -168,3 +168,33 @@ class Point:
     useful_per_second: float
     repeated: float
     failed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What becomes of changes that arrive at a rate of their own (an open loop, on the model).
+
+    `waiting` have arrived and are not answered when the arrivals end, `waiting_half_way` were not
+    at half of that time: if the first is much more than the second, it grows without end.
+    """
+
+    arriving_per_second: int
+    waiting_half_way: int
+    waiting: int
+    useful_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class SdkRetried:
+    """One change of +1 whose first answer is lost: repeated by the SDK itself, or by the method.
+
+    `answered` is what the SDK returned to the method; `reported` and `kept` are what `add` returned
+    and what was counted, first with the SDK's retries, then as the library runs, without them.
+    """
+
+    method: str
+    answered: str
+    reported: str
+    kept: int
+    reported_without: str
+    kept_without: int

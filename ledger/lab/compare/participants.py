@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from ledger.core.errors import StoreError
 from ledger.lab.compare.model import Model
+from ledger.lab.compare.ways import WAYS
 from ledger.lab.harness.latency import LatencyRecorder
 from ledger.lab.harness.table import TestTable
 from ledger.lab.simulator.randomness import stream
-from ledger.primitives.counters import METHODS, Counter, new_token
+from ledger.primitives.counters import Counter, new_token
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import summed
 from ledger.runtime.tasks import run_all
@@ -107,7 +108,7 @@ class Participants:
         label = f"{self.method}/{self.name}/{where}/{name}"
         loss = AnswerLoss(stream(self.seed, f"{label}/lost"), 0.0 if is_reliable else self.lost)
         clock = self.table.clock
-        counter = METHODS[self.method].make(
+        counter = WAYS[self.method](
             FaultyStore(self.table.stores[where], loss, clock=clock),
             f"{self.name}-{self.method}",
             clock=clock,

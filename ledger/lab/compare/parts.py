@@ -168,14 +168,14 @@ async def _in_every_region(participants: Participants, each: int, *, change: int
 async def _open_shop(
     table: ComparedTable, method: str, name: str, options: CompareOptions, *, lost: float
 ) -> tuple[Participants, int]:
-    """Return buyers, and the size of a stock that every region shows."""
+    """Return buyers, and the size of a stock, delivered at once, that every region shows."""
     pieces = max(1, options.changes // STOCK_SHARE)
     limits = {"maximum": pieces} if method == "slots" else {"minimum": 0}
     if not METHODS[method].has_thresholds:
         limits = {}
     shop = Participants(table, method, name, options.seed, lost=lost, limits=limits)
     if method != "slots":  # a set is filled up to its maximum
-        await share([shop.client("supplier", is_reliable=True)], pieces)
+        await shop.client("supplier", is_reliable=True).add(pieces)
     await table.heal()
     return shop, pieces
 

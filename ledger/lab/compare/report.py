@@ -6,15 +6,23 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
+from ledger.lab.compare.arriving import AGAIN_SECONDS, ARRIVING_SECONDS
 from ledger.lab.compare.choices import choices
-from ledger.lab.compare.figures import MOMENTS, MethodFigures, Point, Repeat
+from ledger.lab.compare.figures import (
+    MOMENTS,
+    Backlog,
+    MethodFigures,
+    Point,
+    Repeat,
+    SdkRetried,
+)
 from ledger.lab.compare.options import MODEL, CompareOptions
 from ledger.lab.compare.promises import About, Claim, Status, broken, claims
 from ledger.lab.harness.picture import OURS, WRONG, draw_bars, draw_lines
 from ledger.lab.harness.report import Column, Report, Section, Verdict, rows_of, section_of
 from ledger.runtime.command_line import FAILED
 
-VERSION = 3
+VERSION = 4
 INCHES = (12.0, 11.0)
 _STYLES: Mapping[Status, str] = {"shown": "green", "unseen": "yellow", "broken": "bold red"}
 _SIGNS: Mapping[Status, str] = {"shown": "", "unseen": " (not seen)", "broken": " (BROKEN)"}
@@ -40,6 +48,8 @@ class CompareReport(Report):
     options: CompareOptions
     figures: tuple[MethodFigures, ...]
     curves: Mapping[str, tuple[Point, ...]]
+    backlogs: Mapping[str, tuple[Backlog, ...]]
+    retried: tuple[SdkRetried, ...]
     version: int = VERSION
 
     def sections(self) -> Iterable[Section]:
@@ -53,12 +63,22 @@ class CompareReport(Report):
                 ends_in_text=True,
             )
         yield self._contention()
+        yield self._arriving()
+        yield section_of(
+            _RETRIED,
+            self.retried,
+            title=f"8. One change whose first answer is lost, and the SDK repeats it ({MODEL})",
+            caption="Answered: what the SDK returned. The library turns the SDK's retries off: the"
+            " last two columns are without them.",
+            ends_in_text=True,
+        )
         yield Section(
-            title="7. Methods that met a need in this run",
+            title="9. Methods that met a need in this run",
             columns=("need", "methods"),
             left=2,
             rows=choices(self.figures, self.curves),
-            caption="Cheapest first, with the write units of a change here; if hot, the fastest.",
+            caption="Begin at the top. Cheapest first, with the write units of a change here; if"
+            " hot, the fastest of those without a silent error after lost answers.",
         )
 
     def verdict(self) -> Verdict | None:
@@ -91,16 +111,39 @@ class CompareReport(Report):
             draw_lines(axis, title, series, x_name="writers of one counter", y_scale=scale)
 
     def _contention(self) -> Section:
-        rows: dict[int, list[str]] = {}
-        for points in self.curves.values():
-            for point in points:
-                cell = f"{point.useful_per_second:,.0f} {point.repeated:4.0%}"
-                rows.setdefault(point.writers, [f"{point.writers}"]).append(cell)
+        writers = [str(point.writers) for point in next(iter(self.curves.values()), ())]
         return Section(
             title=f"6. Writers of one counter: useful changes/s, writes repeated ({MODEL})",
-            columns=("writers", *(method.replace("-", "-\n") for method in self.curves)),
-            rows=list(rows.values()),
+            columns=("method", *writers),
+            rows=[[method, *map(_point_text, points)] for method, points in self.curves.items()],
+            caption="The last digits of a cell: the share of the writes sent that repeat an earlier"
+            " one. collection-sharded is the ledger with `ledger table set shards`.",
         )
+
+    def _arriving(self) -> Section:
+        first = next(iter(self.backlogs.values()), ())
+        return Section(
+            title=f"7. Changes that arrive at a rate of their own ({MODEL})",
+            columns=(
+                "method",
+                *(f"{one.arriving_per_second}/s:\nthrough, waiting" for one in first),
+            ),
+            rows=[
+                [method, *map(_backlog_text, backlogs)]
+                for method, backlogs in self.backlogs.items()
+            ],
+            caption=f"Waiting: after {ARRIVING_SECONDS / 2:g} and {ARRIVING_SECONDS:g} s; where the"
+            " second is about twice the first, it grows without end. A change that is not applied"
+            f" is made again after {AGAIN_SECONDS:g} s.",
+        )
+
+
+def _point_text(point: Point) -> str:
+    return f"{point.useful_per_second:,.0f} {point.repeated:3.0%}"
+
+
+def _backlog_text(one: Backlog) -> str:
+    return f"{one.useful_per_second:,.0f}/s, {one.waiting_half_way:,} then {one.waiting:,}"
 
 
 def _claim_text(claim: Claim) -> Text:
@@ -213,4 +256,12 @@ _PARTS = (
         "Sold: reported as sold. Over: sold, but not in stock. Unsold: although buyers were"
         " turned away. Partition: sold by all regions during one, each to as many buyers.",
     ),
+)
+_RETRIED: Sequence[Column[SdkRetried]] = (
+    Column("", "method", lambda one: one.method, str),
+    Column("", "answered", lambda one: one.answered, str),
+    Column("", "kept of 1", lambda one: one.kept),
+    Column("", "add says", lambda one: one.reported, str),
+    Column("", "kept", lambda one: one.kept_without),
+    Column("", "add says", lambda one: one.reported_without, str),
 )

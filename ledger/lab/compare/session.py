@@ -5,7 +5,16 @@ from contextlib import AbstractAsyncContextManager
 
 import anyio
 
-from ledger.lab.compare.figures import MOMENTS, Alone, MethodFigures, Point, Repeat
+from ledger.lab.compare.arriving import METHODS_MEASURED, PER_SECOND, arrive
+from ledger.lab.compare.figures import (
+    MOMENTS,
+    Alone,
+    Backlog,
+    MethodFigures,
+    Point,
+    Repeat,
+    SdkRetried,
+)
 from ledger.lab.compare.model import open_model
 from ledger.lab.compare.options import CompareOptions
 from ledger.lab.compare.participants import ComparedTable
@@ -19,6 +28,8 @@ from ledger.lab.compare.parts import (
     write_partitioned,
 )
 from ledger.lab.compare.report import CompareReport
+from ledger.lab.compare.sdk_retries import retried_by_sdk
+from ledger.lab.compare.ways import WAYS
 from ledger.lab.harness.display import OnStep
 from ledger.lab.harness.options import REGIONS, LabOptions
 from ledger.lab.harness.table import TestTable, open_table
@@ -26,7 +37,6 @@ from ledger.lab.simulator import loop
 from ledger.primitives.counters import METHODS
 
 LAG_SECONDS, JITTER_SECONDS = 0.02, 0.05
-CONTENDERS = ("atomic", "optimistic", "history", "marker", "atomic-sharded", "collection")
 WRITERS = (1, 2, 4, 8, 16, 32, 64)
 
 _OnModel = Mapping[str, tuple[Alone, Mapping[str, Repeat]]]
@@ -40,11 +50,13 @@ def compare(options: CompareOptions, *, on_step: OnStep) -> CompareReport:
     """
     on_model = loop.run(lambda: _on_model(options, on_step))
     curves = loop.run(lambda: _curves(options, on_step))
+    backlogs = loop.run(lambda: _backlogs(options, on_step))
+    retried = loop.run(lambda: _retried(options))
     if options.is_model:
         figures = loop.run(lambda: _on_table(open_model(options), on_model, options, on_step))
     else:
         figures = anyio.run(_on_table, open_local(options), on_model, options, on_step)
-    return CompareReport(options, figures, curves)
+    return CompareReport(options, figures, curves, backlogs, retried)
 
 
 def open_local(options: CompareOptions) -> AbstractAsyncContextManager[TestTable]:
@@ -74,11 +86,28 @@ async def _curves(options: CompareOptions, on_step: OnStep) -> dict[str, tuple[P
     """Measure contention of more and more writers."""
     curves: dict[str, tuple[Point, ...]] = {}
     async with open_model(options) as model:
-        for method in CONTENDERS:
+        for method in WAYS:
             on_step(f"model, {method}: up to {WRITERS[-1]} writers of one counter")
             points = [await contend(model, method, writers, options) for writers in WRITERS]
             curves[method] = tuple(points)
     return curves
+
+
+async def _backlogs(options: CompareOptions, on_step: OnStep) -> dict[str, tuple[Backlog, ...]]:
+    """Measure what waits when changes arrive at a rate of their own."""
+    found: dict[str, tuple[Backlog, ...]] = {}
+    async with open_model(options) as model:
+        for method in METHODS_MEASURED:
+            on_step(f"model, {method}: up to {PER_SECOND[-1]} changes a second arriving")
+            backlogs = [await arrive(model, method, rate, options) for rate in PER_SECOND]
+            found[method] = tuple(backlogs)
+    return found
+
+
+async def _retried(options: CompareOptions) -> tuple[SdkRetried, ...]:
+    """Measure what the SDK's own retries do to each method."""
+    async with open_model(options) as model:
+        return tuple([await retried_by_sdk(model, method, options) for method in METHODS])
 
 
 async def _on_table(

@@ -95,8 +95,12 @@ class CollectionCounter:
 class BareLedger:
     """Writer and reader of the ledger over one store, without its cache, groups and tasks."""
 
-    def __init__(self, store: Store, *, clock: Clock, randomness: Random) -> None:
-        settings = Settings(home=store.region, regions={store.region: {}})
+    def __init__(self, store: Store, *, clock: Clock, randomness: Random, shards: int = 1) -> None:
+        settings = Settings(
+            home=store.region,
+            regions={store.region: {}},
+            shards={"*": shards} if shards > 1 else {},
+        )
         self._writer = Writer(store, settings=settings, clock=clock, randomness=randomness)
         self._reader = Reader(store, settings=settings, clock=clock, metrics=Metrics(None))
 
@@ -125,13 +129,16 @@ def make_collection(
     randomness: Random,
     minimum: int | Decimal | None = None,
     maximum: int | Decimal | None = None,
+    shards: int = 1,
 ) -> CollectionCounter:
     """Make the counter over one region's table, in the form that the registry needs.
+
+    Without a table's contract all of its changes have been in `shards` item collections for ever.
 
     Raises:
         InvalidInput: `minimum` or `maximum` is given: no item collection can hold them.
     """
     if minimum is not None or maximum is not None:
         raise InvalidInput(f"counter {name!r}: method 'collection' takes no minimum or maximum")
-    ledger = BareLedger(store, clock=clock, randomness=randomness)
+    ledger = BareLedger(store, clock=clock, randomness=randomness, shards=shards)
     return CollectionCounter(ledger, name, clock=clock, randomness=randomness)

@@ -34,8 +34,9 @@ def test_every_promise_stands_beside_its_figure(width: int) -> None:
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width
     if width == 120:
+        promised, _, _ = text.partition("6. Writers of one counter")
         for method in METHODS:
-            lines = [line for line in text.splitlines() if line.startswith(f" {method} ")]
+            lines = [line for line in promised.splitlines() if line.startswith(f" {method} ")]
             for claim, line in zip(
                 [claims(figures(method))[about] for about in
                  ("unknown", "cost", "tokens", "regions", "thresholds")], lines, strict=True
@@ -53,13 +54,21 @@ def test_a_broken_promise_and_an_unseen_one_are_marked() -> None:
 
 def test_the_needs_are_at_the_end() -> None:
     """The last table names the methods that met each need."""
-    _, _, shown_last = shown(report(), 200).partition("7. Methods that met a need")
+    _, _, shown_last = shown(report(), 200).partition("9. Methods that met a need")
     assert all(need in shown_last for need in NEEDS)
+
+
+def test_backlogs_and_the_retries_of_the_sdk_are_shown() -> None:
+    """A rate of arrivals has its column, and a method that was retried its line."""
+    text = shown(report(), 120)
+    assert "150/s, 1,300 then 2,500" in text
+    assert re.search(r"atomic +applied +2 +applied +2 +applied", text)
 
 
 def test_a_report_without_methods_is_shown() -> None:
     """Nothing to compare is no error."""
-    assert "writers" in shown(replace(report(), figures=(), curves={}))
+    nothing = replace(report(), figures=(), curves={}, backlogs={}, retried=())
+    assert "Writers" in shown(nothing)
 
 
 @pytest.mark.tools("matplotlib")

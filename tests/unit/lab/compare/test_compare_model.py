@@ -174,6 +174,7 @@ def test_optimistic_writers_get_no_further_together() -> None:
 def test_a_run_on_the_model_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same seed gives the same report to the byte, another seed another one."""
     monkeypatch.setattr("ledger.lab.compare.session.WRITERS", (1, 4))
+    monkeypatch.setattr("ledger.lab.compare.session.PER_SECOND", (5,))
     options = CompareOptions(engine="model", changes=16, writers=4)
     first, second, other = (
         to_json(compare(one, on_step=lambda _: None).as_json())
