@@ -67,6 +67,8 @@ def metric_line(report: CompactorReport, *, function_name: str, now: datetime) -
         "EntriesDeleted": report.deleted,
         "Backlog": report.backlog,
         "DamagedCollections": report.damaged,
+        # Only where there are some: a metric that is never written costs nothing.
+        **({"Crossings": report.crossings} if report.crossings else {}),
     }
     return cloudwatch.metric_line(
         values, namespace=METRIC_NAMESPACE, function_name=function_name, now=now

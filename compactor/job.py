@@ -18,6 +18,7 @@ from compactor.metrics import CompactorMetrics
 from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
+from compactor.watching import PassWatcher
 from ledger.contract.opening import open_table
 from ledger.contract.view import ContractView
 from ledger.core.errors import (
@@ -40,6 +41,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.totals.seen import SeenNets
+from ledger.watching.noticing import Watches
 
 __all__ = ["Compactor", "CompactorReport"]
 
@@ -196,6 +198,7 @@ class Compactor:
             metrics=self.metrics,
             seen=self._seen,
             keeping=in_loop if self._given_stores is not None else self._keeping(settings.current),
+            watcher=self._watcher(stores[settings.current.home], settings),
         )
 
     def _keeping(self, settings: Settings) -> Keeping:
@@ -204,6 +207,19 @@ class Compactor:
             lambda: open_store(
                 settings, settings.home, metrics=self._ledger_metrics, clock=self._clock
             )
+        )
+
+    def _watcher(self, home: Store, settings: LiveSettings) -> PassWatcher | None:
+        """Return what looks at the watches of the settings; None without any."""
+        if not self.settings.watches:
+            return None
+        return PassWatcher(
+            home,
+            Watches(self.settings),
+            settings=settings,
+            clock=self._clock,
+            randomness=self._random,
+            metrics=self._ledger_metrics,
         )
 
     @contextmanager

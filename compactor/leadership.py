@@ -23,6 +23,7 @@ from compactor.observe import lease_name
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
+from compactor.watching import PassWatcher
 from ledger.core.errors import LeaseLost, LedgerError
 from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.lease import Lease
@@ -50,6 +51,7 @@ class Candidate:
         metrics: CompactorMetrics,
         seen: SeenNets | None = None,
         keeping: Keeping = in_loop,
+        watcher: PassWatcher | None = None,
     ) -> None:
         self._live = settings
         self._settings = settings.current
@@ -60,6 +62,7 @@ class Candidate:
         self._random = randomness
         self._metrics = metrics
         self._seen = seen or SeenNets()
+        self._watcher = watcher
         self._put_again: dict[tuple[str, str], float] = {}
         self._lease = Lease(
             stores[self._settings.home],
@@ -156,6 +159,7 @@ class Candidate:
             stop=stop,
             seen=self._seen,
             put_again=self._put_again,
+            watcher=self._watcher,
         )
         try:
             report = await new_pass.run()

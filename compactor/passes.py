@@ -29,6 +29,7 @@ from compactor.plan import Rules, decide
 from compactor.report import CompactorReport
 from compactor.succession import Succession, succeed
 from compactor.waiting import sleep_or_stop
+from compactor.watching import PassWatcher
 from ledger.core.contract import NO_HOME, Validity
 from ledger.core.errors import (
     AmountOverflow,
@@ -93,6 +94,7 @@ class Pass:
         stop: anyio.Event,
         seen: SeenNets | None = None,
         put_again: dict[tuple[str, str], float] | None = None,
+        watcher: PassWatcher | None = None,
     ) -> None:
         self._stores = stores
         self._seen = seen or SeenNets()
@@ -105,6 +107,7 @@ class Pass:
         self._random = randomness
         self._metrics = metrics
         self._stop = stop
+        self._watcher = watcher
         self._report = CompactorReport()
         self._put_again = put_again if put_again is not None else {}
         self._replicas_due = -math.inf
@@ -133,6 +136,8 @@ class Pass:
             self._wait_for("replicas", error)
         except HomeMoving as error:
             self._wait_for("home", error)
+        if self._watcher is not None:
+            self._report.crossings = await self._watcher.look(self._stop)
         await search.drop_served()
         self._searched()
         self._report.seconds = self._clock.monotonic() - started
@@ -200,6 +205,8 @@ class Pass:
             self._quarantine(visit, error)
             agenda.looked(visit)
             return
+        if self._watcher is not None:
+            self._watcher.visited(visit.partition)
         plan = succession.plan
         if visit.number == 1:
             self._report.collections += 1

@@ -25,7 +25,7 @@ class CompactorReport:
     were left as they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them.
     `problems` are other errors of single collections; `unreadable` is a region that could not be
     read, so that merging waits, and `waits` says what else it waits for: a clock that is off, or
-    replicas that are not those of the contract. `is_whole` is false if the pass was stopped, or its
+    replicas that are not those of the contract. `crossings` of watches were delivered. `is_whole` is false if the pass was stopped, or its
     search was cut at `scan_pages_max`: the next one goes on.
     """
 
@@ -48,6 +48,7 @@ class CompactorReport:
     damaged: int = 0
     quarantined: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    crossings: int = 0
     is_whole: bool = True
     seconds: float = 0.0
 
@@ -82,6 +83,8 @@ class CompactorReport:
             f" {self.backlog:,} pending at the start; {self.seconds:.1f} s"
         )
         parts = [done]
+        if self.crossings:
+            parts.append(f"{self.crossings:,} crossings of watches delivered")
         if self.unreadable:
             parts.append(f"region {self.unreadable} cannot be read, so merging waits")
         if self.waits:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         UpgradeNeeded,
     )
     from ledger.core.values import Entry
+    from ledger.core.watches import Crossing
     from ledger.ledger import Ledger
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
@@ -70,6 +71,7 @@ __all__ = [
     "ContractDamaged",
     "ContractMissing",
     "ContractStale",
+    "Crossing",
     "DamagedItem",
     "Delete",
     "Entry",
@@ -117,6 +119,7 @@ _PLACES = {
     "Applied": _WRITES,
     "Change": "ledger.writing.plan",
     "Check": _WRITES,
+    "Crossing": "ledger.core.watches",
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
     "Ledger": "ledger.ledger",

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import anyio
 
@@ -15,6 +16,7 @@ from ledger.contract.view import ContractView
 from ledger.core import keys
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.core.values import Entry
+from ledger.core.watches import Watch
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -23,6 +25,9 @@ from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
 from ledger.totals.history import Bound, history
 from ledger.totals.reader import Reader, Total
+from ledger.watching.delivery import Call, Watched
+from ledger.watching.noticing import Watcher, Watches
+from ledger.writing.asked import ChangeLike, changes_of, listed_as
 from ledger.writing.hints import Hints
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
@@ -31,7 +36,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 Result = TypeVar("Result")
-ChangeLike = Change | tuple[str, int | Decimal]
 
 
 class Ledger:
@@ -55,6 +59,7 @@ class Ledger:
         region: str,
         registry: "CollectorRegistry | None" = None,
         store: Store | None = None,
+        home: Store | None = None,
         clock: Clock | None = None,
         randomness: Random | None = None,
         contract: bool = False,
@@ -63,11 +68,12 @@ class Ledger:
         self.settings = settings
         self.region = region
         self.metrics = Metrics.of(registry)
-        self._given_store = store
+        self._given_store, self._given_home = store, home
         self._is_contracted = contract or store is None
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self._stack = AsyncExitStack()
+        self._watches = Watches(settings)
         self._view: ContractView | None = None
         self._parts: _Parts | None = None
 
@@ -122,8 +128,19 @@ class Ledger:
         writer.share(tasks, on_group=partial(self.metrics.group, self.region))
         self._stack.callback(writer.close)
         reader = Reader(store, settings=live, clock=self._clock, metrics=self.metrics)
+        watcher = Watcher(
+            self._watches,
+            store,
+            home=self._given_home,
+            may_open=self._given_store is None,
+            settings=live,
+            clock=self._clock,
+            randomness=self._random,
+            metrics=self.metrics,
+            tasks=tasks,
+        )
         cache = TotalCache(
-            reader.total,
+            partial(watcher.reads, reader.total),
             region=self.region,
             settings=settings.cache,
             clock=self._clock,
@@ -132,7 +149,8 @@ class Ledger:
         )
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
         self._stack.push_async_callback(hints.close)
-        return _Parts(store, live, writer, reader, cache, hints)
+        self._stack.push_async_callback(watcher.close)
+        return _Parts(store, live, writer, reader, cache, hints, watcher)
 
     async def __aexit__(
         self,
@@ -206,7 +224,7 @@ class Ledger:
                 durable.
             And as `record`; a `StoreError` means that none was written.
         """
-        asked, parts = _changes(changes), self._open_parts
+        asked, parts = changes_of(changes), self._open_parts
         await self._counted(self._renew())
         entries = await self._counted(parts.writer.record_many(asked))
         parts.hints.wrote_all(entries)
@@ -221,7 +239,7 @@ class Ledger:
         Raises:
             As `record`.
         """
-        asked, parts = _changes(changes), self._open_parts
+        asked, parts = changes_of(changes), self._open_parts
         await self._counted(self._renew())
         entries = await self._counted(parts.writer.record_together(asked))
         parts.hints.wrote_all(entries)
@@ -293,7 +311,7 @@ class Ledger:
         """
         if isinstance(counters, str):
             raise InvalidInput(f"counters must be a list of counter ids, got the str {counters!r}")
-        listed = _iterable("counters", counters)
+        listed = listed_as("counters", counters)
         checked = [keys.checked_counter(counter) for counter in listed]
         _check_age(max_age, steady=steady)
         parts = self._open_parts
@@ -310,6 +328,7 @@ class Ledger:
         found = await self._counted(parts.reader.steady_totals(counters))
         for total in found.values():
             parts.hints.read(total)
+            parts.watcher.saw(total)
         return found
 
     async def history(
@@ -340,6 +359,29 @@ class Ledger:
         )
         async for entry in entries:
             yield entry
+
+    def watch(
+        self,
+        counters: str,
+        *,
+        call: Call,
+        below: int | Decimal | None = None,
+        above: int | Decimal | None = None,
+        rearm: int | Decimal | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Call a function when the total of a counter that matches a pattern crosses a bound.
+
+        Noticed when a total is read, in any region; decided once, by the home region's total.
+        Processes with a watch of one `name` (by default the pattern and the bound) share its
+        crossings: one of them is called, at least once, each time with the same `Crossing.id`,
+        within 30 seconds. The next crossing begins when the total was at `rearm` again.
+
+        Raises:
+            InvalidInput: a bound or the name breaks a rule, or a watch of the name is there.
+        """
+        watch = Watch.of(name, counters, below=below, above=above, rearm=rearm)
+        self._watches.add(Watched(watch, call))
 
     async def _renew(self) -> None:
         """Read the table's contract again if that is due."""
@@ -375,24 +417,17 @@ def live_settings(ledger: Ledger) -> LiveSettings:
     return ledger._open_parts.settings  # noqa: SLF001 (of this module; no name of the public face)
 
 
+@dataclass(frozen=True, slots=True)
 class _Parts:
     """What an open ledger is made of."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: LiveSettings,
-        writer: Writer,
-        reader: Reader,
-        cache: TotalCache,
-        hints: Hints,
-    ) -> None:
-        self.store = store
-        self.settings = settings
-        self.writer = writer
-        self.reader = reader
-        self.cache = cache
-        self.hints = hints
+    store: Store
+    settings: LiveSettings
+    writer: Writer
+    reader: Reader
+    cache: TotalCache
+    hints: Hints
+    watcher: Watcher
 
 
 def _check_age(max_age: object, *, steady: bool) -> None:
@@ -400,25 +435,3 @@ def _check_age(max_age: object, *, steady: bool) -> None:
         raise InvalidInput(f"a steady total is read now, never cached: got max_age {max_age!r}")
     if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):
         raise InvalidInput(f"max_age must be 0 or more seconds, got {max_age!r}")
-
-
-def _changes(asked: Iterable[ChangeLike]) -> list[Change]:
-    listed = _iterable("changes", asked)
-    return [item if isinstance(item, Change) else _pair(item) for item in listed]
-
-
-def _iterable(what: str, asked: Iterable[Result]) -> Iterable[Result]:
-    try:
-        return iter(asked)
-    except TypeError:
-        raise InvalidInput(f"{what} must be a list, got {asked!r}") from None
-
-
-def _pair(asked: Iterable[Any]) -> Change:
-    try:
-        counter, change = asked
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            f"a change must be a Change or a pair of counter and amount, got {asked!r}"
-        ) from None
-    return Change(counter, change)

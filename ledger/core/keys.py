@@ -1,8 +1,8 @@
 """The keys of the table: counter ids, shards of a collection, reserved keys.
 
 Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
-scan cursors, sequences and versions, and the sort key of a net change, which sorts after every
-entry.
+scan cursors, sequences, versions and watches, and the sort key of a net change, which sorts after
+every entry.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -30,6 +30,7 @@ the name is reserved, and no other attribute may have it.
 """
 SEQUENCE_PREFIX = "~sequence~"
 VERSION_PREFIX = "~version~"
+WATCH_PREFIX = "~watch~"
 NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
 """The highest generation of net changes: four digits, so that sort keys ascend with them.

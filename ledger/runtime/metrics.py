@@ -196,6 +196,11 @@ class Metrics(RegistryMetrics):
             "Hints to the compactor that a counter may need merging: left, or dropped.",
             ("region", "outcome"),
         )
+        self.crossings = make.counter(
+            "ledger_crossings_total",
+            "Crossings of a watch that this process has delivered, repeated deliveries included.",
+            ("region", "watch"),
+        )
 
     def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
         """Record the end of one call that wrote `count` changes."""
@@ -234,6 +239,10 @@ class Metrics(RegistryMetrics):
         """Count hints to the compactor; `outcome` is "left" or "dropped"."""
         if count:
             self.hints.labels(region, outcome).inc(count)
+
+    def crossed(self, region: str, watch: str) -> None:
+        """Count one delivery of a crossing."""
+        self.crossings.labels(region, watch).inc()
 
     def cache_hit(self, region: str, *, age_seconds: float) -> None:
         """Record a total given from the cache."""

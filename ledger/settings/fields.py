@@ -16,6 +16,7 @@ from ledger.settings.groups import (
     Region,
     Seconds,
     ShardSteps,
+    Watches,
     WriterSettings,
     constant,
 )
@@ -112,3 +113,4 @@ class SettingsFields(BaseModel):
     pipeline: PipelineSettings = PipelineSettings()
     combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = {}
+    watches: Watches = {}

@@ -6,6 +6,7 @@ Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h",
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -22,8 +23,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from ledger.core import amounts
 from ledger.core.entry import ITEM_BYTES_MAX
+from ledger.core.errors import InvalidInput
 from ledger.core.ids import PACKED_BYTES
+from ledger.core.watches import NAME_BYTES_MAX, Watch
 from ledger.settings.file import CONSTANT, Broken, raise_broken
 from ledger.settings.templates import path_of, template_of
 
@@ -37,6 +41,8 @@ SHARDS_MAX = 100
 """The most shards of a counter: a total costs at least one query for each of them."""
 READ_KEYS_MAX = 50_000
 """The default of `read_keys_max`: sort keys and amounts of about 10 MB."""
+WATCHES_MAX = 100
+"""The most watches of the settings: every total that is read is compared with each that matches."""
 SCAN_SEGMENTS_MAX = 1_000
 """The most segments of the compactor's scan: each is a request in flight and a cursor to keep."""
 
@@ -293,6 +299,40 @@ class PipelineSettings(_Group):
         return url
 
 
+def _bound(value: object) -> object:
+    """Return the amount of a bound; a float has lost the decimal that was written."""
+    if isinstance(value, float):
+        raise rule(f'a bound is a whole number or text such as "9.99", got the float {value!r}')
+    try:
+        return amounts.parse(value) if isinstance(value, str) else amounts.exact(value)
+    except InvalidInput as error:
+        raise rule(str(error)) from None
+
+
+Bound = Annotated[Decimal, BeforeValidator(_bound)]
+
+
+class WatchSettings(_Group):
+    """A bound on the totals of the counters of a pattern; see `ledger/watching/README.md`."""
+
+    counters: Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
+    below: Bound | None = None
+    above: Bound | None = None
+    rearm: Bound | None = None
+
+    @model_validator(mode="after")
+    def _is_a_watch(self) -> Self:
+        try:
+            self.named("watch")
+        except InvalidInput as error:
+            raise rule(str(error)) from None
+        return self
+
+    def named(self, name: str) -> Watch:
+        """Return the watch under its name."""
+        return Watch.of(name, self.counters, below=self.below, above=self.above, rearm=self.rearm)
+
+
 class ShardStep(_Group):
     """From `since` on, the counter's changes may use `count` shards."""
 
@@ -325,3 +365,7 @@ def _steps_ascend(steps: tuple[ShardStep, ...]) -> tuple[ShardStep, ...]:
 ShardSteps = Annotated[
     tuple[ShardStep, ...], BeforeValidator(_as_steps), AfterValidator(_steps_ascend)
 ]
+
+
+WatchName = Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
+Watches = Annotated[dict[WatchName, WatchSettings], Field(max_length=WATCHES_MAX)]

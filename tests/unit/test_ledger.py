@@ -21,7 +21,7 @@ from ledger.core.errors import (
     LedgerError,
     OutcomeUnknown,
 )
-from ledger.ledger import ChangeLike, Ledger
+from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import (
@@ -33,6 +33,7 @@ from ledger.store.wrappers.faults import (
     Seeded,
 )
 from ledger.store.wrappers.metered import MeteredStore
+from ledger.writing.asked import ChangeLike
 from ledger.writing.plan import Change
 
 

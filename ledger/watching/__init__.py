@@ -1,0 +1,1 @@
+"""Watching totals: a crossing of a bound is decided once, at home, and delivered at least once."""

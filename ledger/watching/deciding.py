@@ -1,0 +1,171 @@
+"""Deciding crossings at home: read the state, then the total, and write on condition of the state.
+
+::
+
+    one process      state armed ── total 9 ── CROSSED if still that stamp: applied ── delivers
+    another          state armed ─────── total 9 ── CROSSED if still that stamp: rejected
+
+The total is read after the state. So between the two nothing that the state stands for can have
+ended: what is decided is true of a total that came after it.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from random import Random
+
+import anyio
+
+from ledger.core.entry import Key
+from ledger.core.errors import StoreError
+from ledger.core.watches import (
+    Crossing,
+    Phase,
+    Step,
+    Watch,
+    WatchState,
+    crossing_of,
+    decide,
+    state_item,
+    state_key,
+    state_of,
+)
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import Absent, Condition, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Put, Rejected
+from ledger.totals.reader import Total
+from ledger.watching.delivery import Channel
+
+DELIVERY_SECONDS = 30.0
+"""How long the channels of one crossing may take; then it counts as not delivered."""
+REPEAT_SECONDS = 60.0
+"""How long after its begin a delivery, if not confirmed, is repeated; `clock_skew` more."""
+_STAMP_BITS = 64
+log = logging.getLogger("ledger.watching")
+
+
+def repeat_after(settings: LiveSettings) -> timedelta:
+    """Return the age of an unconfirmed delivery at which another process repeats it."""
+    return timedelta(seconds=REPEAT_SECONDS + settings.current.clock_skew)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The state after a look, and whether a crossing was delivered by it."""
+
+    state: WatchState
+    is_delivered: bool = False
+
+
+class Decider:
+    """Decides and delivers crossings through the store of the home region."""
+
+    def __init__(
+        self,
+        store: Store,
+        read: Callable[[str], Awaitable[Total]],
+        *,
+        settings: LiveSettings,
+        clock: Clock,
+        randomness: Random,
+    ) -> None:
+        self._store = store
+        self._read = read
+        self._settings = settings
+        self._clock = clock
+        self._random = randomness
+
+    async def look(
+        self,
+        watch: Watch,
+        counter: str,
+        channels: Sequence[Channel],
+        *,
+        suspect: Decimal | None = None,
+    ) -> Looked:
+        """Take the step that state and total call for, and deliver the crossing if it is one.
+
+        If the state does not make a crossing, or the end of one, of the total `suspect`, which was
+        read elsewhere, nothing but the state is read.
+
+        Raises:
+            DamagedItem: the state, or the counter, cannot be read.
+            StoreError: DynamoDB could not do it, or it is not the home now. What was decided and
+                not delivered is delivered at a later look.
+        """
+        key = state_key(watch.name, counter)
+        with signed_within(self._settings.validity, self._clock):
+            self._check_home()
+            state = state_of(await self._store.get(Get(key)))
+            if state.phase is Phase.CROSSED:
+                step, value = self._step(watch, state, state.value), state.value
+            elif suspect is not None and self._step(watch, state, suspect) is Step.NOTHING:
+                return Looked(state)
+            else:
+                total = await self._read(counter)
+                value = total.value
+                step = self._step(watch, state, value) if total.changes else Step.NOTHING
+            if step is Step.NOTHING:
+                return Looked(state)
+            wanted = self._wanted(step, state, value)
+            shown = await self._write(key, state, wanted)
+        if step is Step.REARM or shown.stamp != wanted.stamp:
+            return Looked(shown)
+        crossing = crossing_of(watch, counter, shown, repeated=step is Step.DELIVER)
+        return await self._deliver(key, shown, crossing, channels)
+
+    def _wanted(self, step: Step, state: WatchState, total: Decimal) -> WatchState:
+        stamp, now = f"{self._random.getrandbits(_STAMP_BITS):016x}", self._clock.now()
+        match step:
+            case Step.CROSS:
+                return state.crossed(total, at=now, stamp=stamp)
+            case Step.DELIVER:
+                return state.claimed_again(at=now, stamp=stamp)
+            case _:
+                return state.entered(Phase.ARMED, stamp=stamp)
+
+    async def _deliver(
+        self, key: Key, state: WatchState, crossing: Crossing, channels: Sequence[Channel]
+    ) -> Looked:
+        try:
+            with anyio.fail_after(DELIVERY_SECONDS):
+                for channel in channels:
+                    await channel(crossing)
+        except Exception:
+            log.exception("crossing %s is not delivered yet", crossing.id)
+            return Looked(state)
+        stamp = f"{self._random.getrandbits(_STAMP_BITS):016x}"
+        with signed_within(self._settings.validity, self._clock):
+            self._check_home()
+            delivered = state.entered(Phase.DELIVERED, stamp=stamp)
+            return Looked(await self._write(key, state, delivered), is_delivered=True)
+
+    def _check_home(self) -> None:
+        """Decide nothing in another region than the home, and nothing while that is being moved."""
+        if self._settings.current.terms.home != self._store.region:
+            raise StoreError(
+                f"{self._store.region} is not the home of the table now, so no watch is decided"
+            )
+
+    def _step(self, watch: Watch, state: WatchState, total: Decimal) -> Step:
+        return decide(
+            watch, state, total, now=self._clock.now(), repeat_after=repeat_after(self._settings)
+        )
+
+    async def _write(self, key: Key, seen: WatchState, wanted: WatchState) -> WatchState:
+        """Put a state in place of the one seen; return the one that the table then shows."""
+        unchanged: Condition = Equals("stamp", {"S": seen.stamp}) if seen.stamp else Absent()
+        outcome = await self._store.write(Put(state_item(key, wanted), unchanged))
+        match outcome:
+            case Applied():
+                return wanted
+            case Rejected(found):
+                return state_of(found[0])
+            case _:
+                return state_of(await self._store.get(Get(key)))

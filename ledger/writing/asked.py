@@ -1,0 +1,46 @@
+"""What a caller passes as changes, as a list of them.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from ledger.core.errors import InvalidInput
+from ledger.writing.plan import Change
+
+Element = TypeVar("Element")
+ChangeLike = Change | tuple[str, int | Decimal]
+
+
+def changes_of(asked: Iterable[ChangeLike]) -> list[Change]:
+    """Return changes, each given as one or as a pair of counter and amount.
+
+    Raises:
+        InvalidInput: not a list of them.
+    """
+    listed = listed_as("changes", asked)
+    return [item if isinstance(item, Change) else _pair(item) for item in listed]
+
+
+def listed_as(what: str, asked: Iterable[Element]) -> Iterable[Element]:
+    """Return what can be gone through, or say what it must be.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    try:
+        return iter(asked)
+    except TypeError:
+        raise InvalidInput(f"{what} must be a list, got {asked!r}") from None
+
+
+def _pair(asked: Iterable[Any]) -> Change:
+    try:
+        counter, change = asked
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"a change must be a Change or a pair of counter and amount, got {asked!r}"
+        ) from None
+    return Change(counter, change)
