@@ -25,8 +25,9 @@ class CompactorReport:
     were left as they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them.
     `problems` are other errors of single collections; `unreadable` is a region that could not be
     read, so that merging waits, and `waits` says what else it waits for: a clock that is off, or
-    replicas that are not those of the contract. `crossings` of watches were delivered. `is_whole` is false if the pass was stopped, or its
-    search was cut at `scan_pages_max`: the next one goes on.
+    replicas that are not those of the contract. `crossings` of watches were delivered. `is_whole`
+    is false if the pass was stopped, or its search was cut at `scan_pages_max`: the next one goes
+    on.
     """
 
     led: bool = True

@@ -1,4 +1,4 @@
-"""Watches at home: after a pass the counters that it visited are looked at, whoever reads them.
+"""Watches at home: after a pass the counters that it visited are looked at, read or not.
 
 What a visit observes is no total: it is cut where a fold ends, is not bound by `read_deadline`, and
 shows one shard. So a visit only notes the counter; its total is read as every reader reads it. A

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import anyio.to_thread
 
 from ledger.core.entry import Key
+from ledger.core.watches import Crossing
 from ledger.importing.importer import Importer as AsyncImporter
 from ledger.importing.survey import StopSign
 from ledger.importing.writing import BatchDone
@@ -71,6 +72,25 @@ class Ledger(_Opened[AsyncLedger]):
     total = _plain(AsyncLedger.total)
     totals = _plain(AsyncLedger.totals)
     history = _iterator(AsyncLedger.history)
+
+    def watch(
+        self,
+        counters: str,
+        *,
+        call: Callable[[Crossing], None],
+        below: int | Decimal | None = None,
+        above: int | Decimal | None = None,
+        rearm: int | Decimal | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Call a function, in a thread of its own, for crossings; see the async `Ledger.watch`."""
+
+        async def in_thread(crossing: Crossing) -> None:
+            await anyio.to_thread.run_sync(call, crossing, abandon_on_cancel=True)
+
+        self._behind.watch(
+            counters, call=in_thread, below=below, above=above, rearm=rearm, name=name
+        )
 
 
 class Counter(_Sync[counters.Counter]):

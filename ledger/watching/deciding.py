@@ -165,7 +165,7 @@ class Decider:
         match outcome:
             case Applied():
                 return wanted
-            case Rejected(found):
+            case Rejected(found=found):
                 return state_of(found[0])
             case _:
                 return state_of(await self._store.get(Get(key)))

@@ -5,11 +5,11 @@ and compares. **Regions**: compactor and importer write through the home region 
 they hold no write at all; nor do users of the other methods, which hold in one region only.
 **Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
 compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
-so have the other methods (all that
-begin with `~count`, `~sequence~`, `~version~`, `~lease~`) and the pipeline (`~state~`,
-`~pipeline~`), so no writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so
-that a reader writes nothing else. The net change shares its partition key with its entries, so IAM
-cannot distinguish the two: its version condition guards it.
+so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
+pipeline (`~state~`, `~pipeline~`) and the states of watches (`~watch~`), so no writer can touch
+them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes nothing else. The
+net change shares its partition key with its entries, so IAM cannot distinguish the two: its version
+condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys).
@@ -34,6 +34,7 @@ from ledger.core.keys import (
     SCAN_PARTITION,
     SEQUENCE_PREFIX,
     VERSION_PREFIX,
+    WATCH_PREFIX,
 )
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.settings import Settings
@@ -55,6 +56,7 @@ class Role(StrEnum):
 
     WRITER = "writer"
     READER = "reader"
+    WATCHER = "watcher"
     COMPACTOR = "compactor"
     RECOVERY = "recovery"
     IMPORTER = "importer"
@@ -90,7 +92,9 @@ _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
 )
 _METHODS = (_COUNTS, _NUMBERS, _VERSIONS, _LEASES)
 _STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
-_OTHERS = (CONTRACT_PARTITION, LEASE_PARTITION, SCAN_PARTITION, *_METHODS, _STATES, _LANES)
+_WATCHES = f"{WATCH_PREFIX}*"
+_KEPT = (_STATES, _LANES, _WATCHES)
+_OTHERS = (CONTRACT_PARTITION, LEASE_PARTITION, SCAN_PARTITION, *_METHODS, *_KEPT)
 _RESERVED = (IMPORT_PARTITION, *_OTHERS)
 # Every process reads the contract in its own region before it acts, and again each minute.
 _READ_CONTRACT = Grant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
@@ -105,6 +109,11 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("ReadCollections", ("Query",)),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
+    # Beside the reader's, where totals are watched: each crossing is decided through home.
+    Role.WATCHER: (
+        Grant("ReadTotalsAtHome", ("Query",), Where.HOME),
+        Grant("DecideCrossings", ("GetItem", "PutItem"), Where.HOME, only_keys=(_WATCHES,)),
+    ),
     Role.COMPACTOR: (
         Grant("ObserveEveryRegion", ("GetItem", "Query")),
         Grant("FindCollections", ("Scan",), Where.HOME),
@@ -116,6 +125,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             only_keys=(LEASE_PARTITION,),
         ),
         Grant("KeepThePlace", ("PutItem",), Where.HOME, only_keys=(SCAN_PARTITION,)),
+        Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
         Grant("MergeAndDelete", ("PutItem", "BatchWriteItem"), Where.HOME, never_keys=_RESERVED),
     ),
     # Beside the compactor's: what a lost region left in part is found and completed everywhere.

@@ -63,6 +63,8 @@ from ledger.store.writes import (
 
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
 """Partition keys of the pipeline."""
+WATCHES_OWN = ("~watch~low",)
+"""Partition keys of watches."""
 METHODS_OWN = ("~count~0~c", "~count-marker~c", "~sequence~s", "~version~v", "~lease~l")
 """Partition keys of the other methods."""
 LEASE_TERMS = LeaseTerms(lease_seconds=5.0, heartbeat_seconds=2.0)
@@ -157,6 +159,20 @@ async def test_the_reader_has_just_enough() -> None:
     assert_just_enough(Role.READER, recorder.calls, [HOME, OTHER])
 
 
+async def test_the_watcher_has_just_enough_beside_the_reader() -> None:
+    """A reader elsewhere decides a crossing through home, and needs nothing more for it."""
+    recorder = Recorder()
+    away, home = (recorder.store(region) for region in (OTHER, HOME))
+    async with Ledger(SETTINGS, region=OTHER, store=away, home=home) as ledger:
+        await ledger.record("stock-7", 9)
+        recorder.calls.clear()
+        ledger.watch("stock-*", below=10, call=lambda _: None)
+        await ledger.total("stock-7")
+    calls = [call for call in recorder.calls if call.region == HOME]
+    assert_just_enough(Role.WATCHER, calls, [HOME, OTHER])
+    assert granted(Role.WATCHER, OTHER) == set()
+
+
 def opening(stores: Mapping[str, Store]) -> OpenOthers:
     """Return an opening of stores that are open already."""
     return lambda: nullcontext(stores)
@@ -194,11 +210,12 @@ async def test_the_compactor_has_just_enough() -> None:
     recorder.calls.clear()
     await recorder.read_contract(HOME)
     stores = {region: recorder.store(region) for region in (HOME, OTHER)}
+    settings = SETTINGS.replace(watches={"busy": {"counters": "counter-*", "above": 0}})
     deleted = 0
 
     async def has_deleted_all() -> bool:
         nonlocal deleted
-        deleted += (await Compactor(SETTINGS, stores=stores).run_once()).deleted
+        deleted += (await Compactor(settings, stores=stores).run_once()).deleted
         return deleted == 63
 
     await until(has_deleted_all)
@@ -206,7 +223,8 @@ async def test_the_compactor_has_just_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "partition", ["~contract", "~lease", "~import", "~scan", *METHODS_OWN, *PIPELINE_OWN]
+    "partition",
+    ["~contract", "~lease", "~import", "~scan", *METHODS_OWN, *PIPELINE_OWN, *WATCHES_OWN],
 )
 @pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem"])
 def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> None:
@@ -337,7 +355,9 @@ async def test_the_pipeline_has_just_enough() -> None:
     assert_just_enough(Role.PIPELINE, recorder.calls, [HOME, OTHER])
 
 
-@pytest.mark.parametrize("partition", ["~contract", "~lease", "~import", "~scan", *METHODS_OWN])
+@pytest.mark.parametrize(
+    "partition", ["~contract", "~lease", "~import", "~scan", *METHODS_OWN, *WATCHES_OWN]
+)
 def test_the_pipeline_touches_nothing_of_others(partition: str) -> None:
     """Neither a lease, a marker, a cursor nor what other methods keep can be written by it."""
     document = policy(SETTINGS, Role.PIPELINE)

@@ -1,0 +1,85 @@
+"""Deciders over one table in memory, as processes that look at the same watch."""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from support.clock import FakeClock
+from support.ledgers import HOME, make_settings, seeded
+
+from ledger.core.entry import entry_id, entry_item
+from ledger.core.values import Entry
+from ledger.core.watches import Crossing, Watch, WatchState, state_key, state_of
+from ledger.runtime.metrics import Metrics
+from ledger.settings.live import LiveSettings
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Store
+from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Outcome, Put, Write
+from ledger.totals.reader import Reader
+from ledger.watching.deciding import Decider
+
+LOW = Watch.of("low", "stock-*", below=10, rearm=20)
+COUNTER = "stock-7"
+
+
+class Unconditional(ForwardingStore):
+    """The broken rule: a store that writes whatever the condition says."""
+
+    async def write(self, write: Write) -> Outcome:
+        """Put without the condition."""
+        assert isinstance(write, Put)
+        return await super().write(write._replace(condition=None))
+
+
+@dataclass(slots=True)
+class Place:
+    """One table, its clock, and what was delivered by all processes, in order."""
+
+    clock: FakeClock = field(default_factory=lambda: FakeClock(instant=True))
+    table: Table = field(default_factory=Table)
+    delivered: list[Crossing] = field(default_factory=list)
+    written: int = 0
+
+    def store(self, region: str = HOME) -> MemoryStore:
+        """Return a store of this table."""
+        return MemoryStore(region, self.table)
+
+    def change(self, change: int, counter: str = COUNTER, *, table: Table | None = None) -> None:
+        """Write an entry, as any process may."""
+        self.written += 1
+        one = str(entry_id(self.clock.now(), self.written))
+        item = entry_item(Entry(counter, one, Decimal(change), HOME))
+        (self.table if table is None else table).set((counter, one), item)
+
+    def state(self, name: str = LOW.name, counter: str = COUNTER) -> WatchState:
+        """Return the state as the table has it."""
+        return state_of(self.table.get(state_key(name, counter)))
+
+    def decider(
+        self, store: Store | None = None, *, settings: LiveSettings | None = None, seed: int = 1
+    ) -> Decider:
+        """Return what one process decides with."""
+        store, live = store or self.store(), settings or make_settings()
+        reader = Reader(store, settings=live, clock=self.clock, metrics=Metrics())
+        return Decider(
+            store,
+            partial(reader.total, consistent=True),
+            settings=live,
+            clock=self.clock,
+            randomness=seeded(seed),
+        )
+
+    async def take(self, crossing: Crossing) -> None:
+        """Take a crossing, as a channel."""
+        self.delivered.append(crossing)
+
+    async def look(self, decider: Decider, **options: Any) -> WatchState:
+        """Let a process look at the counter once."""
+        return (await decider.look(LOW, COUNTER, [self.take], **options)).state
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the crossings delivered."""
+        return [crossing.number for crossing in self.delivered]

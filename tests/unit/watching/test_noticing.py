@@ -1,0 +1,329 @@
+"""Noticing crossings while totals are read: in the background, at the price of few requests."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import pytest
+from support.ledgers import AWAY, HOME, make_settings, sample, seeded
+from support.watching import COUNTER, LOW, Place
+
+from ledger.core.errors import AccessDenied, InvalidInput, Throttled
+from ledger.core.watches import Crossing, Phase, Watch
+from ledger.ledger import Ledger
+from ledger.store.memory import MemoryStore, Table
+from ledger.store.port import Store
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, InOrder, Raises
+from ledger.watching.delivery import Watched
+from ledger.watching.noticing import LOOKS_MAX, REFRESH_SECONDS, Watches
+
+WAIT_SECONDS_MAX = 10.0
+
+
+@dataclass(slots=True)
+class Counting:
+    """What a store was asked for, by operation."""
+
+    asked: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, call: Call) -> Fault | None:
+        """Count a call."""
+        self.asked[call.operation] = self.asked.get(call.operation, 0) + 1
+        return None
+
+
+def made(place: Place, store: Store | None = None, **overrides: Any) -> Ledger:
+    """Return a ledger at home over the place's table."""
+    return Ledger(
+        make_settings(**overrides),
+        region=HOME,
+        store=store or place.store(),
+        clock=place.clock,
+        randomness=seeded(),
+    )
+
+
+@asynccontextmanager
+async def watching(place: Place, store: Store | None = None) -> AsyncIterator[Ledger]:
+    """Open a ledger that watches low stock, by a function of the caller."""
+    async with made(place, store) as ledger:
+        ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
+        yield ledger
+
+
+async def read(ledger: Ledger, place: Place) -> Decimal:
+    """Read the total, and let what follows in the background come to its end."""
+    total = await ledger.total(COUNTER, max_age=0)
+    await place.clock.run_pending()
+    return total.value
+
+
+async def test_a_total_that_is_read_calls_the_function_once_per_crossing() -> None:
+    """From 25 down to 9, up to 20 and down again: two calls, with the total and the number."""
+    place = Place()
+    async with watching(place) as ledger:
+        for change, numbers in ((25, []), (-16, [1]), (-1, [1]), (12, [1]), (-18, [1, 2])):
+            place.change(change)
+            await read(ledger, place)
+            assert place.numbers == numbers
+    assert [str(crossing.value) for crossing in place.delivered] == ["9", "2"]
+
+
+async def test_of_two_processes_that_read_one_is_called() -> None:
+    """They share the state of the name, in any order."""
+    place = Place()
+    async with watching(place) as one, watching(place) as other:
+        place.change(9)
+        for _ in range(2):
+            await read(one, place)
+            await read(other, place)
+    assert place.numbers == [1]
+
+
+async def test_totals_and_steady_ones_are_watched_too() -> None:
+    """Whichever way a total is read."""
+    place = Place()
+    async with watching(place) as ledger:
+        place.change(9, "stock-1")
+        place.change(9, "stock-2")
+        place.change(9, "stick-3")
+        await ledger.totals(["stock-1", "stick-3"])
+        await ledger.total("stock-2", steady=True)
+        await place.clock.run_pending()
+    assert sorted(crossing.counter for crossing in place.delivered) == ["stock-1", "stock-2"]
+
+
+async def test_without_a_watch_reading_is_as_it_was() -> None:
+    """Neither a request nor a task more, for any counter."""
+    place, counting = Place(), Counting()
+    async with made(place, FaultyStore(place.store(), counting)) as ledger:
+        for _ in range(3):
+            await read(ledger, place)
+    assert counting.asked == {"query": 3}
+
+
+async def test_a_counter_on_the_right_side_costs_one_request_a_minute() -> None:
+    """Its state is read at the first read, and again when it was known for so long."""
+    place, counting = Place(), Counting()
+    place.change(25)
+    async with watching(place, FaultyStore(place.store(), counting)) as ledger:
+        for _ in range(5):
+            await read(ledger, place)
+        assert counting.asked == {"query": 5, "get": 1}
+        place.clock.pass_by(REFRESH_SECONDS)
+        await read(ledger, place)
+    assert counting.asked == {"query": 6, "get": 2}
+
+
+async def test_a_crossing_of_another_process_is_ended_by_one_that_did_not_see_it() -> None:
+    """What was known a minute ago is read again, so that the next crossing is one."""
+    place = Place()
+    place.change(25)
+    async with watching(place) as one:
+        await read(one, place)
+        place.change(-16)
+        async with watching(place) as other:
+            await read(other, place)
+        place.change(16)
+        place.clock.pass_by(REFRESH_SECONDS)
+        await read(one, place)
+        assert place.state().phase is Phase.ARMED
+        place.change(-16)
+        await read(one, place)
+    assert place.numbers == [1, 2]
+
+
+async def test_a_reader_elsewhere_decides_by_the_total_of_the_home() -> None:
+    """It suspects, and looks again while the change is on its way; then it is called."""
+    place, away = Place(), Table()
+    place.change(25)
+    place.change(25, table=away)
+    place.change(-16, table=away)
+    looks = 0
+
+    def arrives(call: Call) -> None:
+        nonlocal looks
+        looks += call.operation == "get"
+        if looks == LOOKS_MAX and call.operation == "get":
+            place.change(-16)
+
+    ledger = Ledger(
+        make_settings(),
+        region=AWAY,
+        store=MemoryStore(AWAY, away),
+        home=FaultyStore(place.store(), arrives),
+        clock=place.clock,
+        randomness=seeded(),
+    )
+    async with ledger:
+        ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
+        assert await read(ledger, place) == 9
+    assert [crossing.value for crossing in place.delivered] == [9]
+    assert looks == LOOKS_MAX
+    assert LOW.name not in str(away.partitions)
+
+
+async def test_a_total_that_only_another_region_shows_crosses_nothing() -> None:
+    """The home keeps its own total: after some looks the suspicion rests until the next read."""
+    place, away, counting = Place(), Table(), Counting()
+    place.change(25)
+    place.change(9, table=away)
+    ledger = Ledger(
+        make_settings(),
+        region=AWAY,
+        store=MemoryStore(AWAY, away),
+        home=FaultyStore(place.store(), counting),
+        clock=place.clock,
+        randomness=seeded(),
+    )
+    async with ledger:
+        ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
+        await read(ledger, place)
+    assert place.numbers == []
+    assert counting.asked["get"] == LOOKS_MAX
+
+
+async def test_without_a_store_of_the_home_nothing_is_decided() -> None:
+    """A ledger over a given store opens no connection by itself; the error is counted."""
+    place, away = Place(), Table()
+    place.change(9, table=away)
+    ledger = Ledger(make_settings(), region=AWAY, store=MemoryStore(AWAY, away), clock=place.clock)
+    async with ledger:
+        ledger.watch(LOW.counters, below=10, call=place.take)
+        assert await read(ledger, place) == 9
+    assert place.numbers == []
+    assert sample(ledger.metrics, "ledger_errors_total", kind="LedgerError") == 1
+
+
+async def test_a_look_that_fails_fails_no_read_and_is_made_again() -> None:
+    """A throttled state is read at the next read of the total."""
+    place = Place()
+    place.change(9)
+    store = FaultyStore(place.store(), InOrder(None, Raises(Throttled("slow down"))))
+    async with watching(place, store) as ledger:
+        assert await read(ledger, place) == 9
+        assert place.numbers == []
+        await read(ledger, place)
+    assert place.numbers == [1]
+    assert sample(ledger.metrics, "ledger_errors_total", kind="Throttled") == 1
+
+
+async def test_a_role_that_may_not_decide_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Without the permission nothing is looked at any more; totals are read as before."""
+    place = Place()
+    place.change(9)
+
+    def refuse(call: Call) -> Fault | None:
+        return Raises(AccessDenied("no GetItem")) if call.operation == "get" else None
+
+    async with watching(place, FaultyStore(place.store(), refuse)) as ledger:
+        for _ in range(3):
+            assert await read(ledger, place) == 9
+    assert [record.message for record in caplog.records] == [
+        "no watch is decided by this process: no GetItem"
+    ]
+
+
+async def test_closing_waits_for_the_delivery_under_way() -> None:
+    """A process that reads once and ends has noticed what it read."""
+    place = Place()
+    place.change(9)
+
+    async def slowly(crossing: Crossing) -> None:
+        await anyio.sleep(0.01)
+        await place.take(crossing)
+
+    with anyio.fail_after(WAIT_SECONDS_MAX):
+        async with made(place) as ledger:
+            ledger.watch(LOW.counters, below=10, call=slowly)
+            await ledger.total(COUNTER)
+    assert place.numbers == [1]
+
+
+async def test_a_cancelled_ledger_does_not_wait() -> None:
+    """Cancelled from outside it ends at once; the crossing stays to be delivered."""
+    place = Place()
+    place.change(9)
+    begun = anyio.Event()
+
+    async def hang(_: Crossing) -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(WAIT_SECONDS_MAX), anyio.CancelScope() as scope:
+        async with made(place) as ledger:
+            ledger.watch(LOW.counters, below=10, call=hang, name=LOW.name)
+            await ledger.total(COUNTER)
+            await begun.wait()
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert place.state().phase is Phase.CROSSED
+
+
+async def test_a_slow_receiver_holds_up_no_other() -> None:
+    """While one counter's crossing is being delivered, another's is."""
+    place = Place()
+    place.change(9, "stock-1")
+    place.change(9, "stock-2")
+    second = anyio.Event()
+
+    async def wait_for_the_second(crossing: Crossing) -> None:
+        if crossing.counter == "stock-2":
+            second.set()
+        await second.wait()
+        await place.take(crossing)
+
+    with anyio.fail_after(WAIT_SECONDS_MAX):
+        async with made(place) as ledger:
+            ledger.watch(LOW.counters, below=10, call=wait_for_the_second)
+            await ledger.total("stock-1")
+            await place.clock.run_pending()
+            await ledger.total("stock-2")
+    assert len(place.delivered) == 2
+
+
+async def test_a_plain_function_is_called_as_well() -> None:
+    """One that does not block needs no async; the callback may use the ledger."""
+    place = Place()
+    place.change(9)
+    seen: list[str] = []
+    async with made(place) as ledger:
+
+        async def order(crossing: Crossing) -> None:
+            await ledger.record("orders", 1, note=crossing.id)
+
+        ledger.watch("stock-*", below=10, call=lambda crossing: seen.append(crossing.id))
+        ledger.watch("stock-*", below=10, call=order, name="order")
+        await read(ledger, place)
+        assert (await ledger.total("orders", max_age=0)).value == 1
+    assert seen == ["stock-* below 10#1#stock-7"]
+
+
+async def test_a_watch_of_the_settings_is_logged_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It needs no code: a line in the log, and a metric by watch."""
+    place = Place()
+    place.change(101, "credit-1")
+    watches = {"credit": {"counters": "credit-*", "above": 100, "rearm": 80}}
+    async with made(place, watches=watches) as ledger:
+        await ledger.total("credit-1")
+        await place.clock.run_pending()
+        assert sample(ledger.metrics, "ledger_crossings_total", watch="credit", region=HOME) == 1
+    assert [record.message for record in caplog.records] == [
+        "watch 'credit': 'credit-1' is 101, above 100 (crossing 1)"
+    ]
+
+
+def test_two_watches_of_one_name_are_refused() -> None:
+    """In the settings or in code: they would end each other's crossings."""
+    watches = Watches(make_settings(watches={"low": {"counters": "stock-*", "below": 10}}))
+    with pytest.raises(InvalidInput, match="there is a watch 'low' already"):
+        watches.add(Watched(LOW))
+    watches.add(Watched(Watch.of("zero", "stock-7", below=0)))
+    assert [each.watch.name for each in watches.of("stock-7")] == ["low", "zero"]
+    assert watches.of("stick") == ()
+    assert watches.counters == {"stock-7"}
