@@ -22,6 +22,7 @@ from ledger.local.engines.port import Answer, ApiError, Engine, TableKey, invali
 from ledger.local.front import limits
 from ledger.local.front.catalog import Catalog, table_name
 from ledger.local.front.control_plane import ControlPlane
+from ledger.local.front.depths import check_depths
 from ledger.local.front.faults import Fault, Faults, halve, refusal
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
@@ -86,7 +87,7 @@ class Front:
             return await self._call(region, operation, body)
         except (ApiError, NoAnswer):
             raise
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             _LOG.debug("%s was malformed", operation, exc_info=True)
             raise ApiError(
                 "SerializationException", f"{operation}: the request is malformed: {error!r}"
@@ -133,6 +134,7 @@ class Front:
                 "UnknownOperationException",
                 f"{operation} is not offered by the local global table",
             )
+        check_depths(operation, body)
         if operation in READS:
             self._regions.check(region)
             body = self._checked(region, operation, body)

@@ -99,7 +99,7 @@ async def _request(request: web.BaseRequest) -> tuple[str, dict[str, Any]]:
         )
     try:
         body = json.loads(await request.read() or b"{}")
-    except (ValueError, web.HTTPRequestEntityTooLarge) as error:
+    except (ValueError, RecursionError, web.HTTPRequestEntityTooLarge) as error:
         raise ApiError("SerializationException", f"the body cannot be read: {error}") from None
     if not isinstance(body, dict):
         raise ApiError("SerializationException", "the body is not a JSON object")

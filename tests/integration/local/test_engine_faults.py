@@ -339,6 +339,26 @@ async def test_capacity_follows_the_documented_rules(world: World) -> None:
     assert await units(client.delete_item(Key=item("big"), **on)) == 5
 
 
+async def test_what_is_too_deep_is_refused_and_ends_no_engine(world: World) -> None:
+    """4,096 parentheses, of which dynoxide died, are refused, as are 33 levels of a document."""
+    client = world.clients[EAST]
+    deep: dict[str, Any] = {"S": "x"}
+    for _ in range(32):
+        deep = {"L": [deep]}
+    put = {"TableName": TABLE, "Item": item("a")}
+    await refused(client.put_item(**put, ConditionExpression="(" * 4096), match="Syntax error")
+    await refused(
+        client.put_item(**put, ConditionExpression="((attribute_exists(pk)))"),
+        match="redundant parentheses",
+    )
+    await refused(
+        client.put_item(TableName=TABLE, Item={**item("a"), "deep": deep}), match="Nesting Levels"
+    )
+    await client.put_item(TableName=TABLE, Item={**item("a"), "deep": deep["L"][0]})
+    assert len(await world.everything(EAST)) == 1
+    assert world.table.status()["restarts"] == {}
+
+
 async def test_partiql_is_refused_in_one_sentence(world: World) -> None:
     """What would write past the replication is refused, not carried out unseen."""
     call = world.clients[EAST].execute_statement(Statement="SELECT * FROM ledger")
@@ -347,7 +367,14 @@ async def test_partiql_is_refused_in_one_sentence(world: World) -> None:
 
 @pytest.mark.parametrize(
     "request_body",
-    [b"", b"not json", b"[]", b'{"TableName": 7}', b'{"TableName": "ledger", "Key": "x"}'],
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b"[" * 100_000,
+        b'{"TableName": 7}',
+        b'{"TableName": "ledger", "Key": "x"}',
+    ],
 )
 async def test_malformed_requests_are_client_errors(world: World, request_body: bytes) -> None:
     """Whatever the body is, the answer is an error of the client's, with type and message."""
