@@ -8,7 +8,7 @@ there none of them can land any more.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import get_args, overload
 
 from ledger.core.errors import InvalidInput
 from ledger.primitives.versions.state import (
@@ -32,7 +32,9 @@ from ledger.store.writes import (
     Unknown,
 )
 
+SHOWN_CHARS_MAX = 100
 _TOKEN_BITS = 128
+_ACTIONS = get_args(Action)
 
 Judged = Handled | Skipped | Refused | Unknown
 Committed = Handled | Skipped | Refused | LockLost | Unknown
@@ -63,7 +65,7 @@ class Committing:
         With a `fence` they stand only while it holds.
 
         Raises:
-            InvalidInput: too many actions for one transaction.
+            InvalidInput: too many actions for one transaction, or what is no list of actions.
             DamagedItem: the item under the version's key is not a version.
             StoreError: nothing was written, nor will be.
         """
@@ -71,10 +73,7 @@ class Committing:
             self.rules.version_put(event, now=self.retrier.clock.now()),
             *([fence] if fence else []),
         ]
-        if len(own) + len(actions) > TRANSACTION_ACTIONS_MAX:
-            raise InvalidInput(
-                f"actions must be at most {TRANSACTION_ACTIONS_MAX - len(own)}, got {len(actions)}"
-            )
+        _check_actions(actions, TRANSACTION_ACTIONS_MAX - len(own))
         final = await self._send((*own, *actions))
         match final.outcome:
             case Applied():
@@ -91,6 +90,14 @@ class Committing:
         """Do a transaction until it is answered."""
         token = f"{self.randomness.getrandbits(_TOKEN_BITS):0{_TOKEN_BITS // 4}x}"
         return await self.retrier.until_answered(lambda: self.store.transact(actions, token=token))
+
+
+def _check_actions(actions: object, most: int) -> None:
+    if not isinstance(actions, Sequence) or not all(isinstance(one, _ACTIONS) for one in actions):
+        shown = repr(actions)[:SHOWN_CHARS_MAX]
+        raise InvalidInput(f"actions must be a list of actions, got {shown}")
+    if len(actions) > most:
+        raise InvalidInput(f"actions must be at most {most}, got {len(actions)}")
 
 
 def _judged(event: Event, rejected: Rejected, fence: Check | None) -> Skipped | LockLost | Refused:

@@ -11,7 +11,7 @@ as a record has.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import InvalidInput
@@ -27,6 +27,7 @@ from ledger.primitives.versions.state import (
     Repeats,
     Rules,
     Skipped,
+    checked_event,
     checked_version,
     is_tombstone,
     stamped,
@@ -144,10 +145,11 @@ class ConditionGuard:
         `Refused` and a request that DynamoDB finds wrong are failures; see `DeadLetters`.
 
         Raises:
-            InvalidInput: over 99 actions.
+            InvalidInput: over 99 actions, or what is no event, or no list of actions.
             DamagedItem: the item under the version's key is not a version.
             StoreError: nothing was written, nor will be.
         """
+        checked_event(event)
         return await handle_counting(
             self._counted, event, lambda: self._committing.commit(event, actions)
         )
@@ -187,7 +189,12 @@ def _checked_key(key: object) -> Key:
     raise InvalidInput(f"key must be two texts, partition and sort key, got {key!r}")
 
 
-def _key_in(item: Item) -> Key:
+def _key_in(item: object) -> Key:
+    if not isinstance(item, Mapping):
+        raise InvalidInput(f"item must be a mapping of attributes, got {item!r}")
     if DELETED in item:
         raise InvalidInput(f"an item must not have {DELETED!r}: `delete` puts tombstones")
-    return _checked_key(tuple(item.get(name, {}).get("S") for name in ("pk", "sk")))
+    values = (item.get(name) for name in ("pk", "sk"))
+    return _checked_key(
+        tuple(value.get("S") if isinstance(value, Mapping) else None for value in values)
+    )

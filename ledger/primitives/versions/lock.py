@@ -29,6 +29,7 @@ from ledger.primitives.versions.state import (
     Repeats,
     Rules,
     Skipped,
+    checked_event,
     is_within,
     version_of,
 )
@@ -82,6 +83,8 @@ class LockGuard:
         failures_max: int | None = None,
         backoff: Backoff = BACKOFF,
     ) -> None:
+        if not isinstance(owner, str) or not owner:
+            raise InvalidInput(f"owner must be a text that is not empty, got {owner!r}")
         self._store = store
         self._owner = owner
         self._clock = clock
@@ -105,11 +108,13 @@ class LockGuard:
         With `failures_max`, what is raised and a `Refused` are failures; see `DeadLetters`.
 
         Raises:
-            InvalidInput: the handler returned over 98 actions, or the wait is not from 0 to a day.
+            InvalidInput: the handler returned over 98 actions, or what is no list of actions; the
+                event is none; the wait is not from 0 to a day.
             LeaseLost: the lock belongs to another region.
             DamagedItem: the lock, or the version, is not of our form.
             StoreError: the table could not be read or written; the guard wrote no version.
         """
+        checked_event(event)
         if wait_seconds != 0 and not is_within(wait_seconds, WAIT_SECONDS_MAX):
             raise InvalidInput(
                 f"wait_seconds must be from 0 to {WAIT_SECONDS_MAX:,.0f}, got {wait_seconds!r}"

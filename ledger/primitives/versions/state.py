@@ -181,6 +181,17 @@ def is_within(seconds: object, most: float) -> bool:
     return is_number and 0 < float(seconds) <= most  # type: ignore[arg-type]
 
 
+def checked_event(event: object) -> Event:
+    """Return `event` if it is one.
+
+    Raises:
+        InvalidInput: it is something else.
+    """
+    if not isinstance(event, Event):
+        raise InvalidInput(f"event must be an Event, got {type(event).__name__} {event!r}")
+    return event
+
+
 def checked_version(version: object) -> int:
     """Return `version` if it is one.
 

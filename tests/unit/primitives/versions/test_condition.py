@@ -137,3 +137,18 @@ async def test_a_transaction_has_room_for_99_actions() -> None:
     with pytest.raises(InvalidInput, match="at most 99, got 100"):
         await condition_guard(store).handle(event(1), [record_put(1)] * 100)
     assert store.calls == 0
+
+
+async def test_what_is_no_event_no_item_and_no_action_is_refused() -> None:
+    """Each gets an error of ours that names it, before anything is sent."""
+    store = faulty()
+    guard = condition_guard(store)
+    with pytest.raises(InvalidInput, match="event must be an Event"):
+        await guard.handle(("customer", 1), [])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="actions must be a list of actions, got None"):
+        await guard.handle(event(1), None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="item must be a mapping"):
+        await guard.put("item", version=1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="key must be two texts"):
+        await guard.put({"pk": "customer", "sk": {"S": "7"}}, version=1)  # type: ignore[dict-item]
+    assert store.calls == 0

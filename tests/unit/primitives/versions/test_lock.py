@@ -1,5 +1,7 @@
 """The guard by lock: one handler at a time, of newer versions only."""
 
+from typing import cast
+
 import pytest
 from support.clock import FakeClock
 from support.guarding import (
@@ -13,12 +15,20 @@ from support.guarding import (
     record_put,
 )
 from support.leases import FIRST
-from support.ledgers import AWAY, HOME
+from support.ledgers import AWAY, HOME, seeded
 
-from ledger.core.errors import LeaseLost
+from ledger.core.errors import InvalidInput, LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import record_of
-from ledger.primitives.versions import Busy, Event, Handled, LockLost, Skipped, version_of
+from ledger.primitives.versions import (
+    Busy,
+    Event,
+    Handled,
+    LockGuard,
+    LockLost,
+    Skipped,
+    version_of,
+)
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
@@ -172,3 +182,23 @@ async def test_the_lock_of_another_region_is_refused_with_the_right_advice() -> 
     with pytest.raises(LeaseLost, match="all work through one region") as raised:
         await lock_guard(elsewhere).handle(event(2), Handling())
     assert "move-home" not in str(raised.value)
+
+
+async def test_what_a_handler_must_not_return_is_named() -> None:
+    """A handler that forgets its list, or returns other things, gets an error of ours."""
+    for returned in (None, {1, 2}, [("pk", "sk")], "text"):
+
+        async def forgets(_: Event, __: Lease, returned: object = returned) -> list[Action]:
+            return cast("list[Action]", returned)
+
+        with pytest.raises(InvalidInput, match="actions must be a list of actions, got"):
+            await lock_guard(Noting()).handle(event(1), forgets)
+
+
+async def test_an_owner_and_an_event_are_checked() -> None:
+    """An owner is a text, since an empty one means released; only an event is handled."""
+    for owner in ("", None, 7):
+        with pytest.raises(InvalidInput, match="owner must be a text that is not empty"):
+            LockGuard(Noting(), owner=owner, clock=FakeClock(), randomness=seeded())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="event must be an Event, got int 7"):
+        await lock_guard(Noting()).handle(7, Handling())  # type: ignore[arg-type]
