@@ -270,16 +270,9 @@ class LocalGlobalTable:
 
 
 def _server(options: Options) -> "Server":
-    # aiohttp and moto come with an extra: users of real regions do without them.
-    try:
-        from ledger.local.server import Server  # noqa: PLC0415
+    from ledger.local.server import Server  # noqa: PLC0415 (heavy: users of real regions do without)
 
-        return Server(options)
-    except ModuleNotFoundError as error:
-        raise LocalTableError(
-            f"the local global table needs the package {error.name}: "
-            "pip install 'multi-region-ledger[local]'"
-        ) from None
+    return Server(options)
 
 
 def _control_in_process(server: "Server") -> Control:

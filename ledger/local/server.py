@@ -322,7 +322,7 @@ def _why(link: Link) -> str:
 
 
 def _engine(name: str) -> Engine:
-    # Imported when chosen: moto takes a second, and dynoxide does without it.
+    # Imported when chosen: each does without what the other needs.
     if name == "memory":
         from ledger.local.engines.memory.engine import MemoryEngine  # noqa: PLC0415
 

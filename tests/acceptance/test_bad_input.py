@@ -368,26 +368,3 @@ def test_a_key_for_another_change_is_refused(desk: Desk) -> None:
     assert len(ran.errors.splitlines()) == 1
     shown = run("total", "keyed", "--json")
     assert json.loads(shown.out)["value"] == "5"
-
-
-WITHOUT_MOTO = """
-import sys
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "moto":
-            raise ModuleNotFoundError("No module named 'moto'", name="moto")
-sys.meta_path.insert(0, Blocker())
-"""
-
-
-@pytest.mark.parametrize("arguments", [("local", "up"), ("demo",)])
-def test_without_the_extra_a_command_says_which(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """Where moto is not installed, the commands that need it name the extra to install."""
-    (tmp_path / "sitecustomize.py").write_text(WITHOUT_MOTO)
-    ran = run_command(
-        "ledger", *arguments, folder=tmp_path, variables={"PYTHONPATH": str(tmp_path)}
-    )
-    assert ran.status == 1
-    (line,) = ran.errors.splitlines()
-    assert line.startswith("error: ")
-    assert "needs the package moto: pip install 'multi-region-ledger[local]'" in line

@@ -22,9 +22,9 @@ from ledger.core.errors import ImportRefused, InvalidInput, SettingsError
 from ledger.importing.form import ColumnChoice, Form, Format
 from ledger.importing.rows import RULE_CHARACTERS_MAX, BadRow, Row, read_rows
 from ledger.local.engines import values
-from ledger.local.engines.memory import expressions
-from ledger.local.engines.memory.expressions import Placeholders
-from ledger.local.engines.port import ApiError
+from ledger.local.engines.memory.expressions.binding import Placeholders
+from ledger.local.engines.memory.expressions.conditions import condition
+from ledger.local.engines.port import ApiError, TableKey
 from ledger.settings import Settings
 from ledger.settings.groups import CompactorSettings
 
@@ -289,7 +289,7 @@ def test_any_condition_is_parsed_or_refused(expression: bytes) -> None:
     names = Placeholders({"#0": "pk"}, {":0": {"N": "1"}})
     text = expression.decode(errors="replace")
     try:
-        parsed = expressions.condition("ConditionExpression", text, names)
+        parsed = condition("ConditionExpression", text, names, TableKey(("pk",), ("S",)))
         assert parsed is not None
         assert parsed.holds({"pk": {"S": "a"}, "note": {"S": "x"}}) in {True, False}
     except ApiError as error:

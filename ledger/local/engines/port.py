@@ -85,6 +85,17 @@ def invalid(message: str) -> ApiError:
     return ApiError("ValidationException", message)
 
 
+class Unfit(ApiError):
+    """A ValidationException of a write that does not fit its table, or the item that is there.
+
+    In a transaction it is the reason of one action; any other one refuses the whole request.
+    Source: Amazon DynamoDB API Reference, TransactWriteItems, "Cancellation reason codes".
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("ValidationException", message)
+
+
 class Engine(Protocol):
     """Tables of several regions, each region on its own.
 

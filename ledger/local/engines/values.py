@@ -17,7 +17,7 @@ from typing import Any
 from ledger.core import amounts
 from ledger.core.entry import ITEM_BYTES_MAX
 from ledger.core.errors import AmountOverflow, InvalidAmount
-from ledger.local.engines.port import Image, TableKey, invalid
+from ledger.local.engines.port import Image, TableKey, Unfit, invalid
 
 DEPTH_MAX = 32
 PARTITION_KEY_BYTES_MAX = 2048
@@ -32,7 +32,7 @@ def item(wire: Mapping[str, Any]) -> Image:
     Raises:
         ApiError: ValidationException or SerializationException.
     """
-    return {name: value(content) for name, content in wire.items()}
+    return _members(wire, 0)
 
 
 def value(wire: Any, depth: int = 0) -> dict[str, Any]:
@@ -56,6 +56,12 @@ def value(wire: Any, depth: int = 0) -> dict[str, Any]:
     return {kind: _content(kind, content, depth)}
 
 
+def _members(wire: Mapping[str, Any], depth: int) -> Image:
+    if "" in wire:
+        raise invalid("Empty attribute name")
+    return {name: value(content, depth) for name, content in wire.items()}
+
+
 def _content(kind: str, content: Any, depth: int) -> Any:
     match kind, content:
         case "B", str() | bytes():
@@ -65,7 +71,7 @@ def _content(kind: str, content: Any, depth: int) -> Any:
         case "L", list():
             return [value(part, depth + 1) for part in content]
         case "M", dict():
-            return {name: value(part, depth + 1) for name, part in content.items()}
+            return _members(content, depth + 1)
         case ("BOOL", bool()) | ("NULL", True):
             return content
         case "NULL", _:
@@ -114,7 +120,7 @@ def number(text: Any) -> str:
     if _PLAIN_NUMBER.fullmatch(text):
         return text
     try:
-        parsed = amounts.parse(text)
+        parsed = amounts.parse(text if text == text.strip() else "")
     except AmountOverflow:
         raise _overflow(text) from None
     except InvalidAmount:
@@ -152,28 +158,26 @@ def check_key(key: TableKey, wire: Mapping[str, Any], *, whole_item: bool) -> No
             raise invalid(
                 f"One or more parameter values were invalid: Missing the key {name} in the item"
             )
-        _check_key_value(
-            name,
-            kind,
-            wire[name],
-            PARTITION_KEY_BYTES_MAX if position == 0 else SORT_KEY_BYTES_MAX,
-            whole_item=whole_item,
-        )
+        ((actual, content),) = wire[name].items()
+        if actual != kind and not whole_item:
+            raise Unfit("The provided key element does not match the schema")
+        if actual != kind:
+            raise Unfit(
+                "One or more parameter values were invalid: Type mismatch for key "
+                f"{name} expected: {kind} actual: {actual}"
+            )
+        check_key_content(name, kind, content, sort=position > 0)
 
 
-def _check_key_value(
-    name: str, kind: str, wire: Mapping[str, Any], bytes_max: int, *, whole_item: bool
-) -> None:
-    ((actual, content),) = wire.items()
-    if actual != kind:
-        if not whole_item:
-            raise invalid("The provided key element does not match the schema")
-        raise invalid(
-            f"One or more parameter values were invalid: Type mismatch for key {name} expected: "
-            f"{kind} actual: {actual}"
-        )
+def check_key_content(name: str, kind: str, content: Any, *, sort: bool) -> None:
+    """Refuse a key attribute's content that is empty or too long.
+
+    Raises:
+        ApiError: ValidationException.
+    """
     if kind == "N":
         return
+    bytes_max = SORT_KEY_BYTES_MAX if sort else PARTITION_KEY_BYTES_MAX
     size = len(content.encode() if isinstance(content, str) else content)
     if size == 0:
         raise invalid(
@@ -181,7 +185,7 @@ def _check_key_value(
             f"cannot contain an empty {'string' if kind == 'S' else 'binary'} value. Key: {name}"
         )
     if size > bytes_max:
-        which = "hashkey" if bytes_max == PARTITION_KEY_BYTES_MAX else "rangekey"
+        which = "rangekey" if sort else "hashkey"
         raise invalid(
             f"One or more parameter values were invalid: Size of {which} has exceeded the maximum "
             f"size limit of{bytes_max} bytes"
@@ -196,4 +200,5 @@ def check_size(size: int, *, update: bool = False) -> None:
     """
     if size > ITEM_BYTES_MAX:
         what = "Item size to update" if update else "Item size"
-        raise invalid(f"{what} has exceeded the maximum allowed size")
+        refusal = f"{what} has exceeded the maximum allowed size"
+        raise Unfit(refusal) if update else invalid(refusal)

@@ -100,7 +100,8 @@ def _token(key: TableKey, item: Mapping[str, Any]) -> KeyToken:
             raise invalid(
                 f"One or more parameter values were invalid: Missing the key {name} in the item"
             )
-    return key.token(values.item(key.of(item)))
+    # As text: the engine refuses a key that is a set or list, which is not hashable.
+    return tuple(map(repr, key.token(values.item(key.of(item)))))
 
 
 class Tokens:

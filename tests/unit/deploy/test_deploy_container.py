@@ -76,8 +76,8 @@ def test_nothing_is_fetched_but_by_pip() -> None:
     assert not re.search(r"curl|wget|apt-get|https?://", runs)
 
 
-def test_the_local_table_is_not_installed() -> None:
-    """The image installs the package without extras, so without moto."""
+def test_no_extra_is_installed() -> None:
+    """The image installs the package without extras."""
     runs = " ".join(rest for word, rest in instructions() if word == "RUN")
     assert "install --no-cache-dir ." in runs
     assert "[" not in runs

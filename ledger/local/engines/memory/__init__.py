@@ -1,1 +1,1 @@
-"""The embedded engine: all regions in this process, DynamoDB's expressions evaluated by moto."""
+"""The embedded engine: all regions in this process, with nothing but Python."""

@@ -1,9 +1,6 @@
-"""The embedded engine: every region in this process, expressions evaluated by moto.
+"""The embedded engine: every region in this process.
 
-Only moto's parsers and evaluators of expressions are used. Its store is not: a Query there sorts
-the whole table, a transaction copies it once per action and tears under concurrency, sums are
-rounded to 28 digits, and batches, sizes, tokens and capacity go unchecked. Every call here runs to
-its end without giving up the event loop, so calls never interleave.
+Every call runs to its end without giving up the event loop, so calls never interleave.
 """
 
 import asyncio
@@ -12,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ledger.core.capacity import read_units
-from ledger.local.engines.memory import expressions, pages, transactions, writes
-from ledger.local.engines.memory.expressions import Placeholders
+from ledger.local.engines.memory import pages, transactions, writes
+from ledger.local.engines.memory.expressions.binding import Placeholders
+from ledger.local.engines.memory.expressions.projections import projection
 from ledger.local.engines.memory.items import TableItems
+from ledger.local.engines.memory.requests import refuse_legacy
 from ledger.local.engines.port import Answer, ApiError, Change, Image, TableKey, invalid
 
 BATCH_GET_BYTES_MAX = 16 * 1024 * 1024
@@ -145,14 +144,14 @@ def _get_item(tables: _Tables, body: dict[str, Any]) -> Answer:
 def _read(
     items: TableItems, request: Mapping[str, Any], wire_key: Mapping[str, Any]
 ) -> tuple[Image | None, int]:
-    expressions.refuse_legacy(request, ("AttributesToGet",))
+    refuse_legacy(request, ("AttributesToGet",))
     placeholders = Placeholders.of(request)
-    projection = expressions.projection(request.get("ProjectionExpression"), placeholders)
+    wanted = projection(request.get("ProjectionExpression"), placeholders, items.key)
     placeholders.check_all_used()
     stored = items.get(items.place(writes.checked_key(items, wire_key)))
     if stored is None:
         return None, 0
-    return projection.of(stored.image) if projection else stored.image, stored.size
+    return wanted.of(stored.image) if wanted else stored.image, stored.size
 
 
 def _batch_get_item(tables: _Tables, body: dict[str, Any]) -> Answer:

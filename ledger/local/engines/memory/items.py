@@ -61,7 +61,7 @@ class SortRange:
                 return bisect_left(order, first), len(order)
             case "BETWEEN":
                 return bisect_left(order, first), bisect_right(order, self.operands[1])
-            case _:  # BEGINS_WITH
+            case _:  # begins_with
                 start = bisect_left(order, first)
                 return start, bisect_right(order, first, lo=start, key=lambda v: v[: len(first)])
 

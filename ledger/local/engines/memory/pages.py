@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.core.capacity import read_units
-from ledger.local.engines.memory import expressions
-from ledger.local.engines.memory.expressions import Placeholders
+from ledger.local.engines.memory.expressions.binding import Placeholders
+from ledger.local.engines.memory.expressions.conditions import Condition, condition
+from ledger.local.engines.memory.expressions.key_conditions import key_condition
+from ledger.local.engines.memory.expressions.projections import Projection, projection
 from ledger.local.engines.memory.items import Stored, TableItems
+from ledger.local.engines.memory.requests import refuse_legacy
 from ledger.local.engines.memory.writes import checked_key
 from ledger.local.engines.port import Image, invalid
 
@@ -40,17 +43,15 @@ def query(items: TableItems, body: Mapping[str, Any]) -> Page:
     """
     _check(body)
     placeholders = Placeholders.of(body)
-    condition = expressions.key_condition(
-        body.get("KeyConditionExpression"), placeholders, items.key
-    )
+    wanted = key_condition(body.get("KeyConditionExpression"), placeholders, items.key)
     reading = _Reading.of(items, body, placeholders)
     forward = bool(body.get("ScanIndexForward", True))
     start = _start(items, body)
-    if start is not None and start[0] != condition.partition:
+    if start is not None and not wanted.covers(start):
         raise invalid(
             "The provided starting key is outside query boundaries based on provided conditions"
         )
-    walk = items.query(condition.partition, sort=condition.sort, after=start, forward=forward)
+    walk = items.query(wanted.partition, sort=wanted.sort, after=start, forward=forward)
     return reading.page(walk)
 
 
@@ -69,7 +70,7 @@ def scan(items: TableItems, body: Mapping[str, Any]) -> Page:
 
 
 def _check(body: Mapping[str, Any]) -> None:
-    expressions.refuse_legacy(body, _LEGACY)
+    refuse_legacy(body, _LEGACY)
     if "IndexName" in body:
         raise invalid(f"The table does not have the specified index: {body['IndexName']}")
     limit = body.get("Limit")
@@ -81,13 +82,22 @@ def _check(body: Mapping[str, Any]) -> None:
     select = body.get("Select", "ALL_ATTRIBUTES")
     if select not in _SELECTS:
         raise invalid(f"Select {select} is not one of {', '.join(_SELECTS)}")
+    if body.get("Select") == "SPECIFIC_ATTRIBUTES" and "ProjectionExpression" not in body:
+        raise invalid(
+            "Must specify the AttributesToGet or ProjectionExpression when choosing to get "
+            "SPECIFIC_ATTRIBUTES"
+        )
     if "ProjectionExpression" in body and body.get("Select", _SELECTS[2]) != _SELECTS[2]:
         raise invalid(f"Cannot specify the ProjectionExpression when choosing to get {select}")
 
 
 def _start(items: TableItems, body: Mapping[str, Any]) -> tuple[Any, Any] | None:
     key = body.get("ExclusiveStartKey")
-    return None if key is None else items.place(checked_key(items, key))
+    if key is None:
+        return None
+    if not key:
+        raise invalid("The provided starting key is invalid")
+    return items.place(checked_key(items, key))
 
 
 def _segment(body: Mapping[str, Any]) -> tuple[int, int]:
@@ -115,8 +125,8 @@ class _Reading:
     """What Query and Scan share: filter, projection, limit, cost."""
 
     items: TableItems
-    filter: expressions.Condition | None
-    projection: expressions.Projection | None
+    filter: Condition | None
+    projection: Projection | None
     limit: int | None
     count_only: bool
     consistent: bool
@@ -127,10 +137,10 @@ class _Reading:
     ) -> "_Reading":
         reading = cls(
             items=items,
-            filter=expressions.condition(
-                "FilterExpression", body.get("FilterExpression"), placeholders
+            filter=condition(
+                "FilterExpression", body.get("FilterExpression"), placeholders, items.key
             ),
-            projection=expressions.projection(body.get("ProjectionExpression"), placeholders),
+            projection=projection(body.get("ProjectionExpression"), placeholders, items.key),
             limit=body.get("Limit"),
             count_only=body.get("Select") == "COUNT",
             consistent=bool(body.get("ConsistentRead", False)),

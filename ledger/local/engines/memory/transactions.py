@@ -12,7 +12,7 @@ from typing import Any
 from ledger.local.engines.memory import writes
 from ledger.local.engines.memory.items import TableItems
 from ledger.local.engines.memory.writes import Intent
-from ledger.local.engines.port import ApiError, invalid
+from ledger.local.engines.port import ApiError, Unfit, invalid
 
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 
@@ -59,12 +59,8 @@ def _outcome(
     name, items = tables(body)
     try:
         intent = _PLANS[kind](name, items, body)
-    except ApiError as error:
-        # An error that depends on the stored item cancels; a request that is wrong for any
-        # stored item is refused by DynamoDB before the transaction begins. Neither writes anything.
-        if kind == "Update":
-            return None, {"Code": "ValidationError", "Message": error.message}
-        raise
+    except Unfit as error:
+        return None, {"Code": "ValidationError", "Message": error.message}
     if intent.holds:
         return intent, {"Code": "None"}
     reason: dict[str, Any] = {

@@ -13,9 +13,11 @@ from typing import Any
 
 from ledger.core.capacity import item_size, write_units
 from ledger.local.engines import values
-from ledger.local.engines.memory import expressions
-from ledger.local.engines.memory.expressions import Placeholders
+from ledger.local.engines.memory.expressions.binding import Placeholders
+from ledger.local.engines.memory.expressions.conditions import Condition, condition
+from ledger.local.engines.memory.expressions.updates import update as update_expression
 from ledger.local.engines.memory.items import Place, Stored, TableItems
+from ledger.local.engines.memory.requests import check_choice, refuse_legacy
 from ledger.local.engines.port import Change, Image, invalid
 
 _LEGACY = ("Expected", "ConditionalOperator", "AttributeUpdates")
@@ -67,7 +69,7 @@ def _intent(
     key: Image,
     *,
     after: Image | None,
-    condition: expressions.Condition | None,
+    condition: Condition | None,
     before: Stored | None,
     writes: bool = True,
     touched: frozenset[str] = frozenset(),
@@ -79,10 +81,16 @@ def _intent(
     return Intent(table, items, key, place, before, after, size, holds, writes, touched)
 
 
-def _condition(body: Mapping[str, Any], placeholders: Placeholders) -> expressions.Condition | None:
-    return expressions.condition(
-        "ConditionExpression", body.get("ConditionExpression"), placeholders
-    )
+def _check_write(body: Mapping[str, Any]) -> None:
+    refuse_legacy(body, _LEGACY)
+    check_choice(body, "ReturnValuesOnConditionCheckFailure", ("ALL_OLD", "NONE"))
+
+
+def _condition(
+    body: Mapping[str, Any], items: TableItems, placeholders: Placeholders
+) -> Condition | None:
+    what = "ConditionExpression"
+    return condition(what, body.get(what), placeholders, items.key)
 
 
 def put(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
@@ -91,15 +99,15 @@ def put(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
     Raises:
         ApiError: ValidationException.
     """
-    expressions.refuse_legacy(body, _LEGACY)
+    _check_write(body)
     placeholders = Placeholders.of(body)
-    condition = _condition(body, placeholders)
+    wanted = _condition(body, items, placeholders)
     placeholders.check_all_used()
     after = values.item(body["Item"])
     values.check_key(items.key, after, whole_item=True)
     key = items.key.of(after)
     intent = _intent(
-        table, items, key, after=after, condition=condition, before=items.get(items.place(key))
+        table, items, key, after=after, condition=wanted, before=items.get(items.place(key))
     )
     values.check_size(intent.size)
     return intent
@@ -111,13 +119,13 @@ def delete(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
     Raises:
         ApiError: ValidationException.
     """
-    expressions.refuse_legacy(body, _LEGACY)
+    _check_write(body)
     placeholders = Placeholders.of(body)
-    condition = _condition(body, placeholders)
+    wanted = _condition(body, items, placeholders)
     placeholders.check_all_used()
     key = checked_key(items, body["Key"])
     return _intent(
-        table, items, key, after=None, condition=condition, before=items.get(items.place(key))
+        table, items, key, after=None, condition=wanted, before=items.get(items.place(key))
     )
 
 
@@ -128,14 +136,14 @@ def check(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
         ApiError: ValidationException.
     """
     placeholders = Placeholders.of(body)
-    condition = _condition(body, placeholders)
-    if condition is None:
+    wanted = _condition(body, items, placeholders)
+    if wanted is None:
         raise invalid("A ConditionCheck needs a ConditionExpression")
     placeholders.check_all_used()
     key = checked_key(items, body["Key"])
     before = items.get(items.place(key))
     old = before.image if before else None
-    return _intent(table, items, key, after=old, condition=condition, before=before, writes=False)
+    return _intent(table, items, key, after=old, condition=wanted, before=before, writes=False)
 
 
 def update(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
@@ -144,27 +152,27 @@ def update(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
     Raises:
         ApiError: ValidationException.
     """
-    expressions.refuse_legacy(body, _LEGACY)
+    _check_write(body)
     placeholders = Placeholders.of(body)
-    condition = _condition(body, placeholders)
-    expression = body.get("UpdateExpression")
+    wanted = _condition(body, items, placeholders)
     changes = None
-    if expression is not None:
-        changes = expressions.update(expression, placeholders, items.key)
+    if body.get("UpdateExpression") is not None:
+        changes = update_expression(body["UpdateExpression"], placeholders, items.key)
     placeholders.check_all_used()
     key = checked_key(items, body["Key"])
     before = items.get(items.place(key))
     after: Image = dict(before.image) if before else dict(key)
-    if condition is not None and not condition.holds(before.image if before else None):
+    if wanted is not None and not wanted.holds(before.image if before else None):
         changes = None
     if changes is not None:
+        changes.check_keys(items.key)
         after = changes.apply(after)
     intent = _intent(
         table,
         items,
         key,
         after=after,
-        condition=condition,
+        condition=wanted,
         before=before,
         touched=changes.touched if changes else frozenset(),
     )

@@ -54,9 +54,9 @@ def test_a_walk_goes_on_behind_a_key_that_is_gone() -> None:
         (">=", ("b",), ["b", "ba", "c"]),
         ("BETWEEN", ("aa", "ba"), ["aa", "b", "ba"]),
         ("BETWEEN", ("c", "a"), []),
-        ("BEGINS_WITH", ("a",), ["a", "aa"]),
-        ("BEGINS_WITH", ("b",), ["b", "ba"]),
-        ("BEGINS_WITH", ("x",), []),
+        ("begins_with", ("a",), ["a", "aa"]),
+        ("begins_with", ("b",), ["b", "ba"]),
+        ("begins_with", ("x",), []),
     ],
 )
 def test_sort_conditions(comparison: str, operands: tuple[str, ...], expected: list[str]) -> None:
