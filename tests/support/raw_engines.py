@@ -15,6 +15,7 @@ from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.dispatch import Front
 from ledger.local.front.endpoints import _dump
 from ledger.local.front.faults import Faults
+from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
 
 REGION = "us-east-1"
@@ -56,17 +57,10 @@ Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 def memory_engine() -> Ask:
     """Return the memory engine behind the local table's front, in this thread, without HTTP."""
     tables, engine = Catalog([REGION]), MemoryEngine()
-    replicator = Replicator(
-        [REGION],
-        engine,
-        members=tables.replicas,
-        key_of=lambda region, name: tables.find(region, name).key,
-        lag=0,
-        jitter=0,
-        seed=1,
-    )
-    control_plane = ControlPlane(tables, engine, replicator, replica_seconds=0)
-    front = Front(tables, engine, replicator, control_plane, Faults(seed=1))
+    replicator = Replicator([REGION], engine, tables=tables, lag=0, jitter=0, seed=1)
+    parts, regions = (tables, engine, replicator), Regions([REGION])
+    control_plane = ControlPlane(*parts, regions, replica_seconds=0)
+    front = Front(*parts, control_plane, Faults(seed=1), regions)
     _at_once(engine.start([REGION]))
 
     def ask(operation: str, body: Mapping[str, Any]) -> dict[str, Any]:
