@@ -109,12 +109,14 @@ class CounterSequence(_Sync[sequences.CounterSequence]):
     """`ledger.primitives.sequences.CounterSequence` with plain calls."""
 
     next = _plain(sequences.CounterSequence.next)
+    put_next = _plain(sequences.CounterSequence.put_next)
 
 
 class SortKeySequence(_Sync[sequences.SortKeySequence]):
     """`ledger.primitives.sequences.SortKeySequence` with plain calls."""
 
     append = _plain(sequences.SortKeySequence.append)
+    append_many = _plain(sequences.SortKeySequence.append_many)
     highest = _plain(sequences.SortKeySequence.highest)
     read = _plain(sequences.SortKeySequence.read)
 
@@ -268,7 +270,12 @@ class Table(_Opened[AsyncTable]):
 
     @overload
     def sequence(
-        self, name: str, *, method: Literal["counter"] = "counter", block: int = 1
+        self,
+        name: str,
+        *,
+        method: Literal["counter"] = "counter",
+        block: int = 1,
+        kept_seconds: float | None = None,
     ) -> CounterSequence: ...
 
     @overload
@@ -278,6 +285,7 @@ class Table(_Opened[AsyncTable]):
         *,
         method: Literal["sort-key"],
         after_race: sequences.AfterRace = "query",
+        added_max: int = sequences.ADDED_MAX,
         consistent: bool = True,
     ) -> SortKeySequence: ...
 

@@ -14,16 +14,24 @@ from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, overload
+from weakref import WeakValueDictionary
 
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
+from ledger.core.keys import checked_counter
 from ledger.ledger import Ledger, live_settings
 from ledger.primitives.counters import CollectionCounter, Counter, MethodName, method_named
 from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.keeping import in_loop
 from ledger.primitives.leases.keeping import in_thread as in_thread_of
-from ledger.primitives.sequences import AfterRace, CounterSequence, SortKeySequence
+from ledger.primitives.sequences import (
+    ADDED_MAX,
+    AfterRace,
+    CounterSequence,
+    Queue,
+    SortKeySequence,
+)
 from ledger.primitives.versions import ConditionGuard, LockGuard, Repeats
 from ledger.primitives.versions.turns import WAITING_MAX
 from ledger.runtime.clock import Clock, SystemClock, system_random
@@ -72,6 +80,7 @@ class Table:
         self._is_given = store is not None
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
+        self._queues: WeakValueDictionary[str, Queue] = WeakValueDictionary()
         self.ledger = Ledger(
             settings,
             region=region,
@@ -151,7 +160,12 @@ class Table:
 
     @overload
     def sequence(
-        self, name: str, *, method: Literal["counter"] = "counter", block: int = 1
+        self,
+        name: str,
+        *,
+        method: Literal["counter"] = "counter",
+        block: int = 1,
+        kept_seconds: float | None = None,
     ) -> CounterSequence: ...
 
     @overload
@@ -161,6 +175,7 @@ class Table:
         *,
         method: Literal["sort-key"],
         after_race: AfterRace = "query",
+        added_max: int = ADDED_MAX,
         consistent: bool = True,
     ) -> SortKeySequence: ...
 
@@ -170,12 +185,15 @@ class Table:
         *,
         method: str = "counter",
         block: int | None = None,
+        kept_seconds: float | None = None,
         after_race: AfterRace | None = None,
+        added_max: int | None = None,
         consistent: bool | None = None,
     ) -> CounterSequence | SortKeySequence:
         """Return a sequence of numbers: by a counter item (fast, gaps) or by sort keys (no gaps).
 
-        See `ledger.primitives.sequences` for the options. One region must write it.
+        See `ledger.primitives.sequences` for the options. One region must write it. Calls of one
+        table to a sequence by sort keys go one after another, whichever object they are made of.
 
         Raises:
             InvalidCounter: the name breaks a rule.
@@ -184,22 +202,27 @@ class Table:
         """
         _check_method(method, "counter", "sort-key")
         if method == "counter":
-            _check_options(method, after_race=after_race, consistent=consistent)
+            _check_options(
+                method, after_race=after_race, added_max=added_max, consistent=consistent
+            )
             return CounterSequence(
                 self._store,
                 name,
                 clock=self._clock,
                 randomness=self._random,
                 block=1 if block is None else block,
+                kept_seconds=kept_seconds,
             )
-        _check_options(method, block=block)
+        _check_options(method, block=block, kept_seconds=kept_seconds)
         return SortKeySequence(
             self._store,
             name,
             clock=self._clock,
             randomness=self._random,
             after_race="query" if after_race is None else after_race,
+            added_max=ADDED_MAX if added_max is None else added_max,
             consistent=consistent is not False,
+            queue=self._queues.setdefault(checked_counter(name), Queue()),
         )
 
     def lease(

@@ -1,6 +1,6 @@
 """Sequences, version guards and leases over real requests, on each engine."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from support.clients import together
 from support.engines import ENGINES, REGIONS
 from support.guarding import ARRIVALS, Handling, event, record_put
 
+from ledger.core.entry import Item
 from ledger.core.errors import LeaseLost
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
@@ -84,7 +85,7 @@ async def test_numbers_of_a_counter_are_given_once(store: Store) -> None:
 
 
 async def test_a_counter_ends_where_digits_would_be_lost(store: Store) -> None:
-    """The last number of 38 digits is given exactly, and the next call is told of the end."""
+    """The last number of 38 digits is given exactly, and the next call finds the end."""
     place = {"pk": {"S": "~sequence~last"}, "sk": {"S": "counter"}}
     await store.write(Put({**place, "number": {"N": str(NUMBER_MAX - 1)}}))
     client = counting(store, "last")
@@ -103,6 +104,43 @@ async def test_items_by_sort_key_have_no_gaps(store: Store) -> None:
     page = await store.query(Query("~sequence~project"))
     numbers = range(1, CLIENTS * EACH + 1)
     assert [item["sk"]["S"] for item in page.items] == [sort_key_of(number) for number in numbers]
+
+
+async def test_a_token_has_one_number(store: Store) -> None:
+    """Repeats and twins with one token get one number, and other content is refused."""
+    content = {"title": {"S": "a ticket"}, "weight": {"N": "1.50"}}
+    answers: list[object] = []
+
+    async def work(call: Callable[[], Awaitable[object]]) -> None:
+        answers.extend([await call(), await call()])
+
+    twins = [appending(store, "tokens") for _ in range(CLIENTS)]
+    await together([partial(work, partial(one.append, content, token="mail-1")) for one in twins])
+    assert answers == [Numbered(1)] * 2 * CLIENTS
+    client = appending(store, "tokens")
+    assert await client.append_many([content] * 99, token="mail-2") == Numbered(2, 99)
+    assert await client.append_many([content] * 99, token="mail-2") == Numbered(2, 99)
+    assert await client.append({"title": {"S": "x"}}, token="mail-1") == NotNumbered(
+        "token conflict"
+    )
+    assert await client.read(100) == {"title": {"S": "a ticket"}, "weight": {"N": "1.5"}}
+    assert await client.highest() == 100
+
+
+async def test_an_item_is_put_under_the_next_number(store: Store) -> None:
+    """The engine's own transaction puts the order with its marker, once."""
+
+    def order(number: int) -> Item:
+        return {"pk": {"S": f"order-{number}"}, "sk": {"S": "order"}, "total": {"N": "2.50"}}
+
+    first, again = counting(store, "carts"), counting(store, "carts")
+    assert await first.next(token="cart-1") == await again.next(token="cart-1") == Numbered(1)
+    assert await first.put_next(order, token="cart-2") == Numbered(2)
+    assert await again.put_next(order, token="cart-2") == Numbered(2)
+    assert await first.put_next(order, token="cart-1") == NotNumbered("token conflict")
+    await store.write(Put(order(3)))
+    assert await first.put_next(order, token="cart-3") == NotNumbered("occupied")
+    assert await store.get(Get(("order-2", "order"))) is not None
 
 
 async def test_the_worked_example_by_condition(store: Store) -> None:

@@ -1,31 +1,67 @@
-"""What numbers cost: the table in the README of sequences is what is measured."""
+"""What numbers cost: the tables in the README of sequences are what is measured."""
 
 import re
 from functools import partial
 from pathlib import Path
 
 import pytest
-from support.numbering import WAYS, cost_of
+from support.numbering import cost_of, rate_of
 
 import ledger.primitives.sequences
 from ledger.lab.simulator import loop
 
-README = Path(ledger.primitives.sequences.__file__).with_name("README.md")
+README = Path(ledger.primitives.sequences.__file__).with_name("README.md").read_text()
+COST_ROW = re.compile(r"\| (`.+?) \| ([0-9]+|one each) \|((?: [0-9.]+ / [0-9.]+, [0-9]+/s \|){4})")
 CELL = re.compile(r"([0-9.]+) / ([0-9.]+), ([0-9]+)/s")
-WRITERS = (1, 4, 16)
+COSTS = {(way, at): CELL.findall(cells) for way, at, cells in COST_ROW.findall(README)}
+RATE_ROW = re.compile(r"\| (`.+?) \| ([0-9]+) \| ([0-9]+) \| ([0-9]+) \| (the .+?) \|")
+RATES = RATE_ROW.findall(README)
+WRITERS = (1, 10, 50, 200)
+CROWD = 50
+"""With more writers, a process each, measuring takes seconds."""
 
 
-def stated(way: str) -> list[tuple[float, ...]]:
-    """Return the figures of a row of the README."""
-    (row,) = (line for line in README.read_text().splitlines() if line.startswith(f"| {way} | "))
-    return [tuple(map(float, found)) for found in CELL.findall(row)]
+def cases() -> list[object]:
+    """Return every cell of the table of costs; those of the largest crowds are slow to measure."""
+    return [
+        pytest.param(
+            way,
+            writers,
+            writers if processes == "one each" else min(int(processes), writers),
+            tuple(map(float, cells[column])),
+            marks=[pytest.mark.slow] if writers > CROWD else [],
+        )
+        for (way, processes), cells in COSTS.items()
+        for column, writers in enumerate(WRITERS)
+    ]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_readme_states_what_is_measured(way: str) -> None:
-    """Units and rates of each way, alone and in a crowd, are those of the README's table."""
-    for writers, figures in zip(WRITERS, stated(way), strict=True):
-        cost = loop.run(partial(cost_of, way, writers))
-        measured = (cost.write_units, cost.read_units, cost.per_second)
-        # Randomness drawn otherwise moves the figures of a crowd a little.
-        assert measured == pytest.approx(figures, rel=0.2, abs=0.01)
+def test_the_tables_are_there() -> None:
+    """The README has the rows that are compared."""
+    assert (len(COSTS), len(RATES)) == (14, 4)
+
+
+@pytest.mark.parametrize(("way", "writers", "processes", "stated"), cases())
+def test_the_readme_states_what_is_measured(
+    way: str, writers: int, processes: int, stated: tuple[float, ...]
+) -> None:
+    """Units and rates of each way, alone and in a crowd, are stated, and nothing is given up."""
+    cost = loop.run(partial(cost_of, way, writers, processes))
+    # Randomness drawn otherwise moves the figures of a crowd a little.
+    measured = (cost.write_units, cost.read_units, cost.per_second)
+    assert measured == pytest.approx(stated, rel=0.2, abs=0.02)
+    assert cost.given_up == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("way", "processes", "numbers", "units", "bound"), RATES)
+def test_the_readme_states_what_bounds_the_rate(
+    way: str, processes: str, numbers: str, units: str, bound: str
+) -> None:
+    """At a partition's 1,000 units a second, or a call a round trip, the rates are as stated."""
+    writers = max(int(processes), 8)
+    rate = loop.run(partial(rate_of, way, int(processes), writers))
+    stated = (float(numbers), float(units))
+    assert (rate.numbers, rate.units) == pytest.approx(stated, rel=0.1)
+    assert rate.units <= 1020
+    assert (rate.units > 950) == (bound.startswith("the partition") and "but for" not in bound)

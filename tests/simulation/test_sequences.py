@@ -1,6 +1,8 @@
 """Sequences in the deterministic world: many clients, lost answers, crashes, two regions."""
 
+import math
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from random import Random
 
@@ -11,8 +13,14 @@ from support.ledgers import AWAY, HOME
 from support.numbering import LossCounter, Taken, appending, counting
 
 from ledger.core.entry import Item
+from ledger.core.errors import StoreError
 from ledger.lab.simulator import loop
-from ledger.primitives.sequences import sort_key_of
+from ledger.primitives.sequences import (
+    MaybeNumbered,
+    Numbered,
+    SortKeySequence,
+    sort_key_of,
+)
 from ledger.primitives.sequences.numbers import content_of
 from ledger.store.reads import Get
 from ledger.store.writes import Put
@@ -80,6 +88,55 @@ def test_by_sort_key_there_are_no_gaps_at_length(after_race: str, *, consistent:
     """The same over hundreds of seeds."""
     for seed in MANY_SEEDS:
         loop.run(partial(append_through_storms, seed, after_race, consistent=consistent))
+
+
+async def append_many_through_storms(seed: int) -> None:
+    """Let tasks of three processes append one or several at once, some cancelled, and judge."""
+    clients = Clients(seed=seed, faults=FAULTY)
+    answers: dict[str, int] = {}
+    draws = Random(f"{seed}/many")  # noqa: S311 (repeatable)
+
+    async def work(client: SortKeySequence, name: str, count: int, life_seconds: float) -> None:
+        contents: list[Item] = [{"content": {"S": f"{name}/{part}"}} for part in range(count)]
+        with anyio.move_on_after(life_seconds), suppress(StoreError):
+            outcome = await client.append_many(contents)
+            while isinstance(outcome, MaybeNumbered):
+                outcome = await client.append_many(contents, resume=outcome)
+            if isinstance(outcome, Numbered):
+                assert outcome.count == count
+                answers[name] = outcome.number
+
+    works = []
+    for process in range(3):
+        client = appending(clients.client(f"process {process}"))
+        for task in range(5):
+            life = draws.uniform(0, 3) if task == 0 else math.inf
+            works.append(partial(work, client, f"{process}/{task}", draws.randint(1, 4), life))
+    await together(works)
+    await anyio.sleep(SETTLED_SECONDS)
+    items = items_of(clients)
+    assert numbers_of(items) == list(range(1, len(items) + 1)), "a gap"
+    kept = [content_of(item)["content"]["S"] for item in items]
+    assert len(set(kept)) == len(kept), "one content under two numbers"
+    for content in kept:
+        name, _, part = content.rpartition("/")
+        first = kept.index(f"{name}/0")
+        assert kept[first + int(part)] == content, "a part of a call, or not in its order"
+        assert answers.get(name, first + 1) == first + 1
+    assert {f"{name}/0" for name in answers} <= set(kept)
+
+
+def test_several_are_put_all_or_none() -> None:
+    """In storms, from queues with cancelled calls: no gap, and each call's contents in a row."""
+    for seed in SEEDS:
+        loop.run(partial(append_many_through_storms, seed))
+
+
+@pytest.mark.slow
+def test_several_are_put_all_or_none_at_length() -> None:
+    """The same over hundreds of seeds."""
+    for seed in MANY_SEEDS:
+        loop.run(partial(append_many_through_storms, seed))
 
 
 async def count_through_storms(seed: int, block: int) -> None:

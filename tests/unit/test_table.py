@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
@@ -16,6 +17,7 @@ from support.pipelines import FIELDS
 
 from ledger import ImportRefused, InvalidInput, LeaseLost, Ledger, LedgerError, SettingsError, sync
 from ledger.core.entry import Item
+from ledger.core.errors import InvalidCounter
 from ledger.importing import Form, Importer, StopSign
 from ledger.importing.writing import BatchDone
 from ledger.pipeline.stages.worker import Pipeline
@@ -36,7 +38,8 @@ from ledger.primitives.versions import (
 )
 from ledger.runtime.metrics import summed
 from ledger.store.memory import MemoryStore
-from ledger.store.writes import Action, Applied, Put, Rejected
+from ledger.store.reads import Page, Query
+from ledger.store.writes import Action, Applied, Outcome, Put, Rejected, Write
 from ledger.table import Table
 
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
@@ -126,8 +129,46 @@ async def test_sequences_of_both_methods() -> None:
         assert [await orders.next(), await orders.next()] == [Numbered(1), Numbered(2)]
         tickets = table.sequence("tickets", method="sort-key", consistent=False)
         assert await tickets.append({"title": {"S": "slow"}}) == Numbered(1)
+        keeping = table.sequence("carts", kept_seconds=60)
+        assert await keeping.next(token="cart-1") == Numbered(1)
+        adding = table.sequence("tickets", method="sort-key", after_race="add_one", added_max=1)
+        assert await adding.append_many([{"title": {"S": "x"}}] * 2) == Numbered(2, 2)
         with pytest.raises(InvalidInput, match=r"counter, sort-key, got 'sorted'"):
             table.sequence("x", method="sorted")  # type: ignore[call-overload]
+
+
+class CountingStore(MemoryStore):
+    """A store that lets other tasks go on before each write, and counts."""
+
+    queries = writes = 0
+
+    async def query(self, query: Query) -> Page:
+        """Read a page."""
+        self.queries += 1
+        return await super().query(query)
+
+    async def write(self, write: Write) -> Outcome:
+        """Write, after the others had their turn."""
+        self.writes += 1
+        await anyio.lowlevel.checkpoint()
+        return await super().write(write)
+
+
+async def test_calls_of_one_table_queue_whichever_object_they_are_made_of() -> None:
+    """Ten calls at once, each of a sequence of its own, take ten writes and do not race."""
+    store = CountingStore(HOME)
+    async with make_table(store) as table, anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(table.sequence("tickets", method="sort-key").append, {})
+    assert (store.queries, store.writes) == (1, 10)
+
+
+async def test_a_sequence_has_a_name_of_the_rules() -> None:
+    """What is no name is an error of ours, by either method."""
+    async with make_table() as table:
+        for method in ("counter", "sort-key"):
+            with pytest.raises(InvalidCounter):
+                table.sequence(["tickets"], method=method)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +177,12 @@ async def test_sequences_of_both_methods() -> None:
         ({"after_race": "query"}, "method 'counter' takes no after_race, got 'query'"),
         ({"consistent": False}, "method 'counter' takes no consistent, got False"),
         ({"block": "3"}, "block must be a whole number from 1 to 1,000,000, got '3'"),
+        ({"added_max": 1}, "method 'counter' takes no added_max, got 1"),
+        ({"block": True}, "block must be a whole number from 1 to 1,000,000, got True"),
+        ({"kept_seconds": 0}, "kept_seconds must be over 0 and at most 3,153,600,000, got 0"),
         ({"method": "sort-key", "block": 10}, "method 'sort-key' takes no block, got 10"),
+        ({"method": "sort-key", "kept_seconds": 9}, "'sort-key' takes no kept_seconds, got 9"),
+        ({"method": "sort-key", "added_max": 0}, "added_max must be a whole number from 1 to 64"),
         (
             {"method": "sort-key", "after_race": "retry"},
             "after_race must be one of query, add_one, got 'retry'",
@@ -286,10 +332,15 @@ def test_all_of_it_without_async(plain: sync.Table, tmp_path: Path) -> None:
     assert stock.value(consistent=False) == 2
     assert "Exact" in stock.guarantees.unknown
 
-    assert plain.sequence("orders").next() == Numbered(1)
+    orders = plain.sequence("orders", kept_seconds=60)
+    assert [orders.next(), orders.next(token="cart-1")] == [Numbered(1), Numbered(2)]
+    assert orders.next(token="cart-1") == Numbered(2)
+    place = {"pk": {"S": "order"}, "sk": {"S": "3"}}
+    assert orders.put_next(lambda _: place, token="cart-2") == Numbered(3)
     tickets = plain.sequence("tickets", method="sort-key")
     assert tickets.append({"title": {"S": "slow"}}) == Numbered(1)
     assert (tickets.highest(), tickets.read(1)) == (1, {"title": {"S": "slow"}})
+    assert tickets.append_many([{"title": {"S": "x"}}] * 2, token="mail") == Numbered(2, 2)
 
     guard = plain.versions()
     assert guard.put(RECORD, version=4) == Handled(4)

@@ -1,6 +1,7 @@
 """Numbers that grow: by a counter item (fast, gaps) or by sort keys (no gaps). See README.md."""
 
-from ledger.primitives.sequences.counter import BLOCK_MAX, CounterSequence
+from ledger.primitives.sequences.contents import APPEND_MAX
+from ledger.primitives.sequences.counter import BLOCK_MAX, CounterSequence, MakeItem
 from ledger.primitives.sequences.numbers import (
     NUMBER_MAX,
     MaybeNumbered,
@@ -9,16 +10,22 @@ from ledger.primitives.sequences.numbers import (
     number_of_key,
     sort_key_of,
 )
-from ledger.primitives.sequences.sort_key import AfterRace, SortKeySequence
+from ledger.primitives.sequences.offers import AfterRace
+from ledger.primitives.sequences.queueing import Queue
+from ledger.primitives.sequences.sort_key import ADDED_MAX, SortKeySequence
 
 __all__ = [
+    "ADDED_MAX",
+    "APPEND_MAX",
     "BLOCK_MAX",
     "NUMBER_MAX",
     "AfterRace",
     "CounterSequence",
+    "MakeItem",
     "MaybeNumbered",
     "NotNumbered",
     "Numbered",
+    "Queue",
     "SortKeySequence",
     "number_of_key",
     "sort_key_of",

@@ -3,20 +3,20 @@
 A sequence lies in a partition of its own, `~sequence~` and its name, so that many in one table
 share no load. There the counter item has the sort key `counter`, and a numbered item its number in
 38 digits, zeros first: in this form the order of the texts is the order of the numbers. 38 digits
-are what a DynamoDB number holds, so both ways end at the same number.
+are what a DynamoDB number holds, so both ways end at the same number. A sort key of type Number
+would do as well, and be shorter; the table has one type of sort key for all that lies in it, text.
 
 Pure: no clock, no randomness, no I/O.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ledger.core import keys
 from ledger.core.amounts import DIGITS_MAX
-from ledger.core.capacity import item_size
-from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, damaged, number_of
+from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput
 
 NUMBER_MAX = 10**DIGITS_MAX - 1
@@ -30,9 +30,15 @@ _NUMBER = re.compile(rf"[0-9]{{{DIGITS_MAX}}}", flags=re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """The number belongs to this caller alone."""
+    """The number belongs to this caller alone; of several in a row, `number` is the first."""
 
     number: int
+    count: int = 1
+
+    @property
+    def numbers(self) -> range:
+        """All of them."""
+        return range(self.number, self.number + self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +46,27 @@ class NotNumbered:
     """No number was given, and none will be: nothing of this call can land later.
 
     `contention`: every try lost a race; call again. `exhausted`: the sequence is at its end.
+    `token conflict`: the token stands for other content. `occupied`: something else lies where
+    `put_next` was to put the item. `detail` says more.
     """
 
-    reason: Literal["contention", "exhausted"]
+    reason: Literal["contention", "exhausted", "token conflict", "occupied"]
+    detail: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class MaybeNumbered:
-    """No answer in time: the item may be there under this number, or may yet come.
+    """No answer in time: the items may be there from this number on, or may yet come.
 
-    Handed to `SortKeySequence.append` again with the same content it is settled, with no danger
-    of a second item.
+    The same call with `resume` settles it, with no danger of a second item; where the token is the
+    caller's (`is_callers`), the same call with that token does, also in another process.
     """
 
     number: int
     token: str
     cause: str
+    count: int = 1
+    is_callers: bool = False
 
 
 def partition_of(name: str) -> str:
@@ -107,36 +118,12 @@ def counter_limit(block: int) -> AttributeValue:
     return {"N": str(NUMBER_MAX - block)}
 
 
-def checked_content(content: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
-    """Return what the caller wants to be kept under a number.
-
-    Raises:
-        InvalidInput: it names an attribute that is ours. Any that begins with `~` is: an item with
-            the table's time to live on it would expire, and its number be given again.
-    """
-    ours = [name for name in content if name in {"pk", "sk"} or name.startswith(keys.RESERVED)]
-    if ours:
-        raise InvalidInput(
-            f"content must not have reserved attributes, got {', '.join(sorted(ours))}"
-        )
-    return content
-
-
 def numbered_item(
     partition: str, number: int, content: Mapping[str, AttributeValue], *, token: str
 ) -> Item:
-    """Return the item that keeps this content under this number.
-
-    Raises:
-        InvalidInput: it would be over DynamoDB's limit of 400 KB.
-    """
+    """Return the item that keeps this content under this number."""
     place: Item = {"pk": {"S": partition}, "sk": {"S": sort_key_of(number)}, TOKEN: {"S": token}}
-    item = {**place, **content}
-    if (size := item_size(item)) > ITEM_BYTES_MAX:
-        raise InvalidInput(
-            f"content must make an item of at most {ITEM_BYTES_MAX:,} bytes, got {size:,}"
-        )
-    return item
+    return {**place, **content}
 
 
 def content_of(item: Item) -> Item:

@@ -65,7 +65,14 @@ PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
 """Partition keys of the pipeline."""
 WATCHES_OWN = ("~watch~low",)
 """Partition keys of watches."""
-METHODS_OWN = ("~count~0~c", "~count-marker~c", "~sequence~s", "~version~v", "~lease~l")
+METHODS_OWN = (
+    "~count~0~c",
+    "~count-marker~c",
+    "~sequence~s",
+    "~sequence~~item~t",
+    "~version~v",
+    "~lease~l",
+)
 """Partition keys of the other methods."""
 LEASE_TERMS = LeaseTerms(lease_seconds=5.0, heartbeat_seconds=2.0)
 ADDED_FOR_REPLICAS = {"CreateTableReplica"}
@@ -111,9 +118,13 @@ async def use_all_methods(store: RecordingStore) -> None:
             await counter.add(1, token="t")
             await counter.add(1, token="t")
             await counter.value()
-    await CounterSequence(store, "orders", **own).next()
+    orders = CounterSequence(store, "orders", kept_seconds=60, **own)
+    await orders.next()
+    await orders.next(token="cart-1")
     tickets = SortKeySequence(store, "tickets", **own)
     await tickets.append({"title": {"S": "first"}})
+    for _ in range(2):
+        await tickets.append_many([{"title": {"S": "second"}}] * 2, token="mail-1")
     await tickets.read(1)
     await ConditionGuard(store, **own).handle(Event("customer-7", 1), [])
     guard = LockGuard(store, owner="here", terms=LEASE_TERMS, failures_max=1, **own)
@@ -283,7 +294,7 @@ async def test_no_item_of_the_ledger_expires_but_markers_and_counts_of_failures(
         if any("~expires" in item for item in items.values())
     }
     assert len(recorder.table.partitions) > 60
-    allowed = ("~count-marker~", "~version~~failures~")
+    allowed = ("~count-marker~", "~sequence~~number~", "~version~~failures~")
     assert {one for one in allowed if any(name.startswith(one) for name in expiring)} == {*allowed}
     assert all(partition.startswith(allowed) for partition in expiring)
 

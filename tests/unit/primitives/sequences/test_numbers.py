@@ -8,7 +8,6 @@ from ledger.core import keys
 from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput
 from ledger.primitives.sequences import NUMBER_MAX, number_of_key, sort_key_of
 from ledger.primitives.sequences.numbers import (
-    checked_content,
     content_of,
     fate_of,
     last_of,
@@ -65,19 +64,6 @@ def test_an_item_gives_its_content_back() -> None:
         "ours",
         "taken",
     ]
-
-
-@pytest.mark.parametrize("name", ["pk", "sk", "~token", "~expires", "~anything"])
-def test_content_cannot_take_our_attributes(name: str) -> None:
-    """Content that names an attribute of the sequence is refused before anything is sent."""
-    with pytest.raises(InvalidInput, match=name):
-        checked_content({name: {"S": "x"}})
-
-
-def test_content_over_the_limit_is_refused() -> None:
-    """An item over 400 KB is refused with both sizes."""
-    with pytest.raises(InvalidInput, match="at most 409,600"):
-        numbered_item("p", 1, {"v": {"S": "x" * 409_600}}, token="t")
 
 
 @pytest.mark.parametrize("number", [{"S": "7"}, {"N": "7.5"}, {"N": "-1"}])
