@@ -97,6 +97,6 @@ class Supervisor:
             ]
             got = await self._replicator.refill(region, name, sources)
             filled += len(got.present)
-            missing = had.get(name, frozenset()) - got.present - got.coming
+            missing = had.get(name, frozenset()) - got.known
             lost += sorted(shown_key(name, token) for token in missing)
         self._regions.back(region, filled=filled, lost=lost, now=time.time())

@@ -31,10 +31,10 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refilled:
-    """The items that a region got back at once, and those that are still on their way to it."""
+    """The items that a region got back, and all that it knows of: deleted, or on their way, too."""
 
     present: frozenset[KeyToken]
-    coming: frozenset[KeyToken]
+    known: frozenset[KeyToken]
 
 
 class Replicator:
@@ -199,7 +199,8 @@ class Replicator:
                 else:
                     async with self.locks[region]:
                         await self._write(region, content)
-            return Refilled(self.present(region, table), frozenset(coming))
+            known = self._versions.known(region, table) | coming
+            return Refilled(self.present(region, table), known)
 
     def _sent(self, region: str, table: str) -> list[Shipment]:
         """Return what a region has sent of its present table and is still on its way."""

@@ -109,6 +109,10 @@ class Versions:
         stamps = self._table(region, table)
         return frozenset(token for token, held in stamps.items() if not held.tombstone)
 
+    def known(self, region: str, table: str) -> frozenset[KeyToken]:
+        """Return the items of a table that were stamped, those that were deleted among them."""
+        return frozenset(self._table(region, table))
+
     def forget(self, region: str, table: str) -> None:
         """Forget a table that is gone."""
         gone = self._held.pop((region, table), {})

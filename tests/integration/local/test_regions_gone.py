@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from support.fragile import Fragile, installed, until
-from support.local_worlds import ASIA, EAST, WEST, code, open_world
+from support.local_worlds import ASIA, EAST, TABLE, WEST, code, open_world
 
 from ledger.core.errors import LocalTableError
 from ledger.local.status import problems
+
+ALONE: dict[str, Any] = {
+    "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+    "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+    "BillingMode": "PAY_PER_REQUEST",
+}
 
 
 @pytest.fixture
@@ -23,7 +29,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Fragile:
 async def test_a_region_that_is_gone_says_so_and_stops_no_other(engine: Fragile) -> None:
     """Its endpoint answers 503, status names reason and tries, and the others replicate on."""
     async with open_world() as world:
-        await world.put(EAST, "before", n=1)
+        for pk in ("before", "deleted"):
+            await world.put(EAST, pk, n=1)
         await world.table.wait_replicated()
         engine.startable = False
         engine.break_region(WEST)
@@ -39,7 +46,8 @@ async def test_a_region_that_is_gone_says_so_and_stops_no_other(engine: Fragile)
             assert code(caught.value) == "ServiceUnavailable"
             assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
         await world.put(EAST, "meanwhile", n=2)
-        await until(world, lambda status: status["applied"] == 3)
+        await world.delete(EAST, "deleted")
+        await until(world, lambda status: status["applied"] == 6)
         assert await world.number(ASIA, "meanwhile") == "2"
         with pytest.raises(LocalTableError, match=rf"{EAST} -> {WEST} \(unavailable\)"):
             await world.table.wait_replicated(timeout=0.05)
@@ -48,6 +56,30 @@ async def test_a_region_that_is_gone_says_so_and_stops_no_other(engine: Fragile)
         await world.table.wait_replicated()
         assert await world.numbers("before") == ["1"] * 3
         assert await world.numbers("meanwhile") == ["2"] * 3
+        assert await world.numbers("deleted") == [None] * 3
+        assert problems(world.table.status()) == []
+
+
+async def test_no_table_is_made_or_deleted_where_its_region_is_gone(engine: Fragile) -> None:
+    """Such a request is refused and changes nothing, so that the region comes back as it was."""
+    async with open_world() as world:
+        engine.startable = False
+        engine.break_region(WEST)
+        await until(world, lambda status: WEST in status["unavailable"])
+        east = world.clients[EAST]
+        stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+        await east.create_table(TableName="other", **ALONE, StreamSpecification=stream)
+        for name, kind in (("other", "Create"), (TABLE, "Delete")):
+            update = [{kind: {"RegionName": WEST}}]
+            with pytest.raises(ClientError, match="the disk is full") as caught:
+                await east.update_table(TableName=name, ReplicaUpdates=update)
+            assert code(caught.value) == "ServiceUnavailable"
+        engine.startable = True
+        await until(world, lambda status: not status["unavailable"])
+        assert (await world.clients[WEST].list_tables())["TableNames"] == [TABLE]
+        await world.put(WEST, "a", n=1)
+        await world.table.wait_replicated()
+        assert await world.numbers("a") == ["1"] * 3
 
 
 async def test_a_restart_tells_what_came_back_and_what_was_lost(engine: Fragile) -> None:
@@ -55,13 +87,7 @@ async def test_a_restart_tells_what_came_back_and_what_was_lost(engine: Fragile)
     async with open_world() as world:
         await world.put(EAST, "kept", n=1)
         await world.table.wait_replicated()
-        alone = {
-            "TableName": "alone",
-            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
-            "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
-            "BillingMode": "PAY_PER_REQUEST",
-        }
-        await world.clients[WEST].create_table(**alone)
+        await world.clients[WEST].create_table(TableName="alone", **ALONE)
         await world.clients[WEST].put_item(TableName="alone", Item={"pk": {"S": "gone"}})
         engine.break_region(WEST)
         status = await until(world, lambda status: WEST in status["restarts"])

@@ -190,7 +190,7 @@ async def test_a_region_that_is_cut_off_is_filled_once_it_is_reached() -> None:
         await world.engine.restart(WEST)
         got = await world.replicator.refill(WEST, TABLE, [EAST, ASIA])
         assert not got.present
-        assert got.coming == {("a",)}
+        assert got.known == {("a",)}
         assert await world.shown(WEST) == {}
         world.replicator.link(EAST, WEST).release(Hold.PAUSED)
         world.replicator.link(ASIA, WEST).release(Hold.PAUSED)
