@@ -64,7 +64,9 @@ class DynoxideEngine:
 
     name = "dynoxide"
 
-    def __init__(self) -> None:
+    def __init__(self, *, call_seconds_max: float = CALL_SECONDS_MAX) -> None:
+        self._call_seconds_max = call_seconds_max
+        self._hung: set[str] = set()
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._urls: dict[str, str] = {}
         self._keys: dict[tuple[str, str], TableKey] = {}
@@ -79,7 +81,7 @@ class DynoxideEngine:
         """
         binary = find_binary()
         self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=CALL_SECONDS_MAX),
+            timeout=aiohttp.ClientTimeout(total=self._call_seconds_max),
             connector=aiohttp.TCPConnector(limit=0),
         )
         for region in regions:
@@ -108,7 +110,10 @@ class DynoxideEngine:
 
     async def until_gone(self, region: str) -> str:
         """Wait until a region's process has ended, and say how."""
-        return f"its process ended with status {await self._processes[region].wait()}"
+        status = await self._processes[region].wait()
+        if region in self._hung:
+            return f"its process did not answer for {self._call_seconds_max:g} s"
+        return f"its process ended with status {status}"
 
     async def restart(self, region: str) -> None:
         """Start a region's process again, without tables; end the one that may be left.
@@ -116,11 +121,15 @@ class DynoxideEngine:
         Raises:
             LocalTableError: it does not start.
         """
+        self._end(region)
+        await self._processes[region].wait()
+        self._hung.discard(region)
+        await self._start_region(region, find_binary())
+
+    def _end(self, region: str) -> None:
         process = self._processes[region]
         if process.returncode is None:
-            process.kill()
-            await process.wait()
-        await self._start_region(region, find_binary())
+            process.kill()  # its tables are in memory: there is nothing to save
 
     def url(self, region: str) -> str:
         """Return where a region's process itself answers, with no front before it."""
@@ -130,9 +139,8 @@ class DynoxideEngine:
         """Stop the processes and wait for them."""
         if self._session is not None:
             await self._session.close()
-        for process in self._processes.values():
-            if process.returncode is None:
-                process.kill()  # its tables are in memory: there is nothing to save
+        for region in self._processes:
+            self._end(region)
         for process in self._processes.values():
             async with asyncio.timeout(STOP_SECONDS_MAX):
                 await process.wait()
@@ -302,7 +310,14 @@ class DynoxideEngine:
             ) as response:
                 answer: dict[str, Any] = json.loads(await response.read() or b"{}")
                 status = response.status
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except TimeoutError:
+            # What it did is unknown for good, so that it cannot be replicated: it starts again.
+            self._hung.add(region)
+            self._end(region)
+            raise ApiError(
+                "InternalServerError", f"dynoxide for {region} did not answer", status=500
+            ) from None
+        except aiohttp.ClientError as error:
             raise ApiError(
                 "InternalServerError", f"dynoxide for {region}: {error}", status=500
             ) from None

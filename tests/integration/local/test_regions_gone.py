@@ -5,14 +5,18 @@ import signal
 import subprocess
 from typing import Any
 
+import anyio
 import pytest
 from botocore.exceptions import ClientError
 from support.fragile import Fragile, installed, until
 from support.local_worlds import ASIA, EAST, TABLE, WEST, code, open_world
 
 from ledger.core.errors import LocalTableError
+from ledger.local.engines.dynoxide import DynoxideEngine
+from ledger.local.engines.port import ApiError, TableKey
 from ledger.local.status import problems
 
+WAIT_SECONDS = 20.0
 ALONE: dict[str, Any] = {
     "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
     "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
@@ -173,3 +177,25 @@ async def test_a_killed_engine_process_is_started_again() -> None:
         await world.table.wait_replicated()
         assert await world.numbers("b") == ["1"] * 3
         assert len(await world.everything(WEST)) == 61
+
+
+@pytest.mark.engines("dynoxide")
+async def test_an_engine_process_that_does_not_answer_is_ended() -> None:
+    """What it did is unknown, so its region counts as gone and is started again, empty."""
+    engine = DynoxideEngine(call_seconds_max=1.5)
+    try:
+        await engine.start([EAST])
+        await engine.create(EAST, TABLE, TableKey(("pk",), ("S",)))
+        os.kill(engine_processes()[0], signal.SIGSTOP)
+        with pytest.raises(ApiError, match="did not answer") as caught:
+            await engine.count(EAST, TABLE)
+        assert caught.value.status == 500
+        with anyio.fail_after(WAIT_SECONDS):
+            assert await engine.until_gone(EAST) == "its process did not answer for 1.5 s"
+        await engine.restart(EAST)
+        await engine.create(EAST, TABLE, TableKey(("pk",), ("S",)))
+        os.kill(engine_processes()[0], signal.SIGKILL)
+        with anyio.fail_after(WAIT_SECONDS):
+            assert await engine.until_gone(EAST) == "its process ended with status -9"
+    finally:
+        await engine.close()
