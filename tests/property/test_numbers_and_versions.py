@@ -1,5 +1,6 @@
 """Sequences and version guards over any faults of the store."""
 
+from contextlib import suppress
 from functools import partial
 
 from hypothesis import given, settings
@@ -60,6 +61,31 @@ async def append_all(seed: int, share: float) -> None:
     assert not refused & set(kept)
 
 
+async def append_twice(seed: int, share: float) -> None:
+    """Append each content from two processes under one token, and compare their answers."""
+    inner = MemoryStore(HOME)
+    store = FaultyStore(inner, Seeded(seed, share=share))
+    answers: dict[str, set[int]] = {}
+    for call in range(2 * CALLS):
+        name = str(call // 2)
+        client = SortKeySequence(
+            store, "s", clock=FakeClock(instant=True), randomness=seeded(seed + call)
+        )
+        with suppress(StoreError):
+            outcome = await client.append({"content": {"S": name}}, token=name)
+            if isinstance(outcome, Numbered):
+                answers.setdefault(name, set()).add(outcome.number)
+        await land_some(store, seed + call)
+    while store.in_flight:
+        await store.land()
+    partition = inner.table.partitions.get("~sequence~s", {})
+    items = [partition[key] for key in sorted(partition)]
+    kept = [content_of(item)["content"]["S"] for item in items]
+    assert [int(item["sk"]["S"]) for item in items] == list(range(1, len(items) + 1))
+    assert len(set(kept)) == len(kept)
+    assert all(numbers == {kept.index(name) + 1} for name, numbers in answers.items())
+
+
 async def count_all(seed: int, share: float, block: int) -> None:
     """Take numbers under faults, and compare what is missing with what is stated."""
     store = FaultyStore(MemoryStore(HOME), Seeded(seed, share=share))
@@ -112,6 +138,13 @@ async def guard_all(seed: int, share: float, versions: list[tuple[int, bool]]) -
 def test_by_sort_key_under_any_faults(seed: int, share: float) -> None:
     """No gap, no number twice, no item twice, and nothing there that was said not to be."""
     loop.run(partial(append_all, seed, share))
+
+
+@settings(max_examples=60)
+@given(SEEDS, SHARES)
+def test_a_token_has_one_number_under_any_faults(seed: int, share: float) -> None:
+    """Two processes with one token put one item, and get its number; no gap."""
+    loop.run(partial(append_twice, seed, share))
 
 
 @settings(max_examples=60)

@@ -297,6 +297,27 @@ async def test_a_place_that_is_not_free_is_left_alone(token: str | None) -> None
     assert await client.put_next(order, token=token) == Numbered(2)
 
 
+@pytest.mark.parametrize("token", [None, "order-17"])
+async def test_an_equal_item_of_another_is_another(token: str | None) -> None:
+    """Where every request was answered, an item that is there cannot be this call's."""
+    table = Table()
+    table.set(("order-1", "order"), order(1))
+    assert await sequence(memory(table)).put_next(order, token=token) == NotNumbered("occupied")
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+async def test_a_rivals_item_is_not_taken_for_one_that_was_lost(*, is_silent: bool) -> None:
+    """After an unanswered put, in the call or before it, another item there means occupied."""
+    table = Table()
+    behind: Store = Silent(memory(table)) if is_silent else memory(table)
+    lossy = FaultyStore(behind, InOrder(None, NeverArrived()))
+    maybe = await sequence(lossy, tries_max=1).put_next(order)
+    assert isinstance(maybe, MaybeNumbered)
+    table.set(("order-1", "order"), order(1, "of another"))
+    resumed = await sequence(behind).put_next(order, resume=maybe)
+    assert resumed == NotNumbered("occupied")
+
+
 @pytest.mark.parametrize("token", ["", "x" * 1025, 7])
 async def test_a_token_follows_the_rule_of_tokens(token: object) -> None:
     """What is no token of a counter is none here, and nothing is sent."""

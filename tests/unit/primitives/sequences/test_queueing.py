@@ -1,5 +1,6 @@
 """The queue of one process: calls go one after another, unless one is not answered."""
 
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -46,6 +47,17 @@ class Trips(ForwardingStore):
         await anyio.sleep(TRIP_SECONDS)
         self.at_once -= 1
         return await self._inner.write(write)
+
+
+class Stale(Trips):
+    """A store whose queries leave out the last items."""
+
+    hidden = 0
+
+    async def query(self, query: Query) -> Page:
+        """Read a page as it was before those items."""
+        page = await super().query(replace(query, limit=1 + self.hidden))
+        return Page(page.items[self.hidden :])
 
 
 def sequence(store: Store, queue: Queue | None = None, *, seed: int = 7) -> SortKeySequence:
@@ -121,6 +133,22 @@ def test_a_guess_that_is_wrong_is_read_again() -> None:
         assert await other.append(CONTENT) == Numbered(3)
         assert await one.append(CONTENT) == Numbered(4)
         assert (store.queries, store.writes) == (3, 5)
+        assert numbers(table) == [1, 2, 3, 4]
+
+    loop.run(main)
+
+
+def test_a_stale_query_does_not_hide_what_the_process_has_put() -> None:
+    """A process offers no number below its own last one, whatever a query shows."""
+
+    async def main() -> None:
+        store = Stale(table := Table())
+        one, other = sequence(store), sequence(store, seed=8)
+        for client in (one, other, one):
+            await client.append(CONTENT)
+        store.hidden, store.writes = 2, 0
+        assert await one.append(CONTENT) == Numbered(4)
+        assert store.writes == 1
         assert numbers(table) == [1, 2, 3, 4]
 
     loop.run(main)
