@@ -40,7 +40,7 @@ from ledger.primitives.versions.state import DELETED
 from ledger.store.conditions import Condition, Has
 from ledger.store.writes import Action, Applied, Check, Delete, Unknown, Update
 
-SEEDS = range(25)
+SEEDS = range(15)
 MANY_SEEDS = range(1000, 1300)
 VERSIONS = 6
 FAILURES_MAX = 3

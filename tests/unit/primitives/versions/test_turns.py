@@ -174,7 +174,7 @@ async def test_if_all_fail_each_caller_gets_its_own_error() -> None:
 
 
 async def test_a_version_that_was_handled_meanwhile_skips_what_waits() -> None:
-    """If another process handles 9 first, 5 is skipped by it, and those behind 5 by it too."""
+    """If another process handles 9 first, all that wait are skipped by it, without a request."""
     store = Noting()
     at_once = deliveries(store)
 
@@ -183,6 +183,7 @@ async def test_a_version_that_was_handled_meanwhile_skips_what_waits() -> None:
 
     ends = await at_once.all(*map(event, ARRIVALS), meanwhile=elsewhere)
     assert ends == [Skipped(version, 9) for version in ARRIVALS]
+    assert (store.count("get"), store.lock_calls.total()) == (3, 2)
     assert at_once.gate.versions == [1]
 
 
