@@ -16,6 +16,11 @@ COMMANDS = (
         "Show a counter's entries in order; merged entries are summed in the first line.",
     ),
     LazyCommand(
+        "watch",
+        "ledger.commands.watch",
+        "Show the watched counters that crossed their bound: where each stands, and how often.",
+    ),
+    LazyCommand(
         "import",
         "ledger.commands.importing.import_command",
         "Import changes from a file, each exactly once, even if interrupted and repeated.",

@@ -1,0 +1,74 @@
+"""`ledger watch`: show which watched counters crossed their bound."""
+
+from typing import Annotated, Any
+
+import anyio
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ledger.commands.options import AsJson, Region, print_json
+from ledger.core import amounts
+from ledger.core.watches import WatchState
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+from ledger.watching.listing import states_of
+
+app = new_app()
+
+
+@app.command()
+def watch(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Watches, also those made in code; without one, the settings'."),
+    ] = None,
+    *,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the watched counters that crossed their bound: where each stands, and how often.
+
+    A counter is listed from its first crossing on: `crossed` while that waits to be delivered,
+    then `delivered`, and `armed` once the total came back.
+    """
+    settings = Settings.load(config)
+    place = settings.home if region is None else region
+
+    async def call() -> list[dict[str, Any]]:
+        async with Ledger.open(settings, region=place) as ledger:
+            return [
+                _fields(name, counter, state)
+                for name in names or settings.watches
+                async for counter, state in states_of(ledger.store, name)
+            ]
+
+    rows = anyio.run(call)
+    if as_json:
+        print_json(rows)
+    else:
+        Console().print(_table(rows))
+
+
+def _fields(name: str, counter: str, state: WatchState) -> dict[str, Any]:
+    return {
+        "watch": name,
+        "counter": counter,
+        "phase": state.phase.value,
+        "crossings": state.number,
+        "value": amounts.to_text(state.value),
+        "at": state.at.isoformat(timespec="seconds") if state.at else None,
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE)
+    for name in ("watch", "counter", "phase", "crossings", "value", "at"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(str("" if value is None else value)) for value in row.values()))
+    return table
