@@ -6,6 +6,7 @@ hold up replication, and plain synchronous clients can be used beside it.
 
 import asyncio
 import threading
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from ledger.core.contract_item import (
 )
 from ledger.core.errors import LocalTableError
 from ledger.local.engines.port import ApiError, Engine, Image
+from ledger.local.expiry import Expiry
 from ledger.local.front.catalog import Catalog
 from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.dispatch import Front
@@ -58,6 +60,7 @@ class Server:
         self._regions = Regions(options.regions)
         self._replicator: Replicator
         self._front: Front
+        self._expiry: Expiry
 
     def start(self) -> None:
         """Open the ports.
@@ -124,6 +127,7 @@ class Server:
         control_plane = ControlPlane(*parts, self._regions, replica_seconds=options.replica_seconds)
         self._front = Front(*parts, control_plane, self._faults, self._regions)
         supervisor = Supervisor(self._regions, *parts, changing=control_plane.changing)
+        self._expiry = Expiry(self._regions, *parts, clock=self._time_of_day)
         ports = options.ports or [0] * len(options.regions)
         for region, port in zip(options.regions, ports, strict=True):
             self.endpoints[region] = await self._listeners.listen(
@@ -132,7 +136,10 @@ class Server:
         self.control_url = await self._listeners.listen(
             options.control_port, control_handler(self.control)
         )
-        self._main = asyncio.gather(self._replicator.run(), supervisor.run())
+        self._main = asyncio.gather(self._replicator.run(), supervisor.run(), self._expiry.run())
+
+    def _time_of_day(self, region: str) -> float:
+        return time.time() + self._clocks.get(region, 0.0)
 
     async def _close(self) -> None:
         await self._listeners.close()
@@ -300,6 +307,7 @@ class Server:
             "clocks": dict(self._clocks),
             **replication_status(self._replicator),
             **regions_status(self._regions),
+            "expired": self._expiry.deleted,
             "stopped": self._stopped(),
             "fault_rules": [rule.describe() for rule in self._faults.rules],
             "faults": self._faults.injected.total(),

@@ -233,6 +233,8 @@ class ControlPlane:
         if wanted["Enabled"] == (table.time_to_live is not None):
             state = "enabled" if wanted["Enabled"] else "disabled"
             raise invalid(f"TimeToLive is already {state}")
+        if table.time_to_live not in (None, wanted["AttributeName"]):
+            raise invalid("TimeToLive is active on a different AttributeName")
         table.time_to_live = wanted["AttributeName"] if wanted["Enabled"] else None
         self._tables.synchronize(table)
         return {"TimeToLiveSpecification": wanted}
