@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Unreachable,
         UpgradeNeeded,
     )
+    from ledger.core.reconciled import Reconciled
     from ledger.core.values import Entry
     from ledger.core.watches import Crossing
     from ledger.ledger import Ledger
@@ -92,6 +93,7 @@ __all__ = [
     "OutcomeUnknown",
     "Put",
     "ReadTooSlow",
+    "Reconciled",
     "RegionUnreadable",
     "Rejected",
     "ReplicasDiffer",
@@ -124,6 +126,7 @@ _PLACES = {
     "Entry": "ledger.core.values",
     "Ledger": "ledger.ledger",
     "Put": _WRITES,
+    "Reconciled": "ledger.core.reconciled",
     "Rejected": _WRITES,
     "Settings": "ledger.settings",
     "Table": "ledger.table",

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -15,8 +14,11 @@ import anyio
 from ledger.contract.view import ContractView
 from ledger.core import keys
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
+from ledger.parts import Parts, check_age
+from ledger.reconciling import Reconciler
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -75,7 +77,7 @@ class Ledger:
         self._stack = AsyncExitStack()
         self._watches = Watches(settings)
         self._view: ContractView | None = None
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
 
     @classmethod
     def open(
@@ -103,7 +105,7 @@ class Ledger:
             raise
         return self
 
-    async def _open(self) -> "_Parts":
+    async def _open(self) -> Parts:
         store, settings = self._given_store, self.settings
         live: LiveSettings = settings
         if store is None:
@@ -150,7 +152,8 @@ class Ledger:
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
         self._stack.push_async_callback(hints.close)
         self._stack.push_async_callback(watcher.close)
-        return _Parts(store, live, writer, reader, cache, hints, watcher)
+        reconciler = Reconciler(store, live, self._clock, self._random, on_entry=hints.wrote)
+        return Parts(store, live, writer, reader, cache, hints, watcher, reconciler)
 
     async def __aexit__(
         self,
@@ -261,6 +264,35 @@ class Ledger:
         parts.hints.wrote_all(written)
         return written
 
+    async def reconcile(
+        self,
+        counter: str,
+        *,
+        counted: int | Decimal,
+        at: datetime | None = None,
+        reason: str | None = None,
+        token: str | None = None,
+    ) -> Reconciled:
+        """Correct a total by a physical count, in the home region, by an entry of the difference.
+
+        `counted` was there `at` a moment, by default now: the difference is taken from the total of
+        then, of what has reached home. `reason` is the entry's note. `token` names the count, by
+        default `at` does: repeated, however late, it changes nothing more and returns what was
+        corrected first. Without both each call is a count of its own.
+
+        Raises:
+            InvalidInput: `at` is before what single entries still show (`settle` at least), or not
+                later than a count taken into account; the token stands for another count; this is
+                not the home region. Nothing was written.
+            OutcomeUnknown: no answer; repeat the call with the token in the message.
+            And as `record` and `total`.
+        """
+        await self._counted(self._renew())
+        call = self._open_parts.reconciler.reconcile(
+            counter, counted=counted, at=at, reason=reason, token=token
+        )
+        return await self._counted(call)
+
     async def total(
         self, counter: str, *, max_age: float | None = None, steady: bool = False
     ) -> Total:
@@ -286,7 +318,7 @@ class Ledger:
             StoreError: DynamoDB could not do it.
         """
         checked = keys.checked_counter(counter)
-        _check_age(max_age, steady=steady)
+        check_age(max_age, steady=steady)
         parts = self._open_parts
         await self._counted(self._renew())
         if steady:
@@ -313,7 +345,7 @@ class Ledger:
             raise InvalidInput(f"counters must be a list of counter ids, got the str {counters!r}")
         listed = listed_as("counters", counters)
         checked = [keys.checked_counter(counter) for counter in listed]
-        _check_age(max_age, steady=steady)
+        check_age(max_age, steady=steady)
         parts = self._open_parts
         await self._counted(self._renew())
         if steady:
@@ -398,7 +430,7 @@ class Ledger:
         return self._open_parts.store
 
     @property
-    def _open_parts(self) -> "_Parts":
+    def _open_parts(self) -> Parts:
         if self._parts is None:
             raise LedgerError("not open: use it inside `async with`")
         return self._parts
@@ -415,23 +447,3 @@ class Ledger:
 def live_settings(ledger: Ledger) -> LiveSettings:
     """Return the settings that an open ledger goes by, for other parts over the same store."""
     return ledger._open_parts.settings  # noqa: SLF001 (of this module; no name of the public face)
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What an open ledger is made of."""
-
-    store: Store
-    settings: LiveSettings
-    writer: Writer
-    reader: Reader
-    cache: TotalCache
-    hints: Hints
-    watcher: Watcher
-
-
-def _check_age(max_age: object, *, steady: bool) -> None:
-    if steady and max_age not in {None, 0}:
-        raise InvalidInput(f"a steady total is read now, never cached: got max_age {max_age!r}")
-    if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):
-        raise InvalidInput(f"max_age must be 0 or more seconds, got {max_age!r}")

@@ -69,6 +69,7 @@ class Ledger(_Opened[AsyncLedger]):
     record_many = _plain(AsyncLedger.record_many)
     record_together = _plain(AsyncLedger.record_together)
     retry = _plain(AsyncLedger.retry)
+    reconcile = _plain(AsyncLedger.reconcile)
     total = _plain(AsyncLedger.total)
     totals = _plain(AsyncLedger.totals)
     history = _iterator(AsyncLedger.history)

@@ -21,6 +21,11 @@ COMMANDS = (
         "Show the watched counters that crossed their bound: where each stands, and how often.",
     ),
     LazyCommand(
+        "reconcile",
+        "ledger.commands.reconcile",
+        "Correct a total by a physical count, through the home region, once for each count.",
+    ),
+    LazyCommand(
         "import",
         "ledger.commands.importing.import_command",
         "Import changes from a file, each exactly once, even if interrupted and repeated.",

@@ -4,12 +4,13 @@ import json
 import sys
 from collections.abc import Iterable
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
 
 from ledger.core import amounts
-from ledger.core.errors import InvalidEntry
+from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
 from ledger.core.values import Entry
 
 Region = Annotated[
@@ -36,6 +37,18 @@ def iso_time(option: str, text: str | None) -> datetime | None:
     if moment.tzinfo is None:
         raise InvalidEntry(f"{option} must end with a zone, such as Z or +01:00, got {text!r}")
     return moment
+
+
+def amount_of(text: str) -> Decimal:
+    """Return the amount of an argument.
+
+    Raises:
+        InvalidAmount: it is none, or beyond 38 digits.
+    """
+    try:
+        return amounts.parse(text)
+    except AmountOverflow as error:  # of an argument, not of a sum
+        raise InvalidAmount(str(error)) from None
 
 
 def entry_fields(entry: Entry) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """`ledger record`: record one change."""
 
 from datetime import date
-from decimal import Decimal
 from typing import Annotated
 
 import anyio
 import typer
 
-from ledger.commands.options import AsJson, Region, entry_fields, iso_time, print_json
+from ledger.commands.options import AsJson, Region, amount_of, entry_fields, iso_time, print_json
 from ledger.core import amounts
-from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, OutcomeUnknown
+from ledger.core.errors import InvalidEntry, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
@@ -41,7 +40,7 @@ def record(
     With --key and --at, repeating the command changes nothing, in any region, until the retry
     horizon has passed.
     """
-    amount, day, moment = _amount(change), _date(effective), iso_time("--at", at)
+    amount, day, moment = amount_of(change), _date(effective), iso_time("--at", at)
 
     async def call() -> Entry:
         async with Ledger.open(Settings.load(config), region=region) as ledger:
@@ -71,13 +70,6 @@ def _with_advice(error: OutcomeUnknown, *, keyed: bool) -> OutcomeUnknown:
         else f"before recording it again, look for {entry.id} in `ledger history {entry.counter}`"
     )
     return OutcomeUnknown(f"{error}; {advice}", entries=error.entries)
-
-
-def _amount(text: str) -> Decimal:
-    try:
-        return amounts.parse(text)
-    except AmountOverflow as error:  # of an argument, not of a sum
-        raise InvalidAmount(str(error)) from None
 
 
 def _date(text: str | None) -> date | None:

@@ -38,6 +38,23 @@ def objects(ran: Ran) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.out.splitlines()]
 
 
+def test_a_total_is_corrected_by_a_count(desk: Desk) -> None:
+    """`reconcile` corrects once for each count, and through home alone."""
+    assert desk.run("ledger", "record", "shelf", "100").status == 0
+    count = ("ledger", "reconcile", "shelf", "--counted", "97", "--token", "week-47")
+    said = desk.run(*count, "--reason", "three broken")
+    assert said.status == 0, said.errors
+    assert said.out.startswith("shelf: corrected by -3; counted 97, total 100 at 20")
+    assert said.out.endswith(" in us-east-1\n")
+    (done,) = objects(desk.run(*count, "--json"))
+    assert (done["change"], done["reason"], done["repeated"]) == ("-3", "three broken", True)
+    (fits,) = objects(desk.run("ledger", "reconcile", "shelf", "--counted", "97", "--json"))
+    assert (fits["change"], fits["entry"]) == ("0", None)
+    away = desk.run(*count, "--region", "eu-west-1")
+    assert away.status == 2
+    assert "home region us-east-1, not eu-west-1" in away.errors
+
+
 def test_changes_recorded_in_two_regions_are_totalled_in_all(desk: Desk) -> None:
     """`record` in two regions, then `total --everywhere`: the same sum in each region."""
     said = desk.run("ledger", "record", "shop", "-2.50", "--note", "refund")

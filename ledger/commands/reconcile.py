@@ -1,0 +1,70 @@
+"""`ledger reconcile`: correct a total by a physical count."""
+
+from typing import Annotated, Any
+
+import anyio
+import typer
+
+from ledger.commands.options import AsJson, Region, amount_of, iso_time, print_json
+from ledger.core import amounts
+from ledger.core.reconciled import Reconciled
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+
+app = new_app()
+
+
+@app.command()
+def reconcile(
+    counter: Annotated[str, typer.Argument(help="Counter id.")],
+    *,
+    counted: Annotated[str, typer.Option(help="What was there, an exact decimal number.")],
+    at: Annotated[
+        str | None,
+        typer.Option(help="ISO time of the count, with a zone.", show_default="now"),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Note of the correcting entry.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="Name of the count.", show_default="its time, if given")
+    ] = None,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Correct a total by a physical count, through the home region, once for each count.
+
+    With --at or --token, repeating the command changes nothing more and shows what was corrected.
+    """
+    found, moment = amount_of(counted), iso_time("--at", at)
+
+    async def call() -> Reconciled:
+        async with Ledger.open(Settings.load(config), region=region) as ledger:
+            return await ledger.reconcile(
+                counter, counted=found, at=moment, reason=reason, token=token
+            )
+
+    done = anyio.run(call)
+    if as_json:
+        print_json([_fields(done)])
+        return
+    earlier = " by an earlier call" if done.repeated else ""
+    what = f"corrected by {amounts.to_text(done.change)}" if done.change else "nothing to correct"
+    typer.echo(
+        f"{done.counter}: {what}{earlier}; counted {amounts.to_text(done.counted)}, total"
+        f" {amounts.to_text(done.total)} at {done.at.isoformat()} in {done.region}"
+    )
+
+
+def _fields(done: Reconciled) -> dict[str, Any]:
+    numbers = {"change": done.change, "counted": done.counted, "total": done.total}
+    return {
+        "counter": done.counter,
+        **{name: amounts.to_text(number) for name, number in numbers.items()},
+        "at": done.at.isoformat(),
+        "region": done.region,
+        "reason": done.reason,
+        "token": done.token,
+        "entry": done.entry,
+        "repeated": done.repeated,
+    }

@@ -1,0 +1,39 @@
+"""What an open `Ledger` is made of, and the check of what it is asked."""
+
+from dataclasses import dataclass
+
+from ledger.core.errors import InvalidInput
+from ledger.reconciling import Reconciler
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
+from ledger.totals.cache import TotalCache
+from ledger.totals.reader import Reader
+from ledger.watching.noticing import Watcher
+from ledger.writing.hints import Hints
+from ledger.writing.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one region's ledger, while it is open."""
+
+    store: Store
+    settings: LiveSettings
+    writer: Writer
+    reader: Reader
+    cache: TotalCache
+    hints: Hints
+    watcher: Watcher
+    reconciler: Reconciler
+
+
+def check_age(max_age: object, *, steady: bool) -> None:
+    """Refuse a bound of a total's age that is none, or one of a steady total.
+
+    Raises:
+        InvalidInput: it is not 0 or more seconds, or a steady total is to be from the cache.
+    """
+    if steady and max_age not in {None, 0}:
+        raise InvalidInput(f"a steady total is read now, never cached: got max_age {max_age!r}")
+    if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):
+        raise InvalidInput(f"max_age must be 0 or more seconds, got {max_age!r}")

@@ -1,0 +1,386 @@
+"""Totals corrected by physical counts: once for each count, whatever comes in between."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.clock import START, FakeClock
+from support.ledgers import AWAY, HOME, LOCAL, make_settings, seeded
+
+from compactor import Compactor
+from ledger import sync
+from ledger.core.contract import NO_HOME
+from ledger.core.entry import net_item
+from ledger.core.errors import (
+    AmountOverflow,
+    DamagedItem,
+    HomeMoving,
+    InvalidAmount,
+    InvalidCounter,
+    InvalidEntry,
+    InvalidInput,
+    LedgerError,
+    OutcomeUnknown,
+)
+from ledger.core.reconciled import Reconciled
+from ledger.core.values import NetChange
+from ledger.ledger import Ledger
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
+from ledger.store.wrappers.forwarding import READS
+from ledger.store.writes import Action, Outcome, Put
+
+
+def make_book(store: Store, clock: FakeClock, *, seed: int = 7, **overrides: Any) -> Ledger:
+    """Return a ledger of the home region over a store and a clock."""
+    return Ledger(
+        make_settings(**overrides), region=HOME, store=store, clock=clock, randomness=seeded(seed)
+    )
+
+
+async def value(book: Ledger) -> Decimal:
+    """Return the total of now."""
+    return (await book.total("stock", max_age=0)).value
+
+
+class Between(MemoryStore):
+    """A store in which others act once, before a transaction."""
+
+    def __init__(self, act: Callable[[MemoryStore], Awaitable[object]]) -> None:
+        super().__init__(HOME)
+        self._act: Callable[[MemoryStore], Awaitable[object]] | None = act
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction, after the others."""
+        if self._act is not None:
+            act, self._act = self._act, None
+            await act(MemoryStore(HOME, self.table))
+        return await super().transact(actions, token=token)
+
+
+async def test_a_count_corrects_the_total() -> None:
+    """What differs is an entry like any other, with its reason; what fits is none."""
+    clock = FakeClock(instant=True)
+    async with make_book(MemoryStore(HOME), clock) as book:
+        await book.record("stock", 100)
+        done = await book.reconcile("stock", counted=97, reason="inventory, shelf 4")
+        assert [done.change, done.counted, done.total] == [-3, 97, 100]
+        assert (done.at, done.region, done.repeated) == (clock.now(), HOME, False)
+        entries = {entry.id: entry async for entry in book.history("stock")}
+        made = entries[done.entry or ""]
+        assert made.change == -3
+        assert made.note == "inventory, shelf 4"
+        clock.pass_by(1)
+        fitting = await book.reconcile("stock", counted=97)
+        assert fitting.change == 0
+        assert fitting.entry is None
+        assert await value(book) == 97
+        assert len([entry async for entry in book.history("stock")]) == 2
+
+
+async def test_a_count_of_the_past_leaves_what_came_later() -> None:
+    """The total as of the count is compared: sales since then are not taken for missing pieces."""
+    clock = FakeClock(instant=True)
+    async with make_book(MemoryStore(HOME), clock, shards={"stock": 3}) as book:
+        for _ in range(20):
+            await book.record("stock", 5)
+        clock.pass_by(1)
+        counted_at = clock.now()
+        clock.pass_by(1)
+        await book.record_many([("stock", -1)] * 7)
+        clock.pass_by(600)
+        done = await book.reconcile("stock", counted=98, at=counted_at)
+        assert [done.total, done.change] == [100, -2]
+        assert await value(book) == 91
+
+
+async def test_the_same_count_again_changes_nothing() -> None:
+    """A day later, after other changes, by its moment or by its token: the first result returns."""
+    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    async with make_book(store, clock) as book:
+        await book.record("stock", 100)
+        at = clock.now()
+        clock.pass_by(60)
+        first = await book.reconcile("stock", counted=90, at=at)
+        await book.record("stock", -5)
+        clock.pass_by(1)
+        named = await book.reconcile("stock", counted=80, token="count-8", reason="x")
+        clock.pass_by(86_400)
+        await book.record("stock", 7)
+        for again in (
+            await book.reconcile("stock", counted=90, at=at),
+            await book.reconcile("stock", counted=Decimal("90.0"), at=at, reason="other words"),
+        ):
+            assert again == first
+            assert again.repeated
+        assert await book.reconcile("stock", counted=80, token="count-8") == named
+        assert await value(book) == 87
+        with pytest.raises(InvalidInput, match="stands for a count of 90, not 91"):
+            await book.reconcile("stock", counted=91, at=at)
+
+
+async def test_an_earlier_correction_is_part_of_the_total_of_then() -> None:
+    """One whose count was before, taken into account after: what it found is not found twice."""
+    clock = FakeClock(instant=True)
+    async with make_book(MemoryStore(HOME), clock) as book:
+        await book.record("stock", 100)
+        times: list[datetime] = []
+        for _ in range(3):
+            clock.pass_by(60)
+            times.append(clock.now())
+        first = await book.reconcile("stock", counted=97, at=times[0])
+        second = await book.reconcile("stock", counted=97, at=times[1])
+        third = await book.reconcile("stock", counted=95, at=times[2])
+        assert [one.change for one in (first, second, third)] == [-3, 0, -2]
+        assert await value(book) == 95
+        with pytest.raises(InvalidInput, match="is not later"):
+            await book.reconcile("stock", counted=97, at=times[1] - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("until", ["a later one", "an earlier one"])
+async def test_a_moment_that_single_entries_do_not_show_is_refused(until: str) -> None:
+    """Once anything later than the count was merged, the total of then is not known any more."""
+    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    async with make_book(store, clock) as book:
+        clock.pass_by(10)
+        at = clock.now()
+        merged = at + timedelta(seconds=1 if until == "a later one" else 0)
+        net = NetChange(Decimal(40), 4, (), "v1", f"{merged:%Y-%m-%dT%H:%M:%S.%fZ}#{5:016x}", HOME)
+        await store.write(Put(net_item(net, "stock")))
+        clock.pass_by(60)
+        await book.record("stock", 1)
+        if until == "an earlier one":
+            assert (await book.reconcile("stock", counted=50, at=at)).total == 40
+            return
+        with pytest.raises(InvalidInput, match="is merged up to"):
+            await book.reconcile("stock", counted=50, at=at)
+        assert (await book.reconcile("stock", counted=50)).total == 41
+
+
+async def test_merging_takes_no_correction_back() -> None:
+    """The compactor merges entry and correction; the count is recognized all the same."""
+    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    merging = make_settings(regions={HOME: LOCAL}, compactor={"fold_min": 1, "fold_age": 0})
+    async with make_book(store, clock) as book:
+        await book.record("stock", 100)
+        clock.pass_by(1)
+        first = await book.reconcile("stock", counted=97, token="t")
+        clock.pass_by(merging.settle + 60)
+        compactor = Compactor(merging, stores={HOME: store}, clock=clock, randomness=seeded(9))
+        for _ in range(3):
+            await compactor.run_once()
+            clock.pass_by(60)
+        assert [entry async for entry in book.history("stock")] == []
+        assert await book.reconcile("stock", counted=97, token="t") == first
+        assert await value(book) == 97
+
+
+async def test_others_come_between_look_and_write() -> None:
+    """A change that comes in between stays; another count's correction is looked at again."""
+    clock = FakeClock(instant=True)
+
+    async def sell(store: MemoryStore) -> None:
+        async with make_book(store, clock, seed=8) as other:
+            await other.record("stock", -1)
+
+    async def correct(store: MemoryStore) -> None:
+        async with make_book(store, clock, seed=8) as other:
+            await other.reconcile("stock", counted=97, at=clock.now() - timedelta(seconds=30))
+
+    async def same(store: MemoryStore) -> None:
+        async with make_book(store, clock, seed=8) as other:
+            await other.reconcile("stock", counted=97, token="t")
+
+    async def later(store: MemoryStore) -> None:
+        clock.pass_by(1)
+        async with make_book(store, clock, seed=8) as other:
+            await other.reconcile("stock", counted=97)
+
+    for act, change, left in ((sell, -3, 96), (correct, 0, 97), (same, -3, 97)):
+        store = Between(act)
+        async with make_book(MemoryStore(HOME, store.table), clock) as book:
+            await book.record("stock", 100)
+        clock.pass_by(60)
+        async with make_book(store, clock) as book:
+            assert (await book.reconcile("stock", counted=97, token="t")).change == change
+            assert await value(book) == left
+        clock.pass_by(60)
+    store = Between(later)
+    async with make_book(store, clock) as book:
+        with pytest.raises(InvalidInput, match="is not later"):
+            await book.reconcile("stock", counted=97, token="t")
+
+
+async def test_a_lost_answer_is_asked_again() -> None:
+    """The transaction is repeated under its record, and corrects once."""
+    inner, clock = MemoryStore(HOME), FakeClock(instant=True)
+    lost = iter([Lost()])
+    store = FaultyStore(
+        inner, lambda call: None if call.operation in READS else next(lost, None), clock=clock
+    )
+    async with make_book(store, clock) as book:
+        done = await book.reconcile("stock", counted=5, token="t")
+        assert done.change == 5
+        assert await value(book) == 5
+
+
+@pytest.mark.parametrize("fault", [NeverArrived(), Late(), Lost()])
+async def test_an_unknown_outcome_is_settled_by_the_same_call(fault: Any) -> None:
+    """The error names the token; the same call corrects once, also if the first lands late."""
+    inner, clock = MemoryStore(HOME), FakeClock(instant=True)
+    store = FaultyStore(inner, lambda call: None if call.operation in READS else fault, clock=clock)
+    async with make_book(store, clock) as book:
+        with pytest.raises(OutcomeUnknown, match="repeat the call with token '2026-") as caught:
+            await book.reconcile("stock", counted=5)
+        assert caught.value.entries == ()
+        token = str(caught.value).split("token '")[1].split("'")[0]
+    async with make_book(inner, clock, seed=8) as book:
+        await book.record("stock", 1)
+        done = await book.reconcile("stock", counted=5, token=token)
+        assert await value(book) == (6 if isinstance(fault, Lost) else 5)
+        while store.in_flight:
+            await store.land()
+        assert await value(book) == (6 if isinstance(fault, Lost) else 5)
+        assert done.repeated == isinstance(fault, Lost)
+
+
+async def test_entries_of_other_tools_have_no_time() -> None:
+    """They are counted as before any moment, wherever their keys sort."""
+    clock, store = FakeClock(instant=True), MemoryStore(HOME)
+    for key, change in (("0b", "2"), ("a458fc3d", "3")):
+        await store.write(Put({"pk": {"S": "stock"}, "sk": {"S": key}, "change": {"N": change}}))
+    clock.pass_by(60)
+    async with make_book(store, clock) as book:
+        await book.record("stock", 100)
+        done = await book.reconcile("stock", counted=4, at=START + timedelta(seconds=1))
+        assert [done.total, await value(book)] == [5, 104]
+
+
+@pytest.mark.parametrize(
+    ("given_", "error", "message"),
+    [
+        ({"counted": 1.5}, InvalidAmount, "int or a Decimal"),
+        ({"at": START + timedelta(days=1)}, InvalidEntry, "must not be in the future"),
+        ({"at": START.replace(tzinfo=None)}, InvalidEntry, "without a zone"),
+        ({"at": "2026-11-21"}, InvalidEntry, "at must be an aware datetime"),
+        ({"token": ""}, InvalidEntry, "token must be"),
+        ({"reason": 5}, InvalidEntry, "note must be a string"),
+        ({"counter": "~x"}, InvalidCounter, "must not begin"),
+        ({"counted": -(10**38) + 1}, AmountOverflow, "at most 38 digits"),
+    ],
+)
+async def test_what_breaks_a_rule_is_refused(
+    given_: dict[str, Any], error: type[LedgerError], message: str
+) -> None:
+    """The message names value and rule, and nothing is written."""
+    store = MemoryStore(HOME)
+    asked = {"counter": "stock", "counted": 5, **given_}
+    async with make_book(store, FakeClock(instant=True)) as book:
+        await book.record("stock", Decimal("0.5"))
+        with pytest.raises(error, match=message):
+            await book.reconcile(asked.pop("counter"), **asked)
+        assert await value(book) == Decimal("0.5")
+
+
+async def test_only_home_corrects() -> None:
+    """A record's conditions hold in one region: any other, or a home that moves, is refused."""
+    clock = FakeClock(instant=True)
+    away = Ledger(make_settings(), region=AWAY, store=MemoryStore(AWAY), clock=clock)
+    async with away as book:
+        with pytest.raises(InvalidInput, match=f"home region {HOME}, not {AWAY}"):
+            await book.reconcile("stock", counted=1)
+    moving = make_settings()
+    moving = moving.under(replace(moving.terms, home=NO_HOME), home=HOME)
+    async with Ledger(moving, region=HOME, store=MemoryStore(HOME), clock=clock) as book:
+        with pytest.raises(HomeMoving, match="is being moved"):
+            await book.reconcile("stock", counted=1)
+
+
+async def test_a_damaged_record_is_named() -> None:
+    """What was edited by hand is no earlier result."""
+    store = MemoryStore(HOME)
+    number = {"N": "5"}
+    await store.write(
+        Put(
+            {
+                "pk": {"S": "~reconcile~stock"},
+                "sk": {"S": "t"},
+                "change": number,
+                "counted": number,
+                "total": number,
+                "region": {"S": HOME},
+            }
+        )
+    )
+    async with make_book(store, FakeClock(instant=True)) as book:
+        with pytest.raises(DamagedItem, match="must have at and region"):
+            await book.reconcile("stock", counted=5, token="t")
+
+
+def test_without_async_it_is_the_same() -> None:
+    """The twin corrects and returns what the other does."""
+    with sync.Ledger(make_book(MemoryStore(HOME), FakeClock(instant=True))) as book:
+        book.record("stock", 10)
+        done = book.reconcile("stock", counted=9, token="t")
+        assert isinstance(done, Reconciled)
+        assert book.reconcile("stock", counted=9, token="t").repeated
+        assert book.total("stock", max_age=0).value == 9
+
+
+async def until_known(book: Ledger, store: FaultyStore, counted: int, at: datetime) -> None:
+    """Reconcile, again after every unknown outcome, while late requests land."""
+    for _ in range(20):
+        try:
+            await book.reconcile("stock", counted=counted, at=at)
+        except OutcomeUnknown:
+            if store.in_flight:
+                await store.land()
+        else:
+            return
+    raise AssertionError("no answer in 20 tries")
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    steps=st.lists(st.tuples(st.integers(-5, 5), st.integers(-3, 3) | st.none()), max_size=8),
+)
+def test_a_total_is_the_count_and_what_came_later(
+    seed: int, steps: list[tuple[int, int | None]]
+) -> None:
+    """Lost and late requests, repeats and changes in any order: each count corrects once."""
+
+    async def run() -> None:
+        chance, inner, clock = seeded(seed), MemoryStore(HOME), FakeClock(instant=True)
+        faults: list[Fault] = [Lost(), NeverArrived(), Late()]
+
+        def decide(call: Call) -> Fault | None:
+            is_faulty = call.operation == "transact" and chance.random() < 0.6
+            return chance.choice(faults) if is_faulty else None
+
+        store, there = FaultyStore(inner, decide, clock=clock), 0
+        async with make_book(inner, clock) as plain, make_book(store, clock, seed=8) as book:
+            for change, off in steps:
+                clock.pass_by(1)
+                await plain.record("stock", change)
+                there += change
+                if off is not None:
+                    there += off
+                    clock.pass_by(1)
+                    at = clock.now()
+                    clock.pass_by(1)
+                    await plain.record("stock", 1)
+                    await until_known(book, store, there, at)
+                    there += 1
+            while store.in_flight:
+                await store.land()
+            assert await value(plain) == there
+
+    anyio.run(run)
