@@ -127,6 +127,14 @@ async def test_a_token_has_one_number(store: Store) -> None:
     assert await client.highest() == 100
 
 
+async def test_names_and_tokens_of_the_greatest_length(store: Store) -> None:
+    """A marker's key has room for 1,024 bytes of a name and of a token."""
+    name, token = "n" * 1024, "t" * 1024
+    for _ in range(2):
+        assert await counting(store, name).next(token=token) == Numbered(1)
+        assert await appending(store, name).append({}, token=token) == Numbered(1)
+
+
 async def test_an_item_is_put_under_the_next_number(store: Store) -> None:
     """The engine's own transaction puts the order with its marker, once."""
 

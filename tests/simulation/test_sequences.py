@@ -207,6 +207,21 @@ def test_mutant_two_regions_lose_an_item() -> None:
     loop.run(main)
 
 
+def test_mutant_two_regions_do_not_know_each_others_tokens() -> None:
+    """A token used in two regions at once has two numbers: conditions see one region only."""
+
+    async def main() -> None:
+        clients = Clients()
+        here, away = (clients.client(region, region) for region in (HOME, AWAY))
+        await counting(away).next()
+        for region, number in ((here, 1), (away, 2)):
+            assert await counting(region).next(token="order-17") == Numbered(number)
+        for region in (here, away):
+            assert await appending(region).append({}, token="order-17") == Numbered(1)
+
+    loop.run(main)
+
+
 def test_mutant_without_the_condition_items_are_overwritten() -> None:
     """Clients that put without a condition overwrite each other's items in one region already."""
 
