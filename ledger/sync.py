@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 import anyio.to_thread
 
@@ -99,6 +99,21 @@ class Counter(_Sync[counters.Counter]):
 
     add = _plain(counters.Counter.add)
     value = _plain(counters.Counter.value)
+
+    @property
+    def guarantees(self) -> counters.Guarantees:
+        """What this way of counting promises."""
+        return self._behind.guarantees
+
+
+class ItemCounter(_Sync[counters.ItemCounter]):
+    """`ledger.primitives.counters.ItemCounter` with plain calls."""
+
+    add = _plain(counters.ItemCounter.add)
+    value = _plain(counters.ItemCounter.value)
+    shards = _plain(counters.ItemCounter.shards)
+    even_out = _plain(counters.ItemCounter.even_out)
+    convert = _plain(counters.ItemCounter.convert)
 
     @property
     def guarantees(self) -> counters.Guarantees:
@@ -254,6 +269,24 @@ class Table(_Opened[AsyncTable]):
         """Return the table of this region (by default `settings.home`), to be used in `with`."""
         return cls(AsyncTable.open(settings, region=region, registry=registry))
 
+    @overload
+    def counter(
+        self,
+        name: str,
+        *,
+        method: counters.ItemMethodName,
+        **options: Unpack[counters.CounterOptions],
+    ) -> ItemCounter: ...
+
+    @overload
+    def counter(
+        self,
+        name: str,
+        *,
+        method: Literal["collection"] = "collection",
+        **options: Unpack[counters.CounterOptions],
+    ) -> Counter: ...
+
     def counter(
         self,
         name: str,
@@ -262,12 +295,16 @@ class Table(_Opened[AsyncTable]):
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
         shards: int | None = None,
-    ) -> Counter:
+    ) -> Counter | ItemCounter:
         """Return a counter; see `ledger.Table.counter`."""
         behind = self._behind.counter(
             name, method=method, minimum=minimum, maximum=maximum, shards=shards
         )
+        if isinstance(behind, counters.ItemCounter):
+            return ItemCounter(behind, self._loop)
         return Counter(behind, self._loop)
+
+    convert_counter = _plain(AsyncTable.convert_counter)
 
     @overload
     def sequence(

@@ -13,14 +13,24 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, Unpack, overload
 from weakref import WeakValueDictionary
 
 from ledger.core.entry import Key
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
 from ledger.ledger import Ledger, live_settings
-from ledger.primitives.counters import CollectionCounter, Counter, MethodName, method_named
+from ledger.primitives.counters import (
+    CollectionCounter,
+    Counter,
+    CounterOptions,
+    ItemCounter,
+    ItemMethodName,
+    Layouts,
+    MethodName,
+    item_method_named,
+    method_named,
+)
 from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.keeping import in_loop
@@ -81,6 +91,7 @@ class Table:
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self._queues: WeakValueDictionary[str, Queue] = WeakValueDictionary()
+        self._layouts = Layouts()
         self.ledger = Ledger(
             settings,
             region=region,
@@ -123,6 +134,20 @@ class Table:
         """Close the connections; call it from the task that opened them. It may be repeated."""
         await self.ledger.close()
 
+    @overload
+    def counter(
+        self, name: str, *, method: ItemMethodName, **options: Unpack[CounterOptions]
+    ) -> ItemCounter: ...
+
+    @overload
+    def counter(
+        self,
+        name: str,
+        *,
+        method: Literal["collection"] = "collection",
+        **options: Unpack[CounterOptions],
+    ) -> Counter: ...
+
     def counter(
         self,
         name: str,
@@ -136,7 +161,9 @@ class Table:
 
         The default method is the ledger's own, the only one that any number of regions may write.
         The others hold `minimum` and `maximum`, and must be written in one region; with `shards`
-        they are kept in so many items, for more writes per second.
+        they are kept in so many items, for more writes per second. The table says by which method
+        and in how many items a name is kept: `shards` makes them so many where it is new, or has
+        fewer; another method is refused at the first call (`MethodConflict`).
 
         Raises:
             InvalidCounter: the name breaks a rule.
@@ -154,9 +181,28 @@ class Table:
             minimum=minimum,
             maximum=maximum,
         )
+        if isinstance(made, ItemCounter):
+            made.share(self._layouts)
         if self.settings.marker_places == "both":
             write_both_places(made)
         return made
+
+    async def convert_counter(
+        self, name: str, *, method: ItemMethodName, shards: int | None = None
+    ) -> None:
+        """Keep a counter by another method, or in another number of items, while it is in use.
+
+        See `ItemCounter.convert`. Callers of the method before are refused from then on.
+
+        Raises:
+            InvalidInput: there is no such method, or the counter cannot be converted so.
+            AmountOverflow: no item could hold the sum.
+            StoreError: DynamoDB could not do it; what was begun goes on at the next call.
+        """
+        kind = item_method_named(method)
+        counter = kind(self._store, name, clock=self._clock, randomness=self._random)
+        counter.share(self._layouts)
+        await counter.convert(shards=shards)
 
     @overload
     def sequence(

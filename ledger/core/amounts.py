@@ -9,7 +9,7 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 from collections.abc import Collection, Iterable
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import ROUND_DOWN, Context, Decimal, Inexact, InvalidOperation
 from functools import reduce
 
 from ledger.core.errors import AmountOverflow, InvalidAmount
@@ -23,6 +23,7 @@ EXPONENT_MAX = 125
 _WIDE = Context(prec=360, Emin=-1000, Emax=1000, traps=[Inexact, InvalidOperation])
 _SURELY_FITS = 10**DIGITS_MAX
 _PLAIN_EXPONENT = 40
+_ZERO = Decimal(0)
 # Half of 38 digits on each side of the point: any number of this form is a legal amount.
 _PLAIN = re.compile(r"(?:-?+[0-9]{1,19}+(?:\.[0-9]{1,19}+)?+,)*+", flags=re.ASCII)
 
@@ -107,6 +108,21 @@ def portion(number: Decimal, place: int, places: int) -> Decimal:
     share, rest = divmod(int(number.copy_abs().scaleb(-exponent, _WIDE)), places)
     size = Decimal(share + (place < rest)).scaleb(exponent, _WIDE)
     return size.copy_sign(number)
+
+
+def whole_portion(number: Decimal, place: int, places: int) -> Decimal:
+    """Return one of `places` portions of an amount, in whole units; one place has the fraction.
+
+    The portions add up to the amount exactly, and each grows with the amount: of two amounts of one
+    sign the larger has nowhere a smaller portion, whatever fractions they have, which `portion`
+    does not promise. Amounts over 10^36 are divided as there.
+    """
+    if number.adjusted() >= DIGITS_MAX - 1:
+        return portion(number, place, places)
+    whole = number.to_integral_value(ROUND_DOWN, _WIDE)
+    share = portion(whole, place, places) if whole else _ZERO
+    taker = int(whole.copy_abs()) % places
+    return _WIDE.add(share, _WIDE.subtract(number, whole)) if place == taker else share
 
 
 def parse(text: str) -> Decimal:

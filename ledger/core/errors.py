@@ -8,6 +8,7 @@
     │   ├── AmountOverflow          exact, but beyond 38 digits or DynamoDB's range
     │   ├── InvalidCounter          not a counter id
     │   ├── InvalidEntry            key, time, note or size breaks a rule
+    │   ├── MethodConflict          the table keeps this counter by another method
     │   ├── RetryHorizonPassed      too late to repeat this change safely
     │   └── BrokenRow               a row of an import cannot be read
     ├── KeyConflict                 the same id already stands for another change
@@ -86,6 +87,10 @@ class InvalidCounter(InvalidInput):
 
 class InvalidEntry(InvalidInput):
     """A key, time, note or size of an entry breaks a rule."""
+
+
+class MethodConflict(InvalidInput):
+    """The table keeps the counter in items of another method; nothing was written."""
 
 
 class RetryHorizonPassed(InvalidInput):

@@ -14,7 +14,8 @@ from support.clock import FakeClock
 from support.ledgers import seeded
 
 from ledger.core.errors import StoreError
-from ledger.primitives.counters import METHODS, Counter
+from ledger.primitives.counters import METHODS, Counter, ItemCounter, Layouts
+from ledger.primitives.counters.layout import Layout
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.writes import Applied, Outcome, Rejected
@@ -54,6 +55,16 @@ def make_counter(
         randomness=randomness or seeded(next(_seeds)),
         **limits,
     )
+
+
+def known_counter(method: str, store: Store, **options: Any) -> Any:
+    """Return a counter that was used before: its writes and reads are those of changes alone."""
+    counter = make_counter(method, store, **options)
+    if isinstance(counter, ItemCounter):
+        layouts = Layouts()
+        layouts.remember(counter.name, Layout(counter.kind, 1, 1))
+        counter.share(layouts)
+    return counter
 
 
 async def fate_of(adding: Awaitable[Outcome]) -> Fate:

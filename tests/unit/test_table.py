@@ -12,16 +12,25 @@ import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
-from support.ledgers import AWAY, HOME, make_settings, seeded
+from support.ledgers import AWAY, HOME, make_settings, sample, seeded
 from support.pipelines import FIELDS
 
-from ledger import ImportRefused, InvalidInput, LeaseLost, Ledger, LedgerError, SettingsError, sync
+from ledger import (
+    ImportRefused,
+    InvalidInput,
+    LeaseLost,
+    Ledger,
+    LedgerError,
+    MethodConflict,
+    SettingsError,
+    sync,
+)
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidCounter
 from ledger.importing import Form, Importer, StopSign
 from ledger.importing.writing import BatchDone
 from ledger.pipeline.stages.worker import Pipeline
-from ledger.primitives.counters import METHODS, Counter
+from ledger.primitives.counters import METHODS, Counter, ItemCounter
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
 from ledger.primitives.leases.state import LeaseRecord, record_item
 from ledger.primitives.sequences import CounterSequence, Numbered, SortKeySequence
@@ -36,16 +45,17 @@ from ledger.primitives.versions import (
     LockGuard,
     Skipped,
 )
-from ledger.runtime.metrics import summed
+from ledger.runtime.metrics import Metrics, summed
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Query
+from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Action, Applied, Outcome, Put, Rejected, Write
 from ledger.table import Table
 
 RECORD: Item = {"pk": {"S": "record~7"}, "sk": {"S": "address"}}
 
 
-def make_table(store: MemoryStore | None = None, **options: Any) -> Table:
+def make_table(store: MemoryStore | MeteredStore | None = None, **options: Any) -> Table:
     """Return a table over a store in memory, to be opened."""
     settings = make_settings(pipeline={"fields": FIELDS, "categories": ["desk/{Desk}"]})
     options = {"region": HOME, "store": store or MemoryStore(HOME), **options}
@@ -91,8 +101,35 @@ async def test_counters_take_thresholds_and_shards() -> None:
         stock = table.counter("stock", method="marker", minimum=-3, shards=3)
         assert isinstance(await stock.add(-3), Applied)
         assert await stock.add(-1) == Rejected("threshold", "minimum -3")
-        assert stock.guarantees.value_units == 4
+        assert stock.guarantees.value_units == 3
     assert "~count~shards~stock" in store.table.partitions
+
+
+async def test_a_counter_is_converted_while_others_have_it() -> None:
+    """Those of the same kind go on, those of another are refused with the way out."""
+    async with make_table() as table:
+        stock = table.counter("stock", method="marker", minimum=0)
+        await stock.add(90)
+        await table.convert_counter("stock", method="atomic", shards=4)
+        assert await stock.add(-3) == Applied()
+        await table.convert_counter("stock", method="history-sharded", shards=2)  # type: ignore[arg-type]
+        with pytest.raises(MethodConflict, match="kept by method history, not atomic"):
+            await stock.add(-3)
+        assert await table.counter("stock", method="history").value() == 87
+        for method in ("collection", "slots", "x"):
+            with pytest.raises(InvalidInput, match=r"a set of slots|method to convert to"):
+                await table.convert_counter("stock", method=method)  # type: ignore[arg-type]
+
+
+async def test_counters_of_a_table_remember_layouts_together() -> None:
+    """A second counter of a name reads and writes nothing but its changes."""
+    metrics = Metrics(None)
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=FakeClock())
+    async with make_table(store) as table:
+        await table.counter("stock", method="atomic").add(1)
+        before = sample(metrics, "ledger_consumed_units_total", kind="read")
+        await table.counter("stock", method="marker").add(1)
+        assert sample(metrics, "ledger_consumed_units_total", kind="read") == before
 
 
 @pytest.mark.parametrize(
@@ -102,7 +139,7 @@ async def test_counters_take_thresholds_and_shards() -> None:
         ({"method": ["marker"]}, r"method must be one of .*, got \['marker'\]"),
         ({"minimum": 0}, "takes no minimum"),
         ({"shards": 2}, "takes no shards"),
-        ({"method": "atomic", "shards": 0}, "shards must be a whole number from 1 to 1,000, got 0"),
+        ({"method": "atomic", "shards": 0}, "shards must be a whole number from 1 to 96, got 0"),
         ({"method": "atomic", "shards": "4"}, "shards must be .*, got '4'"),
         ({"method": "marker-sharded", "shards": True}, "shards must be .*, got True"),
     ],
@@ -331,6 +368,11 @@ def test_all_of_it_without_async(plain: sync.Table, tmp_path: Path) -> None:
     assert stock.add(2, token="t") == Rejected("applied before")
     assert stock.value(consistent=False) == 2
     assert "Exact" in stock.guarantees.unknown
+    assert stock.add(8, spread=False) == Applied()
+    plain.convert_counter("stock", method="atomic", shards=3)
+    stock.convert(shards=2)
+    assert (stock.shards(), stock.even_out()) == (2, True)
+    assert stock.value() == 10
 
     orders = plain.sequence("orders", kept_seconds=60)
     assert [orders.next(), orders.next(token="cart-1")] == [Numbered(1), Numbered(2)]
@@ -456,6 +498,7 @@ def test_without_async_a_table_is_opened_once() -> None:
 PAIRS = [
     (sync.Ledger, Ledger),
     (sync.Counter, Counter),
+    (sync.ItemCounter, ItemCounter),
     (sync.CounterSequence, CounterSequence),
     (sync.SortKeySequence, SortKeySequence),
     (sync.Lease, Lease),
@@ -466,8 +509,9 @@ PAIRS = [
     (sync.Pipeline, Pipeline),
     (sync.Table, Table),
 ]
-ASYNC_ONLY = {"store", "beats", "held_until"}
-"""The store port, and what the compactor measures lag by."""
+ITEMS_OWN = {"add_parts", "item", "key", "knows", "outcome", "share", "value_in", "value_of"}
+ASYNC_ONLY = {"store", "beats", "held_until", "marker_key", *ITEMS_OWN}
+"""The store port, what the compactor measures lag by, and what counters are made of."""
 
 
 @pytest.mark.parametrize(("without", "behind"), PAIRS, ids=lambda one: one.__name__)

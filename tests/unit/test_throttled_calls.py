@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from support.clock import FakeClock
+from support.counting import known_counter
 from support.lanes import lane_worker
 from support.ledgers import HOME, make_settings, make_writer, seeded
 from support.pipelines import deliveries, message
@@ -12,7 +13,6 @@ from support.throttled import WRITES, ThrottlingTransport, store_over
 
 from ledger.core.errors import StoreError, Throttled
 from ledger.pipeline.stages.worker import RESTARTS
-from ledger.primitives.counters.marker import MarkerCounter
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseTerms
 from ledger.runtime.metrics import Metrics
@@ -97,7 +97,7 @@ async def test_a_change_of_a_counter(
     store: DynamoStore, transport: ThrottlingTransport, clock: FakeClock
 ) -> None:
     """A counter repeats what got no answer; what was throttled was answered."""
-    counter = MarkerCounter(store, "c", clock=clock, randomness=seeded())
+    counter = known_counter("marker", store, clock=clock)
     with pytest.raises(Throttled):
         await counter.add(1)
     assert transport.sent == {"transact_write_items": REQUESTS}

@@ -5,10 +5,20 @@ from ledger.primitives.counters.client_token import ClientTokenCounter
 from ledger.primitives.counters.collection import CollectionCounter
 from ledger.primitives.counters.counter import Counter, Guarantees
 from ledger.primitives.counters.history import HistoryCounter
+from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.layouts import Layouts
 from ledger.primitives.counters.marker import MarkerCounter
 from ledger.primitives.counters.optimistic import OptimisticCounter
-from ledger.primitives.counters.registry import METHODS, Make, Method, MethodName, method_named
-from ledger.primitives.counters.sharding import ShardedCounter
+from ledger.primitives.counters.registry import (
+    METHODS,
+    CounterOptions,
+    ItemMethodName,
+    Make,
+    Method,
+    MethodName,
+    item_method_named,
+    method_named,
+)
 from ledger.primitives.counters.slots import SlotsCounter
 from ledger.primitives.counters.tokens import new_token
 from ledger.store.writes import Applied, Outcome, Reason, Rejected, Unknown
@@ -21,8 +31,12 @@ __all__ = [
     "ClientTokenCounter",
     "CollectionCounter",
     "Counter",
+    "CounterOptions",
     "Guarantees",
     "HistoryCounter",
+    "ItemCounter",
+    "ItemMethodName",
+    "Layouts",
     "Make",
     "MarkerCounter",
     "Method",
@@ -31,9 +45,9 @@ __all__ = [
     "Outcome",
     "Reason",
     "Rejected",
-    "ShardedCounter",
     "SlotsCounter",
     "Unknown",
+    "item_method_named",
     "method_named",
     "new_token",
 ]

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
+from ledger.primitives.counters.layout import LAYOUT, both, stands
 from ledger.primitives.counters.limits import VALUE, Part
 from ledger.store import writes
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected, Unknown
@@ -19,7 +20,7 @@ def addition(key: Key, part: Part, *, not_after: datetime | None = None) -> writ
     return writes.Update(
         key,
         add={VALUE: {"N": amounts.to_text(part.change)}},
-        condition=part.limits.condition(part.change),
+        condition=both(stands(LAYOUT, part.revision), part.limits.condition(part.change)),
         not_after=not_after,
     )
 

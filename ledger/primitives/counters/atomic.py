@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ledger.primitives.counters.adding import addition, outcome_of
+from ledger.primitives.counters.adding import addition
 from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
@@ -43,7 +43,7 @@ class AtomicCounter(ItemCounter):
             return await self.store.transact(actions)
 
         final = await self.retrier.until_answered(attempt)
-        return outcome_of(final, parts)
+        return await self.outcome(final, parts)
 
 
 class AtomicOnceCounter(AtomicCounter):

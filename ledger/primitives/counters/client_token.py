@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from ledger.core.errors import TokenReused
 from ledger.core.tokens import request_token
-from ledger.primitives.counters.adding import addition, outcome_of
+from ledger.primitives.counters.adding import addition
 from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
@@ -67,4 +67,4 @@ class ClientTokenCounter(ItemCounter):
             final = await self.retrier.until_answered(attempt)
         except TokenReused as error:
             return Rejected("token conflict", str(error))
-        return outcome_of(final, parts, token=token)
+        return await self.outcome(final, parts, token=token)

@@ -1,41 +1,67 @@
-"""What counters of one item per shard share: keys, checks, reading, and the parts of a change."""
+"""A counter in items of one table: where each change goes, and what all of it comes to.
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+The table's layout says how many items there are. A change goes to one at random, or to the one of
+its token; a large one that adds to stock goes to all of them; one without room goes elsewhere, or
+is split, and pieces are moved where that pays.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from random import Random
-from typing import ClassVar, Literal
 
-from ledger.core import amounts, keys
-from ledger.core.entry import Item, Key, number_of
-from ledger.core.errors import RequestRefused
-from ledger.primitives.counters.counter import Guarantees
-from ledger.primitives.counters.limits import VALUE, Part, checked_limits
+from ledger.core import amounts
+from ledger.core.entry import Item
+from ledger.core.errors import (
+    InvalidInput,
+    LedgerError,
+    MethodConflict,
+    StoreError,
+    Unreachable,
+)
+from ledger.primitives.counters import evening
+from ledger.primitives.counters.layout import (
+    SHARDS_MAX,
+    Layout,
+    LayoutMoved,
+    checked_shards,
+    is_readable,
+    moves_of,
+)
+from ledger.primitives.counters.layouts import CounterLayout, Layouts
+from ledger.primitives.counters.limits import Limits, Part
+from ledger.primitives.counters.shard import ShardItems
+from ledger.primitives.counters.sharding import sharded_guarantees
+from ledger.primitives.counters.splitting import PARTS_MAX, is_restock, parts_for, spread_over
+from ledger.primitives.counters.tokens import draw
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
-from ledger.store.reads import Get
-from ledger.store.retrier import Retrier
-from ledger.store.retry import Backoff
-from ledger.store.writes import Outcome
+from ledger.store.writes import (
+    TRANSACTION_ACTIONS_MAX,
+    Applied,
+    Outcome,
+    Rejected,
+    Unknown,
+)
 
-TRIES_MAX = 5
-KnownIn = Literal["nowhere", "item", "counter"]
+SHARDS_AT_ONCE = 16
+PLANS_MAX = 5
+"""Times that a change without room in its first shard looks for room in others."""
+LAYOUTS_MAX = 8
+"""Times that a call goes on with a new layout, or reads again while pieces are moved."""
 
 
-class ItemCounter(ABC):
-    """A counter in one item, or in one per shard: `sharding` chooses the shards.
+class ItemCounter(ShardItems):
+    """A counter in one item, or in several shards, for more writes per second.
 
-    `kind` is its items' sort key. `known_in` is where a repeated token is recognized: nowhere,
-    in the shard's item, or in the whole counter. With `splits` one change can be divided over
-    several shards, all or none.
+    `shards` is a wish for a counter that is new, or has fewer; the table says how many there are.
+
+    Raises:
+        InvalidInput: `shards` is no whole number from 1 to 96.
     """
-
-    guarantees: ClassVar[Guarantees]
-    backoff: ClassVar[Backoff] = Backoff(tries_max=TRIES_MAX)
-    kind: ClassVar[str]
-    known_in: ClassVar[KnownIn] = "nowhere"
-    splits: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -46,48 +72,273 @@ class ItemCounter(ABC):
         randomness: Random,
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
+        shards: int | None = None,
     ) -> None:
-        self.name = keys.checked_counter(name)
-        self.limits = checked_limits(minimum, maximum)
-        self.store = store
-        self.randomness = randomness
-        self.clock = clock
-        self.retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=self.backoff)
+        super().__init__(
+            store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
+        )
+        if shards is not None:
+            self.guarantees = sharded_guarantees(type(self), checked_shards(shards))
+        self._layout = CounterLayout(
+            store,
+            name,
+            self.kind,
+            wanted=shards or 1,
+            clock=clock,
+            randomness=randomness,
+        )
 
-    async def add(self, change: int | Decimal, *, token: str | None = None) -> Outcome:
-        """Change the value; see `Counter.add`."""
-        part = Part(0, amounts.exact(change), self.limits)
-        return await self.add_parts([part], checked_token(token))
+    def share(self, layouts: Layouts) -> None:
+        """Take and remember layouts in common with the other counters of a process."""
+        self._layout.remembered = layouts
+
+    async def add(
+        self, change: int | Decimal, *, token: str | None = None, spread: bool | None = None
+    ) -> Outcome:
+        """Change the value; see `Counter.add`.
+
+        With shards, a change that adds to stock (above a `minimum`, or below a `maximum`, that the
+        other direction goes towards) and gives each shard a whole unit is spread evenly over all of
+        them, in one transaction; `spread` says so, or that it is not, for any change.
+
+        Raises:
+            MethodConflict: the table keeps the counter by another method; nothing was written.
+            InvalidInput: this method does not spread, or there cannot be so many shards.
+            And as `Counter.add`.
+        """
+        amount, token = amounts.exact(change), checked_token(token)
+        if spread and not self.splits:
+            raise InvalidInput(f"counter {self.name!r}: this method cannot spread a change")
+        layout, doubt = await self._layout.in_use(), None
+        for _ in range(LAYOUTS_MAX):
+            try:
+                outcome = await self._placed(layout, amount, token, spread=spread)
+                return _after(doubt, self._said(outcome, layout, token))
+            except LayoutMoved as moved:
+                doubt = doubt or moved.doubt
+            except StoreError as error:
+                if doubt is None:
+                    raise
+                return Unknown(f"{doubt}; then {error}")
+            try:
+                await self._layout.renewed()
+                layout = await self._layout.in_use()
+            except (MethodConflict, StoreError) as error:
+                if doubt is None:
+                    raise
+                return Unknown(f"{doubt}; then {error}")
+        return _after(doubt, Rejected("contention", "the number of shards changed each time"))
 
     async def value(self, *, consistent: bool = True) -> Decimal:
-        """Return the value in this region; see `Counter.value`."""
-        return await self.value_of(0, consistent=consistent)
+        """Return the value in this region; see `Counter.value`.
 
-    async def add_parts(self, parts: Sequence[Part], token: str | None) -> Outcome:
-        """Make one change of one or, where the method `splits`, several shards: all or none."""
-        try:
-            return await self._add(parts, token)
-        except RequestRefused:
-            await self._check_overflow(parts)
-            raise
+        Of several shards it is the sum, each read at a moment of its own, and none of before a
+        change of layout or a move of pieces beside one of after it.
 
-    async def value_of(self, shard: int, *, consistent: bool = True) -> Decimal:
-        """Return the value of one shard."""
-        return self.value_in(await self.store.get(Get(self.key(shard), consistent=consistent)))
+        Raises:
+            MethodConflict: as `add`.
+            Unreachable: layout or pieces were changed during each of several reads.
+            And as `Counter.value`.
+        """
+        for tries in range(1, LAYOUTS_MAX + 1):
+            again = tries > 1
+            consistent = consistent or again
+            layout = await self._layout.to_read(again=again, consistent=consistent)
+            if layout is None:
+                return Decimal(0)
+            try:
+                values, _ = await self._values(layout, consistent=consistent)
+                return amounts.total(values)
+            except LayoutMoved:
+                await self.retrier.pause(tries)
+        raise self._restless()
 
-    def key(self, shard: int) -> Key:
-        """Return the key of a shard's item: each has a partition of its own."""
-        return f"{keys.COUNT_PREFIX}~{shard}~{self.name}", self.kind
+    async def shards(self) -> int:
+        """Return how many shards there are."""
+        return (await self._layout.in_use()).shards
 
-    def value_in(self, item: Item | None) -> Decimal:
-        """Return the value that an item shows; a counter never changed is not there and is 0."""
-        return number_of(item, VALUE) if item is not None and VALUE in item else Decimal(0)
+    async def even_out(self) -> bool:
+        """Move pieces so that all shards hold even portions, by one transaction; the sum stays.
 
-    @abstractmethod
-    async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
-        """Make the change, as the method does."""
+        Returns whether they do now: False where thresholds do not let them, or others moved
+        pieces each time. There is no need to call it: changes without room do the same where
+        that pays.
 
-    async def _check_overflow(self, parts: Sequence[Part]) -> None:
-        """Raise AmountOverflow if the refused request would have overflowed the value."""
-        for part in parts:
-            amounts.total([await self.value_of(part.shard), part.change])
+        Raises:
+            InvalidInput: a set of slots has no pieces that could be moved.
+        """
+        if not self.splits:
+            raise InvalidInput(f"counter {self.name!r}: this method has no pieces to be moved")
+        for _ in range(PLANS_MAX):
+            layout = await self._layout.in_use()
+            try:
+                values, moves = await self._values(layout, consistent=True)
+            except LayoutMoved:
+                await self._layout.renewed()
+                continue
+            deltas = evening.even(values, self._all_limits(layout))
+            if deltas is None:
+                return evening.are_even(values)
+            await self._moved(layout, deltas, moves)
+        return False
+
+    async def convert(self, *, shards: int | None = None) -> None:
+        """Keep the counter by this method, and in so many shards, whatever it was kept by before.
+
+        Its value is divided evenly. Nothing is lost or counts twice while others go on: they use
+        the new layout from their next change on, or are refused if their method is of another kind.
+        It may end at any point; who comes next finishes what was begun. Without `shards` their
+        number stays.
+
+        Raises:
+            InvalidInput: of more than 96 items, 48 where the kind changes, or of a set of slots.
+            AmountOverflow: no item could hold the sum.
+            Unreachable: there was no answer; what was begun goes on at the next call.
+        """
+        if shards is not None:
+            checked_shards(shards, most=SHARDS_MAX)
+        await self._layout.convert(shards)
+
+    async def _placed(
+        self, layout: Layout, change: Decimal, token: str | None, *, spread: bool | None
+    ) -> Outcome:
+        """Make a change where it belongs in this layout, or find room for it elsewhere."""
+        own = None
+        if token is not None and self.known_in == "item":
+            own = draw(token, layout.first)
+            if await self._known_before(layout, own, token):
+                return Rejected("applied before")
+        first = self.randomness.randrange(layout.shards) if own is None else own
+        shares = {first: change}
+        if self._is_spread(layout, change, spread=spread):
+            shares = spread_over(change, layout.shards, own)
+        outcome = await self.add_parts(self._parts(layout, shares), token)
+        if layout.shards == 1 or not _is_full(outcome) or not (self.splits or own is None):
+            return outcome
+        return await self._elsewhere(layout, change, token, first=first, own=own)
+
+    async def _elsewhere(
+        self, layout: Layout, change: Decimal, token: str | None, *, first: int, own: int | None
+    ) -> Outcome:
+        """Look for room in all shards, until it is found, used up, or others are always first."""
+        limits = self._all_limits(layout)
+        for _ in range(PLANS_MAX):
+            values, moves = await self._values(layout, consistent=True)
+            if own is not None and await self._has_room(layout, own, change, values, moves):
+                shares = {own: change}
+            else:
+                shares = parts_for(change, values, limits, first=first, split=self.splits)
+                if not shares:
+                    return Rejected("threshold", str(self.limits))
+                if own is not None:
+                    shares.setdefault(own, Decimal(0))  # for the token, where a repeat looks for it
+            outcome = await self.add_parts(self._parts(layout, shares), token)
+            if _is_full(outcome):
+                continue
+            if isinstance(outcome, Applied) and own is None:
+                await self._even_if_it_pays(layout, change, _changed(values, shares), moves)
+            return outcome
+        return Rejected("contention", "other writers used the free room each time")
+
+    async def _has_room(
+        self, layout: Layout, shard: int, change: Decimal, values: Sequence[Decimal], moves: int
+    ) -> bool:
+        """Return whether a shard has room for all of a change, once pieces were moved there."""
+        limits = self._all_limits(layout)
+        if limits[shard].allows(values[shard], change):
+            return True
+        deltas = evening.even(values, limits, shard=shard, change=change)
+        return deltas is not None and await self._moved(layout, deltas, moves)
+
+    async def _even_if_it_pays(
+        self, layout: Layout, change: Decimal, values: Sequence[Decimal], moves: int
+    ) -> None:
+        """Move pieces after a change that found room elsewhere; that one counts, whatever."""
+        limits = self._all_limits(layout)
+        if not self.splits or not evening.pays(values, limits, change):
+            return
+        deltas = evening.even(values, limits)
+        if deltas is not None:
+            with suppress(LedgerError):
+                await self._moved(layout, deltas, moves)
+
+    async def _moved(self, layout: Layout, deltas: Sequence[Decimal], moves: int) -> bool:
+        """Move pieces unless others did since; returns whether it surely did. It counts once."""
+        if layout.shards > TRANSACTION_ACTIONS_MAX:
+            return False
+        parts = self._parts(layout, dict(enumerate(deltas)))
+        keys = [self.key(part.shard) for part in parts]
+        outcome = await self.store.transact(evening.move(keys, parts, moves))
+        return isinstance(outcome, Applied)
+
+    async def _values(self, layout: Layout, *, consistent: bool) -> tuple[list[Decimal], int]:
+        """Return what each shard holds, and how often pieces were moved between them.
+
+        `LayoutMoved` is raised if a shard belongs to another layout.
+        """
+        for tries in range(1, LAYOUTS_MAX + 1):
+            reads = [
+                partial(self.item, shard, consistent=consistent or tries > 1)
+                for shard in range(layout.shards)
+            ]
+            items: Sequence[Item | None] = await run_all(reads, at_once=SHARDS_AT_ONCE)
+            if not all(is_readable(item, layout.revision) for item in items):
+                raise LayoutMoved
+            moves = set(map(moves_of, items))
+            if len(moves) == 1:
+                return [self.value_in(item) for item in items], moves.pop()
+            await self.retrier.pause(tries)
+        raise self._restless()
+
+    async def _known_before(self, layout: Layout, own: int, token: str) -> bool:
+        """Return whether a token was applied in the shard that it had in an earlier layout."""
+        for shard in {draw(token, earlier) for earlier in layout.earlier} - {own}:
+            if await self.knows(shard, token):
+                return True
+        return False
+
+    def _is_spread(self, layout: Layout, change: Decimal, *, spread: bool | None) -> bool:
+        if not self.splits or not 1 < layout.shards <= PARTS_MAX or not change:
+            return False
+        return is_restock(change, self.limits, layout.shards) if spread is None else spread
+
+    def _parts(self, layout: Layout, shares: Mapping[int, Decimal]) -> list[Part]:
+        return [
+            Part(shard, change, layout.limits(self.limits, shard), layout.revision)
+            for shard, change in shares.items()
+        ]
+
+    def _all_limits(self, layout: Layout) -> list[Limits]:
+        return [layout.limits(self.limits, shard) for shard in range(layout.shards)]
+
+    def _said(self, outcome: Outcome, layout: Layout, token: str | None) -> Outcome:
+        """Return an outcome in terms of the counter: a shard's value is not the counter's."""
+        if layout.shards == 1:
+            return outcome
+        if isinstance(outcome, Applied):
+            return Applied()
+        if isinstance(outcome, Unknown) and token is None and self.known_in == "item":
+            return Unknown(outcome.cause)  # the token made for it belongs to another shard
+        return outcome
+
+    def _restless(self) -> Unreachable:
+        return Unreachable(f"counter {self.name!r}: its shards changed during each read")
+
+
+def _is_full(outcome: Outcome) -> bool:
+    return isinstance(outcome, Rejected) and outcome.reason == "threshold"
+
+
+def _after(doubt: str | None, outcome: Outcome) -> Outcome:
+    """Return an outcome that says nothing sure of a try before it, without an answer."""
+    if doubt is None or not isinstance(outcome, Rejected):
+        return outcome
+    return Unknown(f"{doubt}; its repeat was rejected ({outcome.reason}), but it may be applied")
+
+
+def _changed(values: Sequence[Decimal], shares: Mapping[int, Decimal]) -> list[Decimal]:
+    """Return what the shards hold after a change."""
+    return [
+        amounts.total_wide([value, shares.get(shard, Decimal(0))])
+        for shard, value in enumerate(values)
+    ]

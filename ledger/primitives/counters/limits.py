@@ -61,6 +61,13 @@ class Limits:
         """
         return Limits(_part(self.minimum, shard, shards), _part(self.maximum, shard, shards))
 
+    def whole_part(self, shard: int, shards: int) -> "Limits":
+        """Return one shard's part of these, in whole units, as values are portioned."""
+        bounds = (self.minimum, self.maximum)
+        return Limits(
+            *(None if one is None else amounts.whole_portion(one, shard, shards) for one in bounds)
+        )
+
     def __str__(self) -> str:
         """Return the bounds in words."""
         bounds = (("minimum", self.minimum), ("maximum", self.maximum))
@@ -70,11 +77,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one shard's item is to be changed by, within the shard's part of the thresholds."""
+    """What one shard's item is to be changed by, within the shard's part of the thresholds.
+
+    `revision` is the layout's that the item must belong to.
+    """
 
     shard: int
     change: Decimal
     limits: Limits
+    revision: int = 0
 
 
 def checked_limits(minimum: int | Decimal | None, maximum: int | Decimal | None) -> Limits:

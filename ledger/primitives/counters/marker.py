@@ -24,7 +24,7 @@ from contextlib import suppress
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
 from ledger.core.errors import AccessDenied
-from ledger.primitives.counters.adding import addition, outcome_of
+from ledger.primitives.counters.adding import addition
 from ledger.primitives.counters.counter import (
     EXACT_LIMITS,
     SINGLE_ITEM_REGIONS,
@@ -91,7 +91,9 @@ class MarkerCounter(ItemCounter):
 
         final = await self.retrier.until_answered(attempt)
         met = await self._marker_met(final, token, markers)
-        return outcome_of(final, parts, token=token) if met is None else met
+        if met is not None:
+            return met
+        return await self.outcome(final, parts, token=token, first=len(markers))
 
     def marker_key(self, token: str) -> Key:
         """Return the key of a token's marker."""
@@ -144,9 +146,8 @@ class MarkerCounter(ItemCounter):
 
 def write_both_places(counter: Counter) -> None:
     """Let a counter put each marker in both places, if its method has markers; see the module."""
-    items = getattr(counter, "items", counter)
-    if isinstance(items, MarkerCounter):
-        items.both_places = True
+    if isinstance(counter, MarkerCounter):
+        counter.both_places = True
 
 
 def _met(found: Item, ours: Item, doubt: str | None) -> Outcome:

@@ -9,12 +9,17 @@ Every writer leaves a tag of its own. What an item shows after a write without a
     neither                             ambiguous: both may have been pushed out by later writers
 
 With the newest tag alone (`optimistic`) a single write of another makes it ambiguous; with a
-history (`history`) as many as it keeps.
+history (`history`) as many as it keeps. A change of several shards is one transaction on all their
+tags: what one of them shows is true of all.
+
+A write is also conditional on the item's layout and number of moves (`evening`), which never come
+again: once they are others than were read, it was applied before, or never will be.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import ClassVar, Literal
 
 from ledger.core import amounts
@@ -22,18 +27,27 @@ from ledger.core.entry import Item, damaged
 from ledger.core.errors import StoreError
 from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
 from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.layout import (
+    LAYOUT,
+    MOVES,
+    LayoutMoved,
+    moves_of,
+    revision_of,
+    stands,
+)
 from ledger.primitives.counters.limits import VALUE, Part
 from ledger.primitives.counters.tokens import tag_nonce
+from ledger.runtime.tasks import run_all
 from ledger.store import writes
-from ledger.store.conditions import Absent, Equals
-from ledger.store.reads import Get
+from ledger.store.conditions import AllOf, AnyOf, Condition, Equals, Has, Not
 from ledger.store.retry import Backoff
 from ledger.store.writes import Applied, Outcome, Rejected, Unknown
 
 TAG = "entityTag"
 RECENT = "recent"
 START = "start"
-"""The tag of an item that is not there yet."""
+"""The tag of an item that no optimistic method has written."""
+AT_ONCE = 16
 _MARK = "#"
 
 Verdict = Literal["applied", "unchanged", "overtaken", "ambiguous"]
@@ -45,6 +59,8 @@ class Tagged:
 
     value: Decimal
     tags: tuple[str, ...]
+    revision: int = 0
+    moves: int = 0
 
     def knows(self, token: str) -> bool:
         """Return whether one of the writers had this token."""
@@ -62,22 +78,35 @@ def tagged_of(item: Item | None, value: Decimal) -> Tagged:
     Raises:
         DamagedItem: they are not in our form.
     """
-    if item is None:
-        return Tagged(value, (START,))
+    revision, moves = revision_of(item), moves_of(item)
+    if item is None or not (TAG in item or RECENT in item):
+        return Tagged(value, (START,), revision, moves)
     newest = item.get(TAG, {}).get("S")
     older = item.get(RECENT, {"L": []}).get("L")
     if not isinstance(newest, str) or not isinstance(older, list):
         raise damaged(item, f"{TAG} and {RECENT} are not in the form of an optimistic counter")
-    return Tagged(value, (newest, *(tag.get("S", "") for tag in older)))
+    return Tagged(value, (newest, *(tag.get("S", "") for tag in older)), revision, moves)
 
 
 def judge(before: Tagged, now: Tagged, tag: str) -> Verdict:
-    """Return the fate of a write under `tag` on condition of the newest tag before."""
+    """Return the fate of a write under `tag` on condition of what an item showed before."""
     if tag in now.tags:
         return "applied"
     if now.tags[0] == before.tags[0]:
-        return "unchanged"
+        if (now.revision, now.moves) != (before.revision, before.moves):
+            return "overtaken"
+        # Without a tag the value is the condition, and others may give it that value again.
+        return "unchanged" if now.value == before.value else "ambiguous"
     return "overtaken" if before.tags[0] in now.tags else "ambiguous"
+
+
+def judge_all(before: Sequence[Tagged], now: Sequence[Tagged], tag: str) -> Verdict:
+    """Return the fate of a write of several items, all or none."""
+    verdicts = {judge(*pair, tag) for pair in zip(before, now, strict=True)}
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    # One that is unchanged shows that it was not applied so far; another, that it cannot be later.
+    return "applied" if "applied" in verdicts else "overtaken"
 
 
 class OptimisticCounter(ItemCounter):
@@ -85,6 +114,7 @@ class OptimisticCounter(ItemCounter):
 
     kind = "optimistic"
     known_in = "item"
+    splits = True
     tags_max: ClassVar[int] = 1
     backoff = Backoff()
     guarantees = Guarantees(
@@ -100,13 +130,18 @@ class OptimisticCounter(ItemCounter):
     )
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
-        (part,) = parts
-        seen = await self._read(part.shard)
-        if token is not None and seen.knows(token):
+        seen = await self._read(parts)
+        if token is not None and any(one.knows(token) for one in seen):
             return Rejected("applied before")
-        return await self._add_until_known(part, seen, token)
+        return await self._add_until_known(parts, seen, token)
 
-    async def _add_until_known(self, part: Part, seen: Tagged, token: str | None) -> Outcome:
+    async def knows(self, shard: int, token: str) -> bool:
+        """Return whether the tags of a shard's item have this token."""
+        return self._tagged(await self.item(shard)).knows(token)
+
+    async def _add_until_known(
+        self, parts: Sequence[Part], seen: Sequence[Tagged], token: str | None
+    ) -> Outcome:
         """Write until one write is known to be applied, or none can be.
 
         `doubt` is the cause of an unanswered write on the state seen; while there is one, no other
@@ -115,12 +150,14 @@ class OptimisticCounter(ItemCounter):
         tag, doubt = new_tag(tag_nonce(self.randomness), token), None
         unanswered = self.retrier.begin("write")
         for tries in range(1, self.backoff.tries_max + 1):
-            if not part.limits.allows(seen.value, part.change):
-                return Rejected("threshold", str(part.limits))
-            now, doubt = await self._write(part, seen, tag, doubt)
-            match judge(seen, now, tag):
+            _check_layout(parts, seen)
+            if any(not _allows(*pair) for pair in zip(parts, seen, strict=True)):
+                return Rejected("threshold", str(self.limits))
+            now, doubt = await self._write(parts, seen, tag, doubt)
+            match judge_all(seen, now, tag):
                 case "applied":
-                    return Applied(value=now.value if now.tags[0] == tag else None)
+                    value = now[0].value if len(now) == 1 and now[0].tags[0] == tag else None
+                    return Applied(value=value)
                 case "ambiguous" if doubt is not None:
                     return Unknown(
                         f"{doubt}; others have written since, so its outcome cannot be determined"
@@ -136,42 +173,74 @@ class OptimisticCounter(ItemCounter):
         return Rejected("contention", f"others were first {self.backoff.tries_max} times")
 
     async def _write(
-        self, part: Part, seen: Tagged, tag: str, doubt: str | None
-    ) -> tuple[Tagged, str | None]:
-        """Write on what was seen; returns what the item shows then, and what is in doubt."""
-        after = amounts.total([seen.value, part.change])
+        self, parts: Sequence[Part], seen: Sequence[Tagged], tag: str, doubt: str | None
+    ) -> tuple[Sequence[Tagged], str | None]:
+        """Write on what was seen; returns what the items show then, and what is in doubt."""
+        after = [
+            amounts.total([one.value, part.change]) for one, part in zip(seen, parts, strict=True)
+        ]
+        updates = [
+            self._update(part, one, tag, value)
+            for part, one, value in zip(parts, seen, after, strict=True)
+        ]
         try:
-            outcome = await self.store.write(self._update(part.shard, seen, tag, after))
+            if len(updates) == 1:
+                outcome = await self.store.write(updates[0])
+            else:
+                outcome = await self.store.transact(updates)
             if isinstance(outcome, Applied):
-                return Tagged(after, (tag,)), None
+                return [Tagged(value, (tag,)) for value in after], None
             doubt = outcome.cause if isinstance(outcome, Unknown) else doubt
-            return await self._shown(part.shard, outcome), doubt
+            return await self._shown(parts, outcome), doubt
         except StoreError:
             if doubt is None:
                 raise  # nothing was written
             return seen, doubt
 
-    async def _shown(self, shard: int, outcome: Outcome) -> Tagged:
-        """Return what the item showed to a rejected write, or shows now."""
-        if isinstance(outcome, Rejected) and outcome.found[0] is not None:
-            return self._tagged(outcome.found[0])
-        return await self._read(shard)
+    async def _shown(self, parts: Sequence[Part], outcome: Outcome) -> Sequence[Tagged]:
+        """Return what the items showed to a rejected write, or show now."""
+        if len(parts) == 1 and isinstance(outcome, Rejected) and outcome.found[0] is not None:
+            return [self._tagged(outcome.found[0])]
+        return await self._read(parts)
 
-    async def _read(self, shard: int) -> Tagged:
-        return self._tagged(await self.store.get(Get(self.key(shard), consistent=True)))
+    async def _read(self, parts: Sequence[Part]) -> Sequence[Tagged]:
+        reads = [partial(self.item, part.shard) for part in parts]
+        items: Sequence[Item | None] = await run_all(reads, at_once=AT_ONCE)
+        return [self._tagged(item) for item in items]
 
     def _tagged(self, item: Item | None) -> Tagged:
         return tagged_of(item, self.value_in(item))
 
-    def _update(self, shard: int, seen: Tagged, tag: str, after: Decimal) -> writes.Update:
-        newest = seen.tags[0]
+    def _update(self, part: Part, seen: Tagged, tag: str, after: Decimal) -> writes.Update:
         older = [{"S": tag} for tag in seen.tags[: self.tags_max - 1]]
         return writes.Update(
-            self.key(shard),
+            self.key(part.shard),
             set={
                 VALUE: {"N": amounts.to_text(after)},
                 TAG: {"S": tag},
                 **({RECENT: {"L": older}} if self.tags_max > 1 else {}),
             },
-            condition=Absent() if newest == START else Equals(TAG, {"S": newest}),
+            condition=AllOf(
+                (_is_as_seen(seen), stands(LAYOUT, part.revision), stands(MOVES, seen.moves))
+            ),
         )
+
+
+def _check_layout(parts: Sequence[Part], seen: Sequence[Tagged]) -> None:
+    """Raise LayoutMoved if an item belongs to another layout: no write of ours can be applied."""
+    if any(one.revision != part.revision for part, one in zip(parts, seen, strict=True)):
+        raise LayoutMoved
+
+
+def _allows(part: Part, seen: Tagged) -> bool:
+    return part.limits.allows(seen.value, part.change)
+
+
+def _is_as_seen(seen: Tagged) -> Condition:
+    """Return the condition that no other has written since; without a tag it is the value."""
+    if seen.tags[0] != START:
+        return Equals(TAG, {"S": seen.tags[0]})
+    value: Condition = Equals(VALUE, {"N": amounts.to_text(seen.value)})
+    if not seen.value:
+        value = AnyOf((Not(Has(VALUE)), value))
+    return AllOf((Not(Has(TAG)), value))

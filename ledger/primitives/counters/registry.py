@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from random import Random
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypedDict
 
 from ledger.core.errors import InvalidInput
 from ledger.primitives.counters.atomic import AtomicCounter, AtomicOnceCounter
@@ -13,13 +14,10 @@ from ledger.primitives.counters.collection import CollectionCounter, make_collec
 from ledger.primitives.counters.counter import Counter, Guarantees
 from ledger.primitives.counters.history import HistoryCounter
 from ledger.primitives.counters.items import ItemCounter
+from ledger.primitives.counters.layout import checked_shards
 from ledger.primitives.counters.marker import MarkerCounter
 from ledger.primitives.counters.optimistic import OptimisticCounter
-from ledger.primitives.counters.sharding import (
-    ShardedCounter,
-    checked_shards,
-    sharded_guarantees,
-)
+from ledger.primitives.counters.sharding import sharded_guarantees
 from ledger.primitives.counters.slots import SlotsCounter
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
@@ -57,18 +55,27 @@ class Method:
     has_thresholds: bool = True
 
 
-MethodName = Literal[
+ItemMethodName = Literal[
     "atomic",
     "atomic-once",
     "optimistic",
     "history",
     "client-token",
     "marker",
-    "collection",
     "slots",
     "atomic-sharded",
     "marker-sharded",
 ]
+MethodName = ItemMethodName | Literal["collection"]
+
+
+class CounterOptions(TypedDict, total=False):
+    """The options of a counter beside its method; see `Table.counter`."""
+
+    minimum: int | Decimal | None
+    maximum: int | Decimal | None
+    shards: int | None
+
 
 ITEM_METHODS: Mapping[str, type[ItemCounter]] = {
     "atomic": AtomicCounter,
@@ -83,21 +90,7 @@ ITEM_METHODS: Mapping[str, type[ItemCounter]] = {
 
 
 def _sharded(kind: type[ItemCounter], shards: int = SHARDS) -> Method:
-    def make(
-        store: Store,
-        name: str,
-        *,
-        clock: Clock,
-        randomness: Random,
-        minimum: int | Decimal | None = None,
-        maximum: int | Decimal | None = None,
-    ) -> ShardedCounter:
-        items = kind(
-            store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
-        )
-        return ShardedCounter(items, shards=shards)
-
-    return Method(sharded_guarantees(kind, shards), make)
+    return Method(sharded_guarantees(kind, shards), partial(kind, shards=shards))
 
 
 METHODS: Mapping[str, Method] = {
@@ -106,6 +99,19 @@ METHODS: Mapping[str, Method] = {
     "atomic-sharded": _sharded(AtomicCounter),
     "marker-sharded": _sharded(MarkerCounter),
 }
+
+
+def item_method_named(name: str) -> type[ItemCounter]:
+    """Return the counters of a method that keeps them in items of their own.
+
+    Raises:
+        InvalidInput: there is no such method.
+    """
+    kind = ITEM_METHODS.get(name.removesuffix("-sharded")) if isinstance(name, str) else None
+    if kind is None:
+        known = ", ".join(ITEM_METHODS)
+        raise InvalidInput(f"method to convert to must be one of {known}, got {name!r}")
+    return kind
 
 
 def method_named(name: str, *, shards: int | None = None) -> Method:

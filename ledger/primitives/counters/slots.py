@@ -69,9 +69,16 @@ class SlotsCounter(ItemCounter):
         randomness: Random,
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
+        shards: int | None = None,
     ) -> None:
         super().__init__(
-            store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
+            store,
+            name,
+            clock=clock,
+            randomness=randomness,
+            minimum=minimum,
+            maximum=maximum,
+            shards=shards,
         )
         if self.limits.minimum:
             raise InvalidInput(

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 from support.clock import FakeClock
-from support.counting import make_counter
+from support.counting import known_counter
 
 from ledger.primitives.counters.client_token import HELD_UP_SECONDS_MIN, REPEAT_SECONDS_MAX
 from ledger.settings.fields import AWS_SIGNATURE_SECONDS
@@ -25,16 +25,16 @@ async def test_repeats_within_an_add_count_once() -> None:
     store = FaultyStore(
         inner, InOrder(Lost(), Late(), NeverArrived()), clock=FakeClock(instant=True)
     )
-    assert await make_counter("client-token", store).add(7) == Applied()
+    assert await known_counter("client-token", store).add(7) == Applied()
     await store.land()
-    assert await make_counter("client-token", inner).value() == 7
+    assert await known_counter("client-token", inner).value() == 7
 
 
 async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
     """The token of an unknown outcome, made by the counter, leads to the same change."""
     inner = MemoryStore("us-east-1")
     store = FaultyStore(inner, InOrder(*[Lost()] * 5), clock=FakeClock(instant=True))
-    counter = make_counter("client-token", store)
+    counter = known_counter("client-token", store)
     outcome = await counter.add(7)
     assert isinstance(outcome, Unknown)
     assert await counter.add(7, token=outcome.token) == Applied()
@@ -44,7 +44,7 @@ async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
 async def test_past_ten_minutes_a_token_counts_again() -> None:
     """The mutant: DynamoDB has forgotten the token, and the repeat is another change."""
     clock = FakeClock(instant=True)
-    counter = make_counter("client-token", MemoryStore("us-east-1", clock=clock), clock=clock)
+    counter = known_counter("client-token", MemoryStore("us-east-1", clock=clock), clock=clock)
     await counter.add(7, token="t")
     clock.pass_by(TOKEN_SECONDS - 1)
     await counter.add(7, token="t")
@@ -57,9 +57,9 @@ async def test_past_ten_minutes_a_token_counts_again() -> None:
 async def test_another_change_under_a_token_is_refused() -> None:
     """A token stands for one change; so it does for one pair of thresholds."""
     store = MemoryStore("us-east-1")
-    await make_counter("client-token", store).add(7, token="t")
-    other = make_counter("client-token", store)
-    bounded = make_counter("client-token", store, maximum=50)
+    await known_counter("client-token", store).add(7, token="t")
+    other = known_counter("client-token", store)
+    bounded = known_counter("client-token", store, maximum=50)
     for outcome in (await other.add(8, token="t"), await bounded.add(7, token="t")):
         assert isinstance(outcome, Rejected)
         assert outcome.reason == "token conflict"
@@ -76,7 +76,7 @@ async def test_no_repeat_is_signed_long_after_the_first_try() -> None:
 
     store = FaultyStore(Noting("us-east-1"), InOrder(Lost(), Lost()), clock=clock)
     began = clock.now()
-    await make_counter("client-token", store, clock=clock).add(1)
+    await known_counter("client-token", store, clock=clock).add(1)
     assert len(seen) == 3
     assert {(limit - began).total_seconds() for limit in seen if limit} == {REPEAT_SECONDS_MAX}
 
@@ -91,7 +91,7 @@ async def test_a_try_that_is_held_up_counts_again_once_its_token_is_forgotten(
     clock = FakeClock(instant=True)
     inner = MemoryStore("us-east-1", clock=clock)
     store = FaultyStore(inner, InOrder(Late()), clock=clock)
-    counter = make_counter("client-token", store, clock=clock)
+    counter = known_counter("client-token", store, clock=clock)
     assert await counter.add(7) == Applied()
     clock.pass_by(held_up)
     await store.land()

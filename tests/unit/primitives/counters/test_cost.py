@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 from support.clock import FakeClock
-from support.counting import make_counter
+from support.counting import known_counter, make_counter
 from support.ledgers import HOME, sample
 
 from ledger.primitives.counters import METHODS, new_token
@@ -48,7 +48,7 @@ async def test_the_history_stays_within_a_write_unit() -> None:
     """With tokens of `new_token` a full history is still an item of 1 KB."""
     metrics, clock = Metrics(None), FakeClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
-    counter = make_counter("history", store, clock=clock)
+    counter = known_counter("history", store, clock=clock)
     for _ in range(30):
         await counter.add(1, token=new_token(clock.now(), counter.randomness))
     assert sample(metrics, "ledger_consumed_units_total", kind="write") == 30

@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 from support.clock import FakeClock
-from support.counting import make_counter
+from support.counting import known_counter
 
 from ledger.primitives.counters.marker import KEPT_SECONDS
 from ledger.store import writes
@@ -16,7 +16,7 @@ from ledger.store.writes import Applied, Delete, Outcome, Rejected, Unknown
 async def test_a_marker_says_what_was_done() -> None:
     """It carries the change, when and where it was made, and expires a week later."""
     clock, store = FakeClock(instant=True), MemoryStore("us-east-1")
-    counter = make_counter("marker", store, clock=clock)
+    counter = known_counter("marker", store, clock=clock)
     began = clock.now()
     await counter.add(7, token="order-17")
     marker = await store.get(Get(counter.marker_key("order-17")))
@@ -30,7 +30,7 @@ async def test_a_marker_says_what_was_done() -> None:
 
 async def test_applied_before_is_told_from_a_threshold() -> None:
     """Even where the threshold would reject the change too, the marker says that it is there."""
-    counter = make_counter("marker", MemoryStore("us-east-1"), minimum=0, maximum=10)
+    counter = known_counter("marker", MemoryStore("us-east-1"), minimum=0, maximum=10)
     assert await counter.add(10, token="t") == Applied()
     assert await counter.add(10, token="t") == Rejected("applied before")
     assert await counter.add(10, token="u") == Rejected("threshold", "minimum 0 and maximum 10")
@@ -40,12 +40,12 @@ async def test_applied_before_is_told_from_a_threshold() -> None:
 async def test_our_own_lost_try_is_applied_not_before() -> None:
     """A repeat that meets its own marker reports its change as applied."""
     store = FaultyStore(MemoryStore("us-east-1"), InOrder(Lost()), clock=FakeClock(instant=True))
-    assert await make_counter("marker", store, maximum=10).add(10) == Applied()
+    assert await known_counter("marker", store, maximum=10).add(10) == Applied()
 
 
 async def test_a_rejected_token_is_free() -> None:
     """A threshold's rejection leaves no marker: the same token may find room later."""
-    counter = make_counter("marker", MemoryStore("us-east-1"), minimum=0)
+    counter = known_counter("marker", MemoryStore("us-east-1"), minimum=0)
     assert isinstance(await counter.add(-1, token="t"), Rejected)
     await counter.add(1)
     assert await counter.add(-1, token="t") == Applied()
@@ -54,7 +54,7 @@ async def test_a_rejected_token_is_free() -> None:
 async def test_when_the_marker_has_expired_the_token_counts_again() -> None:
     """The mutant: TTL has deleted the marker, and nothing knows the token."""
     store = MemoryStore("us-east-1")
-    counter = make_counter("marker", store)
+    counter = known_counter("marker", store)
     await counter.add(1, token="t")
     await store.write(Delete(counter.marker_key("t")))
     assert await counter.add(1, token="t") == Applied()
@@ -66,7 +66,7 @@ async def test_a_caller_goes_on_with_the_token_of_unknown() -> None:
     store = FaultyStore(
         MemoryStore("us-east-1"), InOrder(*[Lost()] * 5), clock=FakeClock(instant=True)
     )
-    counter = make_counter("marker", store)
+    counter = known_counter("marker", store)
     outcome = await counter.add(7)
     assert isinstance(outcome, Unknown)
     assert await counter.add(7, token=outcome.token) == Rejected("applied before")
@@ -86,7 +86,7 @@ async def test_an_engine_that_hands_back_no_item(change: int) -> None:
                 return outcome
             return writes.Rejected(found=dict.fromkeys(outcome.found))
 
-    counter = make_counter("marker", Silent("us-east-1"))
+    counter = known_counter("marker", Silent("us-east-1"))
     await counter.add(7, token="t")
     outcome = await counter.add(change, token="t")
     assert outcome.reason == ("applied before" if change == 7 else "token conflict")

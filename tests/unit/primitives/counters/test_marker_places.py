@@ -1,20 +1,19 @@
 """Where markers lie: each in a partition of its own, beside those that an earlier release left."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import FakeClock
-from support.counting import make_counter
+from support.counting import known_counter
 from support.ledgers import HOME, make_settings, sample, seeded
 
 from ledger.core.entry import Item, Key
 from ledger.core.errors import AccessDenied
-from ledger.primitives.counters import MarkerCounter, ShardedCounter
-from ledger.primitives.counters.limits import Part
+from ledger.primitives.counters import MarkerCounter
+from ledger.primitives.counters.layout import SHARDS_MAX
 from ledger.primitives.counters.marker import EARLIER_KNOWN_SECONDS, write_both_places
 from ledger.primitives.counters.marking import earlier_key, marker_key
 from ledger.runtime.metrics import Metrics
@@ -49,7 +48,7 @@ def make_earlier(store: MemoryStore, **limits: int) -> EarlierCounter:
 
 def make_both(store: MemoryStore) -> Any:
     """Return the counter of a process that works beside an earlier release."""
-    counter = make_counter("marker", store)
+    counter = known_counter("marker", store)
     write_both_places(counter)
     return counter
 
@@ -63,7 +62,7 @@ async def markers_in(store: MemoryStore) -> list[str]:
 async def test_each_marker_has_a_partition_of_its_own() -> None:
     """One partition takes 1,000 write units a second: markers of one counter share none."""
     store = MemoryStore(HOME)
-    counter = make_counter("marker", store)
+    counter = known_counter("marker", store)
     for number in range(20):
         await counter.add(1, token=f"t{number}")
     assert len(set(await markers_in(store))) == 20
@@ -88,10 +87,10 @@ async def test_markers_of_an_earlier_release_are_found(method: str) -> None:
     """A repeat of a token that an earlier release counted is recognized, with its change."""
     store = MemoryStore(HOME)
     await make_earlier(store).add(7, token="t")
-    counter = make_counter(method, store)
+    counter = known_counter(method, store)
     assert await counter.add(7, token="t") == Rejected("applied before")
     assert (await counter.add(8, token="t")).reason == "token conflict"
-    assert await make_counter("marker", store).value() == 7
+    assert await known_counter("marker", store).value() == 7
 
 
 async def test_the_old_place_is_looked_at_while_it_has_markers() -> None:
@@ -99,7 +98,7 @@ async def test_the_old_place_is_looked_at_while_it_has_markers() -> None:
     metrics, clock, inner = Metrics(None), FakeClock(instant=True), MemoryStore(HOME)
     store = MeteredStore(inner, metrics=metrics, clock=clock)
     await make_earlier(inner).add(1, token="old")
-    counter = make_counter("marker", store, clock=clock)
+    counter = known_counter("marker", store, clock=clock)
 
     async def units(token: str | None) -> float:
         before = sample(metrics, "ledger_consumed_units_total", kind="read")
@@ -124,8 +123,8 @@ async def test_without_the_permission_to_query_every_token_is_looked_at() -> Non
 
     store = Denied(HOME)
     await make_earlier(store).add(1, token="t")
-    assert await make_counter("marker", store).add(1, token="t") == Rejected("applied before")
-    assert await make_counter("marker", store).add(1, token="u") == Applied()
+    assert await known_counter("marker", store).add(1, token="t") == Rejected("applied before")
+    assert await known_counter("marker", store).add(1, token="u") == Applied()
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -137,14 +136,14 @@ async def test_both_places_work_beside_an_earlier_release(order: int) -> None:
     assert await first.add(5, token="t") == Applied()
     assert await second.add(5, token="t") == Rejected("applied before")
     assert (await second.add(6, token="t")).reason == "token conflict"
-    assert await make_counter("marker", store).add(5, token="t") == Rejected("applied before")
+    assert await known_counter("marker", store).add(5, token="t") == Rejected("applied before")
     assert await second.value() == 5
 
 
 async def test_one_place_beside_an_earlier_release_counts_twice() -> None:
     """The negative control: why the deploy has an order."""
     store = MemoryStore(HOME)
-    await make_counter("marker", store).add(5, token="t")
+    await known_counter("marker", store).add(5, token="t")
     assert await make_earlier(store).add(5, token="t") == Applied()
 
 
@@ -152,7 +151,7 @@ async def test_both_places_cost_two_units_more() -> None:
     """Three items in the transaction in place of two."""
     metrics, clock = Metrics(None), FakeClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
-    counter = make_counter("marker", store, clock=clock)
+    counter = known_counter("marker", store, clock=clock)
     write_both_places(counter)
     await counter.add(1, token="t")
     assert sample(metrics, "ledger_consumed_units_total", kind="write") == 6
@@ -175,11 +174,11 @@ async def test_both_places_are_a_setting() -> None:
 async def test_a_change_over_the_most_shards_fits_in_a_transaction_of_both_places() -> None:
     """Markers in two places and the parts of a change together are no more than 100 actions."""
     store, clock = MemoryStore(HOME), FakeClock(instant=True)
-    items = MarkerCounter(store, "counter", clock=clock, randomness=seeded(), minimum=0)
-    counter = ShardedCounter(items, shards=99)
-    await counter.add(0)
-    for shard in range(99):
-        await items.add_parts([Part(shard, Decimal(1), items.limits)], None)
+    counter = MarkerCounter(
+        store, "counter", clock=clock, randomness=seeded(), minimum=0, shards=SHARDS_MAX
+    )
+    await counter.add(SHARDS_MAX)
     write_both_places(counter)
-    assert isinstance(await counter.add(-98), Applied)
-    assert await counter.add(-99) == Rejected("threshold", "minimum 0")
+    assert isinstance(await counter.add(-SHARDS_MAX), Applied)
+    assert isinstance(await counter.add(SHARDS_MAX), Applied)
+    assert await counter.value() == SHARDS_MAX

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 from support.clock import FakeClock
-from support.counting import Interrupted, make_counter
+from support.counting import Interrupted, known_counter, make_counter
 
 from ledger.core.entry import AttributeValue, Item
 from ledger.core.errors import DamagedItem, Throttled
@@ -59,12 +59,42 @@ def test_tags_are_read_with_their_tokens() -> None:
     assert not found.knows("n2")
 
 
-async def test_another_tools_item_is_damaged() -> None:
-    """An item without a tag is not taken for a counter."""
+@pytest.mark.parametrize("method", ["optimistic", "history"])
+async def test_an_item_without_a_tag_is_taken_over(method: str) -> None:
+    """A value that another tool left is counted on, by the first write that finds it unchanged."""
     store = MemoryStore("us-east-1")
-    counter = make_counter("optimistic", store)
+    counter = make_counter(method, store)
     partition, sort_key = counter.key(0)
-    await store.write(Put({"pk": {"S": partition}, "sk": {"S": sort_key}, "value": {"N": "5"}}))
+    item = {"pk": {"S": partition}, "sk": {"S": sort_key}, "value": {"N": "5"}}
+    await store.write(Put(item))
+    assert await counter.value() == 5
+    assert await counter.add(1) == Applied(value=Decimal(6))
+    assert await make_counter(method, store).add(1, token="t") == Applied(value=Decimal(7))
+    assert await counter.add(1, token="t") == Rejected("applied before")
+
+
+@pytest.mark.parametrize("fault", [LOST_WHILE, NEVER_WHILE], ids=["lost", "never arrived"])
+async def test_a_value_without_a_tag_that_others_change_is_ambiguous(fault: Slow) -> None:
+    """While another tool writes without tags, no answer to the first write leaves it unknown."""
+    inner = MemoryStore("us-east-1")
+    key = known_counter("optimistic", inner).key(0)
+    item = {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
+    await inner.write(Put({**item, "value": {"N": "5"}}))
+
+    async def act() -> None:
+        await inner.write(Put({**item, "value": {"N": "9"}}))
+
+    store = FaultyStore(inner, InOrder(None, fault), clock=Interrupted(act))
+    outcome = await known_counter("optimistic", store).add(1)
+    assert isinstance(outcome, Unknown)
+
+
+async def test_a_damaged_tag_is_an_error() -> None:
+    """A tag that is no text is not overwritten."""
+    store = MemoryStore("us-east-1")
+    counter = known_counter("optimistic", store)
+    partition, sort_key = counter.key(0)
+    await store.write(Put({"pk": {"S": partition}, "sk": {"S": sort_key}, "entityTag": {"N": "5"}}))
     with pytest.raises(DamagedItem, match="entityTag"):
         await counter.add(1)
 
@@ -72,7 +102,7 @@ async def test_another_tools_item_is_damaged() -> None:
 async def interrupted(method: str, fault: Slow, others: int) -> tuple[object, int]:
     """Add 1000 under a fault while others add 1 so many times; returns outcome and value."""
     inner = MemoryStore("us-east-1")
-    other = make_counter(method, inner)
+    other = known_counter(method, inner)
     await other.add(100)
 
     async def act() -> None:
@@ -80,7 +110,7 @@ async def interrupted(method: str, fault: Slow, others: int) -> tuple[object, in
             await other.add(1)
 
     store = FaultyStore(inner, InOrder(None, fault), clock=Interrupted(act))
-    outcome = await make_counter(method, store).add(1000)
+    outcome = await known_counter(method, store).add(1000)
     return outcome, int(await other.value())
 
 
@@ -113,7 +143,7 @@ async def test_a_late_write_changes_nothing_any_more() -> None:
     """What lands after its repeat was applied meets another tag: counted once."""
     inner = MemoryStore("us-east-1")
     store = FaultyStore(inner, InOrder(None, Late()), clock=FakeClock(instant=True))
-    counter = make_counter("optimistic", store)
+    counter = known_counter("optimistic", store)
     assert await counter.add(5) == Applied(value=Decimal(5))
     await store.land()
     assert await counter.value() == 5
@@ -122,7 +152,7 @@ async def test_a_late_write_changes_nothing_any_more() -> None:
 @pytest.mark.parametrize("method", ["optimistic", "history"])
 async def test_a_token_is_known_while_its_tag_is(method: str) -> None:
     """The same token changes nothing until its tag is pushed out; then it counts again."""
-    counter = make_counter(method, MemoryStore("us-east-1"))
+    counter = known_counter(method, MemoryStore("us-east-1"))
     others = 1 if method == "optimistic" else TAGS_MAX
     await counter.add(1, token="t")
     for _ in range(others - 1):
@@ -139,18 +169,18 @@ async def test_an_error_before_anything_was_sent_is_raised() -> None:
     slow = Raises(Throttled("slow down"))
     store = FaultyStore(inner, InOrder(None, slow), clock=FakeClock(instant=True))
     with pytest.raises(Throttled):
-        await make_counter("optimistic", store).add(1)
-    assert await make_counter("optimistic", inner).value() == 0
+        await known_counter("optimistic", store).add(1)
+    assert await known_counter("optimistic", inner).value() == 0
     store = FaultyStore(inner, InOrder(None, Lost(), *[slow] * 20), clock=FakeClock(instant=True))
-    outcome = await make_counter("optimistic", store).add(1, token="t")
+    outcome = await known_counter("optimistic", store).add(1, token="t")
     assert outcome == Unknown("injected: Lost()", "t")
-    assert await make_counter("optimistic", inner).add(1, token="t") == Rejected("applied before")
+    assert await known_counter("optimistic", inner).add(1, token="t") == Rejected("applied before")
 
 
 async def test_whoever_loses_every_race_is_told() -> None:
     """After so many lost races the change is rejected, surely not counted."""
     inner = MemoryStore("us-east-1")
-    other = make_counter("optimistic", inner)
+    other = known_counter("optimistic", inner)
 
     class Ahead(MemoryStore):
         async def get(self, get: Get) -> Item | None:
@@ -163,7 +193,7 @@ async def test_whoever_loses_every_race_is_told() -> None:
             await other.add(1)  # before the next try
             return outcome
 
-    counter = make_counter("optimistic", Ahead("us-east-1", inner.table))
+    counter = known_counter("optimistic", Ahead("us-east-1", inner.table))
     outcome = await counter.add(1000)
     assert outcome == Rejected("contention", f"others were first {counter.backoff.tries_max} times")
     assert await other.value() == counter.backoff.tries_max + 1

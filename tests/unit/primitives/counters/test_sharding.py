@@ -13,7 +13,6 @@ from ledger.primitives.counters import (
     HistoryCounter,
     MarkerCounter,
     OptimisticCounter,
-    ShardedCounter,
     SlotsCounter,
 )
 from ledger.primitives.counters.items import ItemCounter
@@ -23,15 +22,14 @@ from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverAr
 from ledger.store.writes import Applied, Rejected, Unknown
 
 KINDS = [AtomicCounter, OptimisticCounter, HistoryCounter, ClientTokenCounter, MarkerCounter]
-SPLITTING = [AtomicCounter, ClientTokenCounter, MarkerCounter]
 
 
 def sharded(
     kind: type[ItemCounter], store: Store, *, shards: int = 4, seed: int = 7, **limits: int
-) -> ShardedCounter:
+) -> ItemCounter:
     """Return a counter over shards."""
-    items = kind(store, "counter", clock=FakeClock(instant=True), randomness=seeded(seed), **limits)
-    return ShardedCounter(items, shards=shards)
+    clock = FakeClock(instant=True)
+    return kind(store, "counter", clock=clock, randomness=seeded(seed), shards=shards, **limits)
 
 
 async def shard_values(kind: type[ItemCounter], store: Store, shards: int) -> list[int]:
@@ -88,11 +86,13 @@ async def test_shards_are_never_taken_away() -> None:
     assert await sharded(AtomicCounter, store, shards=3).shards() == 4
     assert await counter.shards() == 4
     for shards in (0, -1, 1001, 2.5):
-        with pytest.raises(InvalidInput, match="1 to 1,000"):
+        with pytest.raises(InvalidInput, match="1 to 96"):
             sharded(AtomicCounter, store, shards=shards)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="1 to 96, got 97"):
+        await sharded(AtomicCounter, MemoryStore("us-east-1"), shards=97).add(1)
 
 
-@pytest.mark.parametrize("kind", SPLITTING)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_change_without_room_in_one_shard_is_split(kind: type[ItemCounter]) -> None:
     """All of what several shards hold can be taken at once; a hair more cannot."""
     store = MemoryStore("us-east-1")
@@ -104,17 +104,6 @@ async def test_a_change_without_room_in_one_shard_is_split(kind: type[ItemCounte
     assert outcome == Rejected("threshold", "minimum 0")
     assert await counter.add(-20) == Applied()
     assert await shard_values(kind, store, 4) == [0, 0, 0, 0]
-
-
-async def test_without_splitting_one_shard_has_to_have_room() -> None:
-    """The optimistic counter takes what one shard holds, although the sum would allow more."""
-    store = MemoryStore("us-east-1")
-    counter = sharded(OptimisticCounter, store, minimum=0)
-    for _ in range(20):
-        await counter.add(1)
-    most = max(await shard_values(OptimisticCounter, store, 4))
-    assert isinstance(await counter.add(-most - 1), Rejected)
-    assert isinstance(await counter.add(-most), Applied)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -153,28 +142,65 @@ async def test_a_marker_is_known_in_all_shards() -> None:
 
 @pytest.mark.parametrize("kind", [ClientTokenCounter, HistoryCounter, SlotsCounter])
 async def test_a_token_known_in_its_item_has_its_own_shard(kind: type[ItemCounter]) -> None:
-    """Anyone who repeats it reaches the same shard, after growing too, so that it counts once."""
+    """Anyone who repeats it reaches the same shard, so that it counts once."""
     store = MemoryStore("us-east-1")
     counter = sharded(kind, store)
     for place in range(12):
         await counter.add(1, token=f"t{place}")
-    counter = sharded(kind, store, shards=9)
-    assert await counter.shards() == 9
     for place in range(12):
         await sharded(kind, store, seed=place).add(1, token=f"t{place}")
     assert await counter.value() == 12
     assert sum(value > 0 for value in await shard_values(kind, store, 4)) > 1
 
 
-async def test_a_token_with_its_own_shard_goes_nowhere_else() -> None:
-    """Without room there it is rejected: in another shard a repeat would not be recognized."""
+@pytest.mark.parametrize("kind", [ClientTokenCounter, HistoryCounter, OptimisticCounter])
+async def test_a_token_counts_once_after_growing_too(kind: type[ItemCounter]) -> None:
+    """It is looked for in the shard that it had by each number before, or is refused."""
     store = MemoryStore("us-east-1")
-    counter = sharded(ClientTokenCounter, store, shards=4, maximum=4)
+    counter = sharded(kind, store, shards=4)
+    tokens = [f"t{place}" for place in range(3 if kind is OptimisticCounter else 12)]
+    seen = [token for token in tokens if await counter.add(1, token=token) == Applied()]
+    for shards in (6, 7, 9):
+        counter = sharded(kind, store, shards=shards)
+        before = await counter.value()
+        for token in seen[-1:] if kind is OptimisticCounter else seen:
+            again = await counter.add(1, token=token)
+            assert isinstance(again, Rejected), token
+        assert await counter.value() == before
+
+
+async def test_slots_keep_their_number_of_shards() -> None:
+    """A set of tokens cannot be divided again: more shards than there are is an error."""
+    store = MemoryStore("us-east-1")
+    await sharded(SlotsCounter, store).add(1, token="t")
+    with pytest.raises(InvalidInput, match="a set of slots keeps its method and its 4 shard"):
+        await sharded(SlotsCounter, store, shards=9).add(1, token="u")
+    assert await sharded(SlotsCounter, store, shards=2).value() == 1
+
+
+@pytest.mark.parametrize("kind", [ClientTokenCounter, HistoryCounter])
+async def test_room_comes_to_the_shard_of_a_token(kind: type[ItemCounter]) -> None:
+    """Pieces are moved to where a repeat would look, so that all of the room is used."""
+    counter = sharded(kind, MemoryStore("us-east-1"), shards=4, maximum=4)
     outcomes = [await counter.add(1, token=f"t{place}") for place in range(40)]
-    assert sum(isinstance(outcome, Applied) for outcome in outcomes) == await counter.value() == 4
-    counter = sharded(ClientTokenCounter, MemoryStore("us-east-1"), shards=4, maximum=4)
-    assert isinstance(await counter.add(2, token="t"), Rejected)
-    assert await counter.add(2) == Applied()
+    assert [isinstance(outcome, Applied) for outcome in outcomes] == [True] * 4 + [False] * 36
+    assert await counter.value() == 4
+    assert isinstance(await counter.add(1, token="t3"), Rejected | Applied)
+    assert await counter.value() == 4
+
+
+@pytest.mark.parametrize("kind", [OptimisticCounter, ClientTokenCounter, HistoryCounter])
+async def test_a_change_too_large_for_the_shard_of_its_token_is_split(
+    kind: type[ItemCounter],
+) -> None:
+    """A part of it, be it 0, is in the token's own shard; repeated, it counts no second time."""
+    store = MemoryStore("us-east-1")
+    counter = sharded(kind, store, shards=4, maximum=8)
+    assert await counter.add(7, token="t") == Applied()
+    for seed in range(3):
+        again = await sharded(kind, store, maximum=8, seed=seed).add(7, token="t")
+        assert again == Rejected("applied before") or kind is ClientTokenCounter
+    assert await counter.value() == 7
 
 
 @pytest.mark.parametrize("kind", [MarkerCounter, ClientTokenCounter])
@@ -202,8 +228,7 @@ async def test_no_token_is_given_that_would_lead_elsewhere() -> None:
         inner = MemoryStore("us-east-1")
         await sharded(kind, inner).shards()
         store = FaultyStore(inner, lambda call: Lost() if call.operation == "transact" else None)
-        items = kind(store, "counter", clock=FakeClock(instant=True), randomness=seeded())
-        outcome = await ShardedCounter(items, shards=4).add(1)
+        outcome = await sharded(kind, store).add(1)
         assert isinstance(outcome, Unknown)
         assert (outcome.token is not None) == is_given
 

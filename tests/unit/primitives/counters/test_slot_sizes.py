@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import FakeClock
-from support.counting import fate_of, make_counter
+from support.counting import fate_of, known_counter
 from support.ledgers import HOME, seeded
 
 from ledger.core.entry import Item
@@ -51,7 +51,7 @@ async def shown(store: MemoryStore) -> SlotSet:
 
 async def test_several_slots_are_taken_and_given_back() -> None:
     """A change of k takes k, within the maximum; what is given back is what was taken."""
-    counter = make_counter("slots", MemoryStore(HOME), maximum=10)
+    counter = known_counter("slots", MemoryStore(HOME), maximum=10)
     assert await counter.add(1, token="ann") == Applied(value=Decimal(1))
     assert await counter.add(6, token="bob") == Applied(value=Decimal(7))
     assert await counter.add(4, token="cid") == Rejected("threshold", "maximum 10")
@@ -67,7 +67,7 @@ async def test_several_slots_are_taken_and_given_back() -> None:
 @pytest.mark.parametrize(("taken", "wanted"), [(3, 2), (3, 1), (1, 3), (3, -2), (1, -3), (3, -1)])
 async def test_another_number_under_a_token_is_a_conflict(taken: int, wanted: int) -> None:
     """A token stands for the number that it took, when it is repeated and when it gives back."""
-    counter = make_counter("slots", MemoryStore(HOME))
+    counter = known_counter("slots", MemoryStore(HOME))
     await counter.add(taken, token="t")
     assert await counter.add(taken, token="t") == Rejected("applied before")
     outcome = await counter.add(wanted, token="t")
@@ -81,7 +81,7 @@ async def test_sets_of_an_earlier_release_go_on() -> None:
     """As long as each token takes one, the item stays as it was made, for both releases."""
     store = MemoryStore(HOME)
     await of_an_earlier_release(store, "a", "b")
-    counter = make_counter("slots", store, maximum=3)
+    counter = known_counter("slots", store, maximum=3)
     assert await counter.value() == 2
     assert await counter.add(1, token="a") == Rejected("applied before")
     assert await counter.add(1, token="c") == Applied(value=Decimal(3))
@@ -94,7 +94,7 @@ async def test_a_set_of_an_earlier_release_is_counted_once() -> None:
     """The first token that takes several makes it counted, with all who were there."""
     store = MemoryStore(HOME)
     await of_an_earlier_release(store, "a", "b")
-    counter = make_counter("slots", store, maximum=6)
+    counter = known_counter("slots", store, maximum=6)
     assert await counter.add(5, token="c") == Rejected("threshold", "maximum 6")
     assert await counter.add(3, token="a") == Rejected(
         "token conflict", "the token holds 1 slots, not 3"
@@ -102,7 +102,7 @@ async def test_a_set_of_an_earlier_release_is_counted_once() -> None:
     assert await counter.add(3, token="c") == Applied(value=Decimal(5))
     assert await shown(store) == SlotSet(frozenset("ab"), {"c": Decimal(3)}, Decimal(5))
     assert await counter.add(-1, token="a") == Applied(value=Decimal(4))
-    assert await make_counter("slots", store, maximum=6).add(2, token="d") == Applied(
+    assert await known_counter("slots", store, maximum=6).add(2, token="d") == Applied(
         value=Decimal(6)
     )
 
@@ -110,49 +110,49 @@ async def test_a_set_of_an_earlier_release_is_counted_once() -> None:
 RACES: dict[str, tuple[int, Callable[[MemoryStore], Awaitable[object]], Outcome, int]] = {
     "another comes": (
         3,
-        lambda store: make_counter("slots", store).add(1, token="x"),
+        lambda store: known_counter("slots", store).add(1, token="x"),
         Applied(value=Decimal(6)),
         6,
     ),
     "one leaves": (
         3,
-        lambda store: make_counter("slots", store).add(-1, token="a"),
+        lambda store: known_counter("slots", store).add(-1, token="a"),
         Applied(value=Decimal(4)),
         4,
     ),
     "another counts": (
         3,
-        lambda store: make_counter("slots", store).add(2, token="x"),
+        lambda store: known_counter("slots", store).add(2, token="x"),
         Applied(value=Decimal(7)),
         7,
     ),
     "the room is gone": (
         3,
-        lambda store: make_counter("slots", store).add(4, token="x"),
+        lambda store: known_counter("slots", store).add(4, token="x"),
         Rejected("threshold", "maximum 8"),
         6,
     ),
     "the same token": (
         3,
-        lambda store: make_counter("slots", store).add(3, token="t"),
+        lambda store: known_counter("slots", store).add(3, token="t"),
         Rejected("applied before"),
         5,
     ),
     "the same token, one slot": (
         3,
-        lambda store: make_counter("slots", store).add(1, token="t"),
+        lambda store: known_counter("slots", store).add(1, token="t"),
         Rejected("token conflict", "the token holds 1 slots, not 3"),
         3,
     ),
     "one slot, while another counts": (
         1,
-        lambda store: make_counter("slots", store).add(4, token="x"),
+        lambda store: known_counter("slots", store).add(4, token="x"),
         Applied(value=Decimal(7)),
         7,
     ),
     "one slot, the last one gone": (
         1,
-        lambda store: make_counter("slots", store).add(6, token="x"),
+        lambda store: known_counter("slots", store).add(6, token="x"),
         Rejected("threshold", "maximum 8"),
         8,
     ),
@@ -165,7 +165,7 @@ async def test_a_set_is_counted_under_races(race: str) -> None:
     size, act, expected, value = RACES[race]
     store = Between(act)
     await of_an_earlier_release(MemoryStore(HOME, store.table), "a", "b")
-    counter = make_counter("slots", store, maximum=8)
+    counter = known_counter("slots", store, maximum=8)
     assert await counter.add(size, token="t") == expected
     assert await counter.value() == value
     found = await shown(store)
@@ -176,12 +176,12 @@ async def test_giving_back_under_races() -> None:
     """A token given back meanwhile and taken again with another number keeps what it has now."""
 
     async def swap(store: MemoryStore) -> None:
-        other = make_counter("slots", store)
+        other = known_counter("slots", store)
         await other.add(-1, token="a")
         await other.add(5, token="a")
 
     async def count(store: MemoryStore) -> None:
-        await make_counter("slots", store).add(5, token="x")
+        await known_counter("slots", store).add(5, token="x")
 
     for act, expected, value in (
         (swap, Rejected("token conflict", "the token holds 5 slots, not 1"), 5),
@@ -189,8 +189,8 @@ async def test_giving_back_under_races() -> None:
     ):
         store = Between(act)
         await of_an_earlier_release(MemoryStore(HOME, store.table), "a")
-        assert await make_counter("slots", store).add(-1, token="a") == expected
-        assert await make_counter("slots", store).value() == value
+        assert await known_counter("slots", store).add(-1, token="a") == expected
+        assert await known_counter("slots", store).value() == value
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -198,9 +198,9 @@ async def test_a_lost_answer_of_several(size: int) -> None:
     """A repeat that meets its own token has its slots."""
     inner, looks = MemoryStore(HOME), [None] * (size != 1)
     store = FaultyStore(inner, InOrder(*looks, Lost()), clock=FakeClock(instant=True))
-    counter = make_counter("slots", store, maximum=3)
+    counter = known_counter("slots", store, maximum=3)
     assert isinstance(await counter.add(size, token="t"), Applied)
-    assert await make_counter("slots", inner).value() == size
+    assert await known_counter("slots", inner).value() == size
 
 
 @pytest.mark.parametrize(("counted", "expected"), [(True, Unknown), (False, Rejected)])
@@ -211,21 +211,21 @@ async def test_what_was_sent_for_a_plain_set_is_void_once_it_is_counted(
     """A try without an answer may land later, unless it was for the form that is no more."""
 
     async def fill(store: MemoryStore) -> None:
-        await make_counter("slots", store).add(3, token="x")
+        await known_counter("slots", store).add(3, token="x")
 
     inner = Between(fill)
-    other = make_counter("slots", MemoryStore(HOME, inner.table))
+    other = known_counter("slots", MemoryStore(HOME, inner.table))
     if counted:
         await other.add(2, token="a")
     await other.add(1, token="b")
     store = FaultyStore(inner, InOrder(None, NeverArrived()), clock=FakeClock(instant=True))
-    counter = make_counter("slots", store, maximum=6)
+    counter = known_counter("slots", store, maximum=6)
     assert isinstance(await counter.add(3, token="t"), expected)
 
 
 async def test_numbers_too_large_are_errors() -> None:
     """What 38 digits cannot hold is refused, and nothing is written."""
-    counter = make_counter("slots", MemoryStore(HOME))
+    counter = known_counter("slots", MemoryStore(HOME))
     most = 10**38 - 1
     await counter.add(most, token="t")
     with pytest.raises(AmountOverflow):
@@ -239,7 +239,7 @@ async def test_a_damaged_number_is_an_error() -> None:
     item: Item = {"pk": {"S": KEY[0]}, "sk": {"S": KEY[1]}, FILLED: {"S": "two"}}
     await store.write(Put(item))
     with pytest.raises(DamagedItem, match="filled must be a number"):
-        await make_counter("slots", store).value()
+        await known_counter("slots", store).value()
 
 
 @settings(max_examples=40)
@@ -252,7 +252,7 @@ def test_every_slot_is_held_by_a_token(seed: int, share: float) -> None:
         await of_an_earlier_release(inner, "t0", "old")
         faulty = FaultyStore(inner, Seeded(seed, share=share), clock=FakeClock(instant=True))
         counters: list[Any] = [
-            make_counter("slots", faulty, randomness=seeded(seed + place), maximum=9)
+            known_counter("slots", faulty, randomness=seeded(seed + place), maximum=9)
             for place in range(3)
         ]
         told: dict[str, list[tuple[int, object]]] = {}

@@ -1,0 +1,125 @@
+"""Pieces moved between shards, so that changes find room where they come: which, and when it pays.
+
+A move is one transaction of `ADD`s that make 0 together, each within its shard's part of the
+thresholds. It leaves the sum as it is, and is refused once another move, or a change of layout, was
+first. It touches every shard, to count itself there: a reader who finds shards of before and after
+a move reads again, where it would see pieces twice or not at all.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from ledger.core import amounts
+from ledger.core.entry import Key
+from ledger.primitives.counters.layout import LAYOUT, MOVES, both, portions, stands
+from ledger.primitives.counters.limits import VALUE, Limits, Part
+from ledger.store import writes
+
+MISSES_MIN = 10
+"""How many changes without room where they come must be expected for a move to pay.
+
+Of n shards, a move costs 2n write units, its reading is done already. A change that misses costs a
+refused write and n reads more than one that does not, 1 + n / 5 write units, as a read unit costs
+a fifth of one: a move pays from 2n / (1 + n / 5) misses, 6 with 8 shards and never more than 10.
+"""
+
+_ZERO = Decimal(0)
+
+
+def pays(values: Sequence[Decimal], limits: Sequence[Limits], change: Decimal) -> bool:
+    """Return whether it pays to move pieces, when more changes like this one come.
+
+    As many as there is room for; of them those miss that come to a shard without room.
+    """
+    rooms = [one.room(value, change) for one, value in zip(limits, values, strict=True)]
+    size = change.copy_abs()
+    if not size or None in rooms:
+        return False
+    changes = int(amounts.total_wide(room or _ZERO for room in rooms) / size)
+    without = sum(room is not None and room < size for room in rooms)
+    return changes >= len(rooms) and changes * without >= MISSES_MIN * len(rooms)
+
+
+def even(
+    values: Sequence[Decimal],
+    limits: Sequence[Limits],
+    *,
+    shard: int | None = None,
+    change: Decimal = _ZERO,
+) -> list[Decimal] | None:
+    """Return what each shard gets, or gives, so that all hold even portions of the sum.
+
+    The one named `shard` gets room for all of a change. None if the thresholds do not let it be, or
+    nothing is to be moved.
+    """
+    total = amounts.total_wide(values)
+    bounds = [(one.minimum, one.maximum) for one in limits]
+    wanted = portions(total, len(values))
+    if shard is not None:
+        bounds[shard] = _with_room(bounds[shard], change)
+        wanted[shard] = _within(wanted[shard], *bounds[shard])
+        rest = portions(_less(total, wanted[shard]), len(values) - 1)
+        wanted = [*rest[:shard], wanted[shard], *rest[shard:]]
+    targets = _fitted(wanted, bounds, total)
+    if targets is None or targets == list(values):
+        return None
+    return [_less(target, value) for target, value in zip(targets, values, strict=True)]
+
+
+def are_even(values: Sequence[Decimal]) -> bool:
+    """Return whether shards hold even portions of their sum."""
+    return list(values) == portions(amounts.total_wide(values), len(values))
+
+
+def move(keys: Sequence[Key], parts: Sequence[Part], moves: int) -> list[writes.Action]:
+    """Return the transaction that moves pieces: all shards' changes, and their number of moves."""
+    return [
+        writes.Update(
+            key,
+            add={VALUE: {"N": amounts.to_text(part.change)}},
+            set={MOVES: {"N": str(moves + 1)}},
+            condition=both(
+                both(stands(LAYOUT, part.revision), stands(MOVES, moves)),
+                part.limits.condition(part.change),
+            ),
+        )
+        for key, part in zip(keys, parts, strict=True)
+    ]
+
+
+Bounds = tuple[Decimal | None, Decimal | None]
+
+
+def _with_room(bounds: Bounds, change: Decimal) -> Bounds:
+    low, high = bounds
+    if change < 0 and low is not None:
+        low = _less(low, change)
+    if change > 0 and high is not None:
+        high = _less(high, change)
+    return low, high
+
+
+def _fitted(
+    wanted: Sequence[Decimal], bounds: Sequence[Bounds], total: Decimal
+) -> list[Decimal] | None:
+    """Return values of this sum within the bounds, near those wanted; None if there are none."""
+    targets = []
+    for one, (low, high) in zip(wanted, bounds, strict=True):
+        if low is not None and high is not None and low > high:
+            return None
+        targets.append(_within(one, low, high))
+    for place, (low, high) in enumerate(bounds):
+        left = _less(total, amounts.total_wide(targets))
+        targets[place] = _within(amounts.total_wide([targets[place], left]), low, high)
+    return targets if amounts.total_wide(targets) == total else None
+
+
+def _within(value: Decimal, low: Decimal | None, high: Decimal | None) -> Decimal:
+    value = value if low is None else max(low, value)
+    return value if high is None else min(high, value)
+
+
+def _less(one: Decimal, other: Decimal) -> Decimal:
+    return amounts.total_wide([one, other.copy_negate()])

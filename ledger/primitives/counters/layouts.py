@@ -1,0 +1,238 @@
+"""Layouts of counters in the table: found, made, remembered, and changed step by step.
+
+`layout` has the steps and why they are safe; this module sends them.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from random import Random
+
+from ledger.core import amounts
+from ledger.core.entry import Item, Key, damaged, number_of
+from ledger.core.errors import MethodConflict, StoreError, Unreachable
+from ledger.primitives.counters import layout as layouts
+from ledger.primitives.counters.layout import KIND_METHODS, KINDS, Layout, Shape, shard_key
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.store import writes
+from ledger.store.conditions import Absent
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.retrier import Retrier
+
+REMEMBERED_MAX = 10_000
+AT_ONCE = 16
+ROUNDS_MAX = 12
+"""How often a call looks at the layout while it, or others, make or change it."""
+
+
+class Layouts:
+    """The layouts that a process remembers, of the counters that it used last."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Layout] = OrderedDict()
+
+    def get(self, name: str) -> Layout | None:
+        """Return what is remembered of a counter; it may have changed since, which does no harm."""
+        return self._known.get(name)
+
+    def remember(self, name: str, layout: Layout) -> Layout:
+        """Remember a layout, and forget the one that was remembered first of too many."""
+        self._known[name] = layout
+        self._known.move_to_end(name)
+        if len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+        return layout
+
+
+class CounterLayout:
+    """The layout of one counter, as one caller sees and wishes it."""
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        kind: str,
+        *,
+        wanted: int,
+        clock: Clock,
+        randomness: Random,
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._kind = kind
+        self._wanted = wanted
+        self.remembered = Layouts()
+        self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
+
+    async def in_use(self) -> Layout:
+        """Return the layout to write by, made or grown if it is not yet as it was wished.
+
+        Raises:
+            MethodConflict: the table keeps the counter in items of another kind.
+            InvalidInput: there cannot be so many shards.
+            Unreachable: there was no answer; the counter is as it was.
+        """
+        layout = self.remembered.get(self._name)
+        if layout is None or layout.kind != self._kind:
+            layout = self._checked(await self.renewed())
+        if layout.shards < self._wanted:
+            layout = self._checked(await self._change(Shape(self._kind, self._wanted), grow=True))
+        self._wanted = 1  # granted once: who makes them fewer later is not overruled
+        return layout
+
+    async def to_read(self, *, again: bool, consistent: bool) -> Layout | None:
+        """Return the layout to read by, None for a counter never changed; nothing is written.
+
+        With `again`, what is remembered is no answer.
+
+        Raises:
+            MethodConflict: as `in_use`.
+        """
+        layout = None if again else self.remembered.get(self._name)
+        if layout is None or layout.kind != self._kind:
+            layout = await self._read(consistent=consistent)
+            if layout is not None:
+                self.remembered.remember(self._name, layout)
+        # What is not in the table yet may be made otherwise by others: it is not remembered.
+        layout = layout or await self._before()
+        return None if layout is None else self._checked(layout)
+
+    async def renewed(self) -> Layout:
+        """Return the table's layout, made if there is none; a change under way is finished."""
+        for rounds in range(1, ROUNDS_MAX + 1):
+            layout = await self._read() or await self._begun()
+            if layout.pending is None:
+                return self.remembered.remember(self._name, layout)
+            if rounds == 1:  # those who began it are likely to be about to finish it
+                await self._retrier.pause(rounds)
+            else:
+                await self._finish(layout, is_last=rounds == ROUNDS_MAX)
+        raise self._unreachable()
+
+    async def convert(self, shards: int | None) -> None:
+        """Keep the counter in items of our kind, and in so many, or as many as there are."""
+        layout = await self.renewed()
+        await self._change(Shape(self._kind, layout.shards if shards is None else shards))
+
+    async def _change(self, shape: Shape, *, grow: bool = False) -> Layout:
+        """Give the counter this shape, or with `grow` at least so many shards.
+
+        Raises:
+            InvalidInput: such a change cannot be; nothing was written.
+            Unreachable: there was no answer; any later call goes on from where this one ended.
+        """
+        for rounds in range(1, ROUNDS_MAX + 1):
+            layout = await self._read() or await self._begun()
+            is_last = rounds == ROUNDS_MAX
+            if layout.pending is not None:
+                await self._finish(layout, is_last=is_last)
+            elif (layout.shape == shape and layout.is_divided) or (
+                grow and _is_grown(layout, shape)
+            ):
+                return self.remembered.remember(self._name, layout)
+            else:
+                await self._announce(layout, shape)
+        raise self._unreachable()
+
+    async def _announce(self, layout: Layout, shape: Shape) -> None:
+        others = await self._others(layout, shape)
+        layouts.checked_change(self._name, layout, shape, others=others)
+        items = await self._items(self._touched(layout, shape, others))
+        # What cannot be read or added must not freeze the others.
+        amounts.total(map(layouts.value_of, items.values()))
+        await self._store.write(layouts.announcement(self._name, layout, shape))
+
+    async def _finish(self, layout: Layout, *, is_last: bool) -> None:
+        """Do what is left of a change; others may do the same at the same time."""
+        shape = layout.pending or layout.shape
+        try:
+            keys = self._touched(layout, shape, await self._others(layout, shape))
+            freezing = [layouts.freeze(key, layout.revision) for key in keys]
+            await run_all([partial(self._answered, one) for one in freezing], at_once=AT_ONCE)
+            items = await self._items(keys)
+            if {layouts.revision_of(item) for item in items.values()} == {-(layout.revision + 1)}:
+                actions = layouts.finishing(self._name, layout, items)
+                await self._retrier.until_answered(lambda: self._store.transact(actions))
+        except StoreError:
+            if is_last:
+                raise
+
+    async def _answered(self, write: writes.Write) -> None:
+        await self._retrier.until_answered(lambda: self._store.write(write))
+
+    def _touched(self, layout: Layout, shape: Shape, others: int) -> list[Key]:
+        """Return the keys of all items that a change reads and writes."""
+        new = shape._replace(shards=max(shape.shards, others))
+        keys = layouts.shard_keys(self._name, layout.shape) + layouts.shard_keys(self._name, new)
+        return list(dict.fromkeys(keys))
+
+    async def _others(self, layout: Layout, shape: Shape) -> int:
+        """Return how many items of the new kind an earlier release may have made beside these."""
+        if shape.kind == layout.kind:
+            return 0
+        found = await self._store.get(Get(layouts.layout_key(self._name, shape.kind)))
+        return 1 if found is None else int(number_of(found, "shards"))
+
+    async def _items(self, keys: Sequence[Key]) -> Mapping[Key, Item | None]:
+        reads = [partial(self._store.get, Get(key)) for key in keys]
+        return dict(zip(keys, await run_all(reads, at_once=AT_ONCE), strict=True))
+
+    async def _read(self, *, consistent: bool = True) -> Layout | None:
+        get = Get(layouts.layout_key(self._name), consistent=consistent)
+        item = await self._store.get(get)
+        return None if item is None else layouts.layout_of(item)
+
+    async def _begun(self) -> Layout:
+        """Store the first layout, unless another process did; return what is stored."""
+        layout = await self._before()
+        if layout is None:
+            shards = layouts.checked_shards(self._wanted, most=layouts.SHARDS_MAX)
+            layout = Layout(self._kind, shards, shards)
+        put = writes.Put(layouts.layout_item(self._name, layout), Absent())
+        tries = self._retrier.begin("write")
+        while True:
+            await self._store.write(put)
+            found = await self._read()
+            if found is not None:
+                tries.succeeded()
+                return found
+            if not await tries.again("unanswered"):
+                raise self._unreachable()
+
+    async def _before(self) -> Layout | None:
+        """Return the layout of a counter that an earlier release made, None if there is none."""
+        partitions = [layouts.layout_key(self._name, kind) for kind in KINDS]
+        firsts = [shard_key(self._name, 0, kind) for kind in KINDS]
+        items = await self._items([*partitions, *firsts])
+        numbers = {kind: items[key] for kind, key in zip(KINDS, partitions, strict=True)}
+        shards = {kind: items[key] for kind, key in zip(KINDS, firsts, strict=True)}
+        kind = layouts.found_shape(
+            [one for one in KINDS if numbers[one] or shards[one]], self._kind
+        )
+        if kind is None:
+            return None
+        for item in filter(None, shards.values()):
+            if layouts.revision_of(item):
+                raise damaged(item, "the item of its counter's layout is missing")
+        number = numbers[kind]
+        if number is None:
+            return Layout(kind, 1, 1)
+        return Layout(kind, int(number_of(number, "shards")), int(number_of(number, "first")))
+
+    def _checked(self, layout: Layout) -> Layout:
+        if layout.kind != self._kind:
+            raise MethodConflict(
+                f"counter {self._name!r} is kept by method {KIND_METHODS[layout.kind]}, not"
+                f" {KIND_METHODS[self._kind]}: use that one, or `Table.convert_counter`"
+            )
+        return layout
+
+    def _unreachable(self) -> Unreachable:
+        return Unreachable(f"counter {self._name!r}: no answer when its shards were arranged")
+
+
+def _is_grown(layout: Layout, shape: Shape) -> bool:
+    """Return whether nothing is to be added; to another kind of items nothing is."""
+    return layout.kind != shape.kind or layout.shards >= shape.shards
