@@ -32,13 +32,13 @@ from ledger.core.errors import (
     StoreError,
     UpgradeNeeded,
 )
-from ledger.primitives.leases.keeping import Keeping, in_loop, in_thread
+from ledger.primitives.leases.connecting import thread_to
+from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.state import NotHeld
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
-from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.totals.seen import SeenNets
 from ledger.watching.noticing import Watches
@@ -197,17 +197,15 @@ class Compactor:
             randomness=self._random,
             metrics=self.metrics,
             seen=self._seen,
-            keeping=in_loop if self._given_stores is not None else self._keeping(settings.current),
+            keeping=self._keeping(settings.current),
             watcher=self._watcher(stores[settings.current.home], settings),
         )
 
     def _keeping(self, settings: Settings) -> Keeping:
         """Return heartbeats from a thread: a pass over many entries holds up its event loop."""
-        return in_thread(
-            lambda: open_store(
-                settings, settings.home, metrics=self._ledger_metrics, clock=self._clock
-            )
-        )
+        if self._given_stores is not None:
+            return in_loop
+        return thread_to(settings, settings.home, metrics=self._ledger_metrics, clock=self._clock)
 
     def _watcher(self, home: Store, settings: LiveSettings) -> PassWatcher | None:
         """Return what looks at the watches of the settings; None without any."""

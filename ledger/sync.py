@@ -20,6 +20,7 @@ from ledger.importing.survey import StopSign
 from ledger.importing.writing import BatchDone
 from ledger.ledger import Ledger as AsyncLedger
 from ledger.primitives import counters, leases, sequences, versions
+from ledger.primitives.leases import LeaseTerms
 from ledger.primitives.versions.committing import Committed
 from ledger.primitives.versions.lock import WAIT_SECONDS
 from ledger.primitives.versions.state import Repeats
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ledger.pipeline.stages.worker import OnCounted
     from ledger.pipeline.stages.worker import Pipeline as AsyncPipeline
 
-_DEFAULT_TERMS = leases.LeaseTerms()
+_DEFAULT_TERMS = LeaseTerms()
 
 
 class Ledger(_Opened[AsyncLedger]):
@@ -148,6 +149,7 @@ class Lease(_Sync[leases.Lease]):
     heartbeat = _plain(leases.Lease.heartbeat)
     confirm = _plain(leases.Lease.confirm)
     look = _plain(leases.Lease.look)
+    watch = _plain(leases.Lease.watch)
     transact = _plain(leases.Lease.transact)
     release = _plain(leases.Lease.release)
     hand_over = _plain(leases.Lease.hand_over)
@@ -339,7 +341,7 @@ class Table(_Opened[AsyncTable]):
         name: str,
         *,
         owner: str | None = None,
-        terms: leases.LeaseTerms = _DEFAULT_TERMS,
+        terms: LeaseTerms = _DEFAULT_TERMS,
         key: Key | None = None,
         in_thread: bool = False,
         delete_on_release: bool = False,
@@ -354,6 +356,8 @@ class Table(_Opened[AsyncTable]):
             delete_on_release=delete_on_release,
         )
         return Lease(behind, self._loop)
+
+    leases = _iterator(AsyncTable.leases)
 
     @overload
     def versions(
@@ -371,7 +375,7 @@ class Table(_Opened[AsyncTable]):
         *,
         method: Literal["lock"],
         owner: str | None = None,
-        terms: leases.LeaseTerms = _DEFAULT_TERMS,
+        terms: LeaseTerms = _DEFAULT_TERMS,
         check_first: bool = True,
         waiting_max: int = WAITING_MAX,
         repeats: Repeats = "skip",

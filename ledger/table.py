@@ -7,7 +7,7 @@ The ledger is one of the parts (`table.ledger`): the table adds nothing to its c
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -32,9 +32,10 @@ from ledger.primitives.counters import (
     method_named,
 )
 from ledger.primitives.counters.marker import write_both_places
-from ledger.primitives.leases import Lease, LeaseTerms
-from ledger.primitives.leases.keeping import in_loop
-from ledger.primitives.leases.keeping import in_thread as in_thread_of
+from ledger.primitives.leases import Lease, LeaseRecord, LeaseTerms
+from ledger.primitives.leases.connecting import thread_to
+from ledger.primitives.leases.keeping import Keeping, in_loop
+from ledger.primitives.leases.listing import list_leases
 from ledger.primitives.sequences import (
     ADDED_MAX,
     AfterRace,
@@ -292,8 +293,12 @@ class Table:
             InvalidInput: the name or the key breaks a rule, the owner is empty, or the table was
                 given its store, of which a thread cannot open another.
         """
-        if in_thread and self._is_given:
-            raise InvalidInput("a table that was given its store has no second one for a thread")
+        keeping: Keeping = in_loop
+        if in_thread:
+            if self._is_given:
+                raise InvalidInput("a table that was given its store has no other for a thread")
+            metrics = self.ledger.metrics
+            keeping = thread_to(self.settings, self.region, metrics=metrics, clock=self._clock)
         return Lease(
             self._store,
             name,
@@ -302,18 +307,19 @@ class Table:
             clock=self._clock,
             randomness=self._random,
             key=key,
-            keeping=in_thread_of(self._open_another) if in_thread else in_loop,
+            keeping=keeping,
             delete_on_release=delete_on_release,
         )
 
-    def _open_another(self) -> AbstractAsyncContextManager[Store]:
-        """Open another connection to the region, for a thread of its own."""
-        # Imported only here, since it brings botocore.
-        from ledger.store.opening import open_store  # noqa: PLC0415
+    def leases(self) -> AsyncIterator[LeaseRecord]:
+        """Yield all leases, those of compactors too, by a scan: every item is read and charged.
 
-        return open_store(
-            self.settings, self.region, metrics=self.ledger.metrics, clock=self._clock
-        )
+        Whether a holder is alive cannot be seen at once: see `Lease.watch`.
+
+        Raises:
+            DamagedItem, StoreError: as `list_leases`.
+        """
+        return list_leases(self._store)
 
     @overload
     def versions(

@@ -30,6 +30,11 @@ COMMANDS = (
         "ledger.commands.importing.import_command",
         "Import changes from a file, each exactly once, even if interrupted and repeated.",
     ),
+    LazyCommand(
+        "lease",
+        "ledger.commands.lease",
+        "Run a command under a lease; list the leases of a table, show one.",
+    ),
     LazyCommand("table", "ledger.commands.table", "Create, inspect and delete the global table."),
     LazyCommand(
         "verify",

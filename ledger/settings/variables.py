@@ -16,10 +16,11 @@ CONFIG_VARIABLE = "LEDGER_CONFIG"
 OTHERS = (CONFIG_VARIABLE, "LEDGER_DYNOXIDE")
 """Variables of ours that are no settings."""
 
-# Those of our own tests, and those that Kubernetes sets in each pod for a Service whose name begins
-# with `ledger`: kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+# Those of our own tests, those that `ledger lease run` gives a command, and those that Kubernetes
+# sets in each pod for a Service whose name begins with `ledger`:
+# kubernetes.io/docs/concepts/services-networking/service/#environment-variables
 _NOT_READ = re.compile(
-    r"LEDGER_(REQUIRE|BANK_FILE|DYNAMODB_LOCAL|SIM_.+)"
+    r"LEDGER_(REQUIRE|BANK_FILE|DYNAMODB_LOCAL|SIM_.+|LEASE_(NAME|OWNER|EPOCH))"
     r"|LEDGER_(.+_)?SERVICE_(HOST|PORT(_.+)?)"
     r"|LEDGER_(.+_)?PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?"
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from anyio.lowlevel import checkpoint
 from support.clock import START, FakeClock
 
-from ledger.core.entry import Item
+from ledger.core.entry import Item, Key
 from ledger.core.errors import Unreachable
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseTerms, lease_key, record_item, record_of
@@ -61,25 +61,29 @@ class World:
         store: Store | None = None,
         clock: Clock | None = None,
         terms: LeaseTerms = TERMS,
+        name: str = "compactor",
+        key: Key = KEY,
+        delete_on_release: bool = False,
     ) -> Lease:
         """Return a contender with randomness of its own."""
         return Lease(
             store or self.store,
-            "compactor",
+            name,
             owner=owner,
             terms=terms,
             clock=clock or self.clock,
             randomness=random.Random(owner),  # noqa: S311 (repeatable)
-            key=KEY,
+            key=key,
+            delete_on_release=delete_on_release,
         )
 
     def epoch(self) -> int:
         """Return the epoch in the table."""
         return record_of(self.item()).epoch
 
-    def item(self) -> Item:
+    def item(self, key: Key = KEY) -> Item:
         """Return the item in the table."""
-        item = self.table.get(KEY)
+        item = self.table.get(key)
         assert item is not None
         return item
 

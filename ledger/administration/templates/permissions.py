@@ -165,7 +165,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             Where.HOME,
             only_keys=(_VERSIONS,),
         ),
-        Grant("HoldLeases", _LEASING, Where.HOME, only_keys=(_LEASES,)),
+        Grant("HoldLeases", (*_LEASING, "DeleteItem"), Where.HOME, only_keys=(_LEASES,)),
     ),
     # States are written in their records' home regions, all else in the lane's: any may be either.
     Role.PIPELINE: (
@@ -175,10 +175,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("WriteEntries", ("PutItem",), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
-    # Beside another role: `ledger table adopt` and `set`, and `compactor move-home`.
+    # Beside another: `ledger table adopt` and `set`, `ledger lease list`, `compactor move-home`.
     Role.OPERATOR: (
         _READ_CONTRACT,
         Grant("ChangeTheContract", ("PutItem",), Where.HOME, only_keys=(CONTRACT_PARTITION,)),
+        # A Scan names no partition key, so it cannot be narrowed to those of leases.
+        Grant("ListLeases", ("Scan",), Where.HOME),
         Grant("SeeReplicas", ("DescribeTable",)),
     ),
     Role.ADMINISTRATOR: (

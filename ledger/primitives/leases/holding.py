@@ -24,10 +24,11 @@ import anyio
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem, LeaseLost
 from ledger.primitives.leases.item import LeaseItem, Sending
-from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, LeaseTerms
+from ledger.primitives.leases.state import NO_OWNER, LeaseGrant, LeaseRecord, LeaseTerms
 from ledger.runtime.clock import Clock
 
 BEATS_MAX = 64
+RELEASE_TRIES_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,23 @@ class Holding:
             self._safe_until = max(self._safe_until, sent.elapsed + self.terms.lease_seconds)
             self.beats_applied += 1
             self._beats.append(Beat(shown.rvn, sent.at, self._clock.monotonic()))
+
+    async def give_up(self, item: LeaseItem, *, delete: bool) -> bool:
+        """Release the lease, or delete its item; return whether it is known to be ours no longer.
+
+        Raises:
+            DamagedItem, StoreError: as `LeaseItem.read`.
+        """
+        for _ in range(RELEASE_TRIES_MAX):
+            if delete:
+                is_free, shown = await item.delete(self.record)
+            else:
+                written = await item.renew(self.record, owner=NO_OWNER)
+                is_free, shown = written.applied, written.shown
+            if is_free or not self.is_ours(shown):
+                return True
+            self.extend(shown)
+        return False
 
     def end(self, why: str) -> None:
         """End it by a wish of its holder's."""

@@ -45,12 +45,12 @@ from ledger.primitives.leases.state import (
     own_key,
     record_of,
 )
+from ledger.primitives.leases.watching import is_alive
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
 from ledger.store.port import Store
 from ledger.store.writes import Action, Applied, Check, Outcome, Rejected
 
-RELEASE_TRIES_MAX = 3
 ELSEWHERE = "contend for it through that region, or let its holder there hand it over"
 
 
@@ -195,6 +195,17 @@ class Lease:
         """
         return await self._item.read()
 
+    async def watch(self) -> bool:
+        """Look at the lease for up to the time that its owner declared; False if nothing was sent.
+
+        One look cannot tell whether a holder is alive: its clock is not ours. False says that the
+        item showed the same record all the time, or no owner; a contender could have taken it.
+
+        Raises:
+            DamagedItem, StoreError: as `acquire`.
+        """
+        return await is_alive(self._item, self.terms, self._clock)
+
     async def heartbeat(self, *, data: Mapping[str, AttributeValue] | None = None) -> bool:
         """Hold the lease for another `lease_seconds` from now, and store new data with it, if any.
 
@@ -240,18 +251,7 @@ class Lease:
             self._holding = None
             return True
         self._end(holding, "it was released")
-        for _ in range(RELEASE_TRIES_MAX):
-            is_free, shown = await self._give_up(holding.record)
-            if is_free or not holding.is_ours(shown):
-                return True
-            holding.extend(shown)
-        return False
-
-    async def _give_up(self, record: LeaseRecord) -> tuple[bool, LeaseRecord | None]:
-        if self._deletes:
-            return await self._item.delete(record)
-        written = await self._item.renew(record, owner=NO_OWNER)
-        return written.applied, written.shown
+        return await holding.give_up(self._item, delete=self._deletes)
 
     def check(self) -> None:
         """Return if the lease is surely ours for at least `terms.margin_seconds` from now.
@@ -384,9 +384,8 @@ class Lease:
 
     def _may_take(self, *, take_expired: bool) -> bool:
         seen = self._watch.record
-        if take_expired or seen is None or seen.released:
-            return self._wait_seconds() <= 0
-        return self._is_our_own()
+        may = take_expired or seen is None or seen.released or self._is_our_own()
+        return may and self._wait_seconds() <= 0
 
     async def _take(self, data: Item | None) -> LeaseGrant | None:
         """Try to become the owner of the lease as last seen, under the next epoch."""

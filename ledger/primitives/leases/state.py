@@ -77,6 +77,17 @@ class LeaseRecord:
         return self.partition, self.name
 
     @property
+    def title(self) -> str:
+        """The name of a lease in a partition of its own; of another, its key."""
+        if self.key == (f"{keys.LEASE_PREFIX}{self._own_name}", OWN_SORT_KEY):
+            return self._own_name
+        return f"{self.partition} {self.name}"
+
+    @property
+    def _own_name(self) -> str:
+        return self.partition.removeprefix(keys.LEASE_PREFIX)
+
+    @property
     def released(self) -> bool:
         """Whether its last owner has given it back."""
         return self.owner == NO_OWNER

@@ -40,6 +40,7 @@ from ledger.pipeline.aws.invocations import Invocations
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.primitives.counters import METHODS
 from ledger.primitives.leases import Lease, LeaseTerms
+from ledger.primitives.leases.listing import list_leases
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.clock import SystemClock, system_random
@@ -137,6 +138,9 @@ async def use_all_methods(store: RecordingStore) -> None:
     async with lease.held():
         await lease.heartbeat(data={"page": {"N": "1"}})
         await lease.transact([Put({"pk": {"S": "~lease~nightly"}, "sk": {"S": "notes"}})])
+    own["delete_on_release"] = True
+    async with Lease(store, "once", owner="here", terms=LEASE_TERMS, **own).held():
+        pass
 
 
 async def handled(_: Event, lease: Lease) -> list[Action]:
@@ -248,7 +252,7 @@ def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> 
 
 
 async def test_the_operator_has_just_enough() -> None:
-    """The contract is established and changed through home; it and replicas are seen anywhere."""
+    """The contract is changed through home, leases are listed there; it is seen anywhere."""
     recorder = Recorder()
     stores = {region: recorder.store(region) for region in (HOME, OTHER)}
     operator = ContractWriter(stores, clock=FakeClock(instant=True))
@@ -256,6 +260,7 @@ async def test_the_operator_has_just_enough() -> None:
     await operator.change(lambda contract: replace(contract.terms, settle=60.0))
     await operator.withdraw(await operator.newest())
     await check_removed(stores.values(), SETTINGS.table, ["eu-north-1"])
+    assert [lease async for lease in list_leases(stores[HOME])] == []
     assert_just_enough(Role.OPERATOR, recorder.calls, [HOME, OTHER])
 
 

@@ -1,0 +1,181 @@
+"""`ledger lease`: run a command under a lease, list the leases of a table, show one."""
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import anyio
+import typer
+
+from ledger.commands.leased_run import LeasedRun
+from ledger.commands.options import AsJson, Region, print_json
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.primitives.leases import LeaseRecord, LeaseTerms
+from ledger.primitives.leases.state import MARGIN_SHARE_MAX
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+from ledger.table import Table
+
+app = new_app(about="Run a command under a lease; list the leases of a table, show one.")
+
+Name = Annotated[str, typer.Argument(help="Name of the lease.")]
+HEARTBEATS_PER_LEASE = 3
+
+
+@app.command()
+def run(
+    name: Name,
+    command: Annotated[list[str], typer.Argument(help="Command and its arguments, after --.")],
+    *,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Seconds to wait for the lease; inf without limit.",
+            show_default="a lease and a heartbeat, to replace a holder that died",
+        ),
+    ] = None,
+    lease: Annotated[float, typer.Option(help="Seconds that the lease lasts.")] = 30.0,
+    grace: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds from SIGTERM to SIGKILL if the lease is lost."),
+    ] = 5.0,
+    released_only: Annotated[
+        bool, typer.Option("--released-only", help="Never replace a holder that died.")
+    ] = False,
+    owner: Annotated[
+        str | None,
+        typer.Option(help="Name shown to others.", show_default="host, process and random"),
+    ] = None,
+    region: Region = None,
+    config: Config = None,
+) -> None:
+    """Run a command while its lease is held, by no two at once; exit as the command does.
+
+    `ledger lease run nightly -- ./report.sh --all`. The lease is kept by heartbeats and given back
+    at the end. Signals are passed on to the command and what it started. It finds the lease in
+    LEDGER_LEASE_NAME, LEDGER_LEASE_OWNER and LEDGER_LEASE_EPOCH, a number that grows with each
+    holder.
+
+    If the lease is lost the command is terminated, and killed before another can hold the lease:
+    exit status 79. Exit status 75: another holds the lease, and the command was not run; 126 and
+    127: it cannot be run.
+    """
+    terms = _terms(lease, grace)
+    patience = lease + terms.heartbeat_seconds if wait is None else wait
+
+    async def call() -> int:
+        async with Table.open(Settings.load(config), region=region) as table:
+            leased = LeasedRun(
+                table.lease(name, owner=owner, terms=terms),
+                command,
+                os.environ,
+                grace_seconds=grace,
+                clock=SystemClock(),
+                say=lambda text: typer.echo(text, err=True),
+            )
+            return await leased.run(patience, take_expired=not released_only)
+
+    raise typer.Exit(anyio.run(call))
+
+
+def _terms(lease_seconds: float, grace_seconds: float) -> LeaseTerms:
+    """Return terms whose margin is the grace: the command is dead before another can begin.
+
+    Raises:
+        InvalidInput: the grace is half of the lease or more.
+        SettingsError: the lease is out of its range.
+    """
+    if lease_seconds > 0 and not grace_seconds < lease_seconds * MARGIN_SHARE_MAX:
+        raise InvalidInput(
+            f"--grace must be under half of --lease ({lease_seconds:g} s), so that the command can"
+            f" be ended before another may begin, got {grace_seconds:g}"
+        )
+    return LeaseTerms(
+        lease_seconds=lease_seconds,
+        heartbeat_seconds=lease_seconds / HEARTBEATS_PER_LEASE,
+        margin_share=grace_seconds / lease_seconds if lease_seconds > 0 else 0.0,
+    )
+
+
+@app.command("list")
+def list_command(*, region: Region = None, config: Config = None, as_json: AsJson = False) -> None:
+    """List the leases of the table, by a scan of all of it: every item is read and charged.
+
+    Whether a holder is alive shows only over time, see `ledger lease show --watch`.
+    """
+
+    async def call() -> list[LeaseRecord]:
+        async with Table.open(Settings.load(config), region=region) as table:
+            return [record async for record in table.leases()]
+
+    records = sorted(anyio.run(call), key=lambda record: record.key)
+    if as_json:
+        print_json(map(_fields, records))
+        return
+    for line in _lines(records):
+        typer.echo(line)
+
+
+@app.command()
+def show(
+    name: Name,
+    *,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Look for up to a lease whether its holder sends heartbeats."),
+    ] = False,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who holds a lease, since when, and what is stored with it."""
+
+    async def call() -> tuple[LeaseRecord, bool | None]:
+        async with Table.open(Settings.load(config), region=region) as table:
+            lease = table.lease(name)
+            record = await lease.look()
+            if record is None:
+                raise LedgerError(f"lease {name!r} has no item: it was never held, or is deleted")
+            return record, await lease.watch() if watch else None
+
+    record, is_alive = anyio.run(call)
+    if as_json:
+        print_json([_fields(record) | ({} if is_alive is None else {"alive": is_alive})])
+        return
+    for field, value in _fields(record).items():
+        typer.echo(f"{field}: {'-' if value is None else value}")
+    if is_alive is not None:
+        typer.echo(f"alive: {'yes' if is_alive else 'no heartbeat in a whole lease'}")
+
+
+def _fields(record: LeaseRecord) -> dict[str, Any]:
+    return {
+        "lease": record.title,
+        "owner": record.owner or None,
+        "since": record.since.isoformat() if record.since else None,
+        "epoch": record.epoch,
+        "lease_seconds": record.lease_seconds,
+        "region": record.home,
+        "data": dict(record.data) or None,
+    }
+
+
+def _lines(records: Sequence[LeaseRecord]) -> list[str]:
+    """Return a line for each lease, in columns."""
+    rows = [("lease", "owner", "since", "epoch")]
+    rows += [
+        (
+            record.title,
+            record.owner or "(released)",
+            record.since.isoformat(timespec="seconds") if record.since else "-",
+            str(record.epoch),
+        )
+        for record in records
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
