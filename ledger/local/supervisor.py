@@ -9,6 +9,7 @@
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 
@@ -17,6 +18,8 @@ from ledger.local.front.catalog import Catalog
 from ledger.local.replication.links import Hold, Link, described, doubled
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
+
+_LOG = logging.getLogger(__name__)
 
 RESTART_SECONDS_FIRST = 0.1
 RESTART_SECONDS_MAX = 10.0
@@ -55,6 +58,7 @@ class Supervisor:
         while True:
             reason = await self._engine.until_gone(region)
             self._regions.lose(region, reason, now=time.time())
+            _LOG.warning("%s is unavailable: %s", region, reason)
             for link in self._links_to(region):
                 await link.hold(Hold.UNAVAILABLE)
             await asyncio.sleep(self._wait(self._recent_restarts(region)))
@@ -83,6 +87,7 @@ class Supervisor:
                     await self._fill(region, had)
             except Exception as error:  # noqa: BLE001 (whatever it is: shown, and tried again)
                 failures = self._regions.failed(region, described(error))
+                _LOG.warning("%s cannot be started again: %s", region, described(error))
                 await asyncio.sleep(self._wait(failures))
             else:
                 return
@@ -100,3 +105,4 @@ class Supervisor:
             missing = had.get(name, frozenset()) - got.known
             lost += sorted(shown_key(name, token) for token in missing)
         self._regions.back(region, filled=filled, lost=lost, now=time.time())
+        _LOG.warning("%s is back: %d items filled in, %d lost", region, filled, len(lost))

@@ -228,6 +228,8 @@ class Link:
             self._wait(sent)
 
     def _put_off(self, sent: _Sent, error: Exception) -> None:
+        if not self._failures:
+            _LOG.warning("%s -> %s fails: %s", self.source, self.target, described(error))
         before = self._failures.get(sent.sequence)
         tries = before.tries + 1 if before else 1
         since = before.since if before else time.time()

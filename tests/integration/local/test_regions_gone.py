@@ -31,8 +31,10 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Fragile:
     return installed(monkeypatch)
 
 
-async def test_a_region_that_is_gone_says_so_and_stops_no_other(engine: Fragile) -> None:
-    """Its endpoint answers 503, status names reason and tries, and the others replicate on."""
+async def test_a_region_that_is_gone_says_so_and_stops_no_other(
+    engine: Fragile, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its endpoint answers 503, status and log name the reason, and the others replicate on."""
     async with open_world() as world:
         for pk in ("before", "deleted"):
             await world.put(EAST, pk, n=1)
@@ -63,6 +65,12 @@ async def test_a_region_that_is_gone_says_so_and_stops_no_other(engine: Fragile)
         assert await world.numbers("meanwhile") == ["2"] * 3
         assert await world.numbers("deleted") == [None] * 3
         assert problems(world.table.status()) == []
+        for said in (
+            "unavailable: the disk is full",
+            "again: the disk is still full",
+            "is back: 2",
+        ):
+            assert said in caplog.text
 
 
 async def test_no_table_is_made_or_deleted_where_its_region_is_gone(engine: Fragile) -> None:
