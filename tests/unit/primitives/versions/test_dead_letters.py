@@ -282,3 +282,34 @@ async def test_the_largest_event_has_a_dead_letter() -> None:
     letter = await letters.failed(largest, "\U0001f642" * 1000)
     assert letter is not None
     assert await letters.find(largest) == letter
+
+
+async def test_a_count_below_the_bound_is_not_released() -> None:
+    """Only a dead letter is released: a count goes on where it was."""
+    letters = condition_guard(MemoryStore(HOME), failures_max=2).dead_letters
+    assert await letters.failed(POISON, "first") is None
+    assert not await letters.release(POISON)
+    letter = await letters.failed(POISON, "second")
+    assert letter is not None
+    assert letter.failures == 2
+
+
+async def test_a_dead_letter_is_counted_no_further() -> None:
+    """A failure that was under way when another made the dead letter leaves it as it is."""
+    letters = condition_guard(MemoryStore(HOME), failures_max=1).dead_letters
+    letter = await letters.failed(POISON, "first")
+    assert await letters.failed(POISON, "second") == letter
+
+
+async def test_an_event_is_kept_whole_and_apart_from_all_others() -> None:
+    """What deletes still does; texts that run into each other have keys of their own."""
+    letters = condition_guard(MemoryStore(HOME), failures_max=1).dead_letters
+    deletes = event(7, deletes=True)
+    letter = await letters.failed(deletes, "why")
+    assert letter is not None
+    assert await letters.find(event(7)) == letter
+    found = await letters.find(deletes)
+    assert found is not None
+    assert found.event == deletes
+    alike = [Event("ab", 1, "c"), Event("a", 1, "bc"), Event("a", 11, "b"), Event("a", 1, "b1")]
+    assert len({failures_key(one)[1] for one in alike}) == len(alike)
