@@ -41,6 +41,7 @@ async def test_a_version_is_never_taken_away() -> None:
     store = unversioned()
     guard = condition_guard(store)
     assert await guard.adopt(KEY, version=3) == Adopted(3)
+    assert await guard.adopt(KEY, version=3) == Skipped(3, 3)
     assert await guard.adopt(KEY, version=2) == Skipped(2, 3)
     assert await guard.adopt(KEY, version=9) == Skipped(9, 3)
     await guard.delete(KEY, version=5)

@@ -6,7 +6,7 @@ import pytest
 from support.clients import together
 from support.clock import START
 from support.guarding import SUBJECT, Handling, Noting, condition_guard, event, lock_guard
-from support.ledgers import HOME
+from support.ledgers import AWAY, HOME
 
 from ledger.core.entry import Item
 from ledger.core.errors import (
@@ -313,3 +313,35 @@ async def test_an_event_is_kept_whole_and_apart_from_all_others() -> None:
     assert found.event == deletes
     alike = [Event("ab", 1, "c"), Event("a", 1, "bc"), Event("a", 11, "b"), Event("a", 1, "b1")]
     assert len({failures_key(one)[1] for one in alike}) == len(alike)
+
+
+async def test_of_two_releases_at_once_one_released_it() -> None:
+    """The other one finds nothing to release."""
+    store = Noting()
+    guards = [condition_guard(store, failures_max=1) for _ in range(2)]
+    await guards[0].dead_letters.failed(POISON, "why")
+    ends: list[bool] = []
+
+    async def release(guard: ConditionGuard) -> None:
+        ends.append(await guard.dead_letters.release(POISON))
+
+    await together([partial(release, guard) for guard in guards])
+    assert sorted(ends) == [False, True]
+
+
+async def test_dead_letters_are_listed_over_all_pages() -> None:
+    """More of one subject than a page has are all listed."""
+    guard = condition_guard(MemoryStore(HOME, page_items_max=2), failures_max=1)
+    for version in range(5):
+        await guard.dead_letters.failed(event(version), "why")
+    assert {letter.event.version for letter in await listed(guard)} == set(range(5))
+
+
+async def test_a_lock_of_another_region_is_no_failure_of_the_event() -> None:
+    """`LeaseLost` is raised to a guard in the wrong region, and nothing is counted."""
+    store = Noting()
+    await lock_guard(store).handle(event(1), Handling())
+    elsewhere = lock_guard(MemoryStore(AWAY, store.table), failures_max=1)
+    with pytest.raises(LeaseLost):
+        await elsewhere.handle(POISON, Handling())
+    assert await elsewhere.dead_letters.find(POISON) is None

@@ -89,6 +89,15 @@ async def test_a_tombstone_expires_after_the_stated_retention() -> None:
     assert "~expires" not in (store.table.get(KEY) or {})
 
 
+async def test_a_tombstone_never_expires_before_its_retention() -> None:
+    """`~expires` has whole seconds: a part of one is rounded up."""
+    store = MemoryStore(HOME)
+    await condition_guard(store, tombstone_seconds=0.25).delete(KEY, version=1)
+    item = store.table.get(KEY)
+    assert item is not None
+    assert int(item["~expires"]["N"]) == START.timestamp() + 1
+
+
 async def test_without_a_retention_a_tombstone_stays() -> None:
     """By default no tombstone expires: the guarantee has no end."""
     store = MemoryStore(HOME)
