@@ -64,9 +64,10 @@ class PassWatcher:
     async def look(self, stop: anyio.Event) -> int:
         """Look at what the pass has visited, until stopped; return how many crossings went out.
 
-        A look that fails is logged and counted; it fails no pass.
+        A look that fails is logged and counted; it fails no pass. While the home is being moved
+        none is made.
         """
-        counters = sorted(self._visited | self._watches.counters)
+        counters = sorted(self._visited | self._watches.counters) if self._decider.decides else []
         self._visited.clear()
         return sum(
             await run_all(

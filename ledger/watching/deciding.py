@@ -146,9 +146,13 @@ class Decider:
             delivered = state.entered(Phase.DELIVERED, stamp=stamp)
             return Looked(await self._write(key, state, delivered), is_delivered=True)
 
+    @property
+    def decides(self) -> bool:
+        """Whether this region is the home now: none is while the home is being moved."""
+        return self._settings.current.terms.home == self._store.region
+
     def _check_home(self) -> None:
-        """Decide nothing in another region than the home, and nothing while that is being moved."""
-        if self._settings.current.terms.home != self._store.region:
+        if not self.decides:
             raise StoreError(
                 f"{self._store.region} is not the home of the table now, so no watch is decided"
             )

@@ -268,6 +268,8 @@ class Watcher:
         try:
             for _ in range(LOOKS_MAX):
                 await self._settings.renew()
+                if not decider.decides:  # the home is being moved: a later read asks again
+                    return
                 looked = await decider.look(watch, counter, channels, suspect=suspicion.total)
                 self._remember(suspicion.place, looked.state)
                 is_settled = looked.is_delivered or not self._follows(suspicion, looked.state)

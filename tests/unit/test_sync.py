@@ -20,12 +20,15 @@ from ledger.core.errors import (
     SettingsError,
     Throttled,
 )
+from ledger.core.watches import Crossing
 from ledger.ledger import Ledger as AsyncLedger
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import FaultyStore, InOrder, Lost, NeverArrived, Raises
 from ledger.sync import Ledger
 from ledger.writing.plan import Change
+
+WAIT_SECONDS_MAX = 10.0
 
 
 def make_ledger(store: Store | None = None) -> Ledger:
@@ -185,3 +188,21 @@ def test_failed_opening_gives_the_thread_back(monkeypatch: pytest.MonkeyPatch) -
         book.__enter__()
     with pytest.raises(LedgerError, match="not open"):
         book.total("c")
+
+
+def test_a_watch_calls_a_plain_function_that_may_use_the_ledger() -> None:
+    """In a thread of its own, so that the loop goes on: here it records, and reads again."""
+    seen: list[str] = []
+    ordered = threading.Event()
+    with make_ledger() as book:
+
+        def order(crossing: Crossing) -> None:
+            book.record("orders", 1, note=crossing.id)
+            seen.append(f"{crossing.value} {book.total('orders', max_age=0).value}")
+            ordered.set()
+
+        book.watch("stock-*", below=10, call=order)
+        book.record("stock-7", 9)
+        book.total("stock-7", max_age=0)
+        assert ordered.wait(WAIT_SECONDS_MAX)
+    assert seen == ["9 1"]

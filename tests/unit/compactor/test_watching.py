@@ -1,17 +1,23 @@
 """Watches at home: what a pass visited, and what a watch names, is looked at after the pass."""
 
 import logging
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import anyio
 import pytest
 from support.compacting import Instance, World, compactor_settings, snapshot
 from support.ledgers import HOME, WEST
 
+from compactor.watching import PassWatcher
+from ledger.core.contract import NO_HOME
 from ledger.core.errors import Throttled
 from ledger.core.watches import Phase, WatchState, state_key, state_of
+from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.wrappers.faults import Call, Fault, Raises
+from ledger.watching.noticing import Watches
 
 COUNTER = "counter"
 
@@ -121,6 +127,24 @@ async def test_watches_go_on_while_merging_waits() -> None:
     instance.faults[WEST] = lambda _call: Raises(Throttled("slow down"))
     report = await world.run_once(instance)
     assert (report.unreadable, report.folds, report.crossings) == (WEST, 0, 1)
+
+
+async def test_nothing_is_decided_while_the_home_moves(caplog: pytest.LogCaptureFixture) -> None:
+    """The new home will decide; until then no line of the log says so for each counter."""
+    world = World()
+    await world.settled()
+    settings = watching(COUNTER, above=-1000, rearm=-1000)
+    moving = settings.under(replace(settings.terms, home=NO_HOME), home=HOME)
+    watcher = PassWatcher(
+        world.regions.replicas[HOME],
+        Watches(settings),
+        settings=moving,
+        clock=world.clock,
+        randomness=world.random,
+        metrics=Metrics(),
+    )
+    assert await watcher.look(anyio.Event()) == 0
+    assert (state(world), caplog.records) == (WatchState(), [])
 
 
 async def test_two_compactors_deliver_a_crossing_once() -> None:

@@ -128,6 +128,15 @@ def test_only_a_pass_that_led_and_ended_well_breaks_the_silence(
     assert json.loads(line)["LeadingPasses"] == leading
 
 
+@pytest.mark.parametrize("crossings", [0, 2])
+def test_crossings_are_a_metric_where_there_are_some(crossings: int) -> None:
+    """CloudWatch charges for each metric that is written, so a table without watches has none."""
+    report = CompactorReport(crossings=crossings)
+    line = metric_line(report, function_name="f", now=SystemClock().now())
+    assert json.loads(line).get("Crossings", 0) == crossings
+    assert ("Crossings" in line) == bool(crossings)
+
+
 def test_the_metric_is_the_one_that_the_alarm_watches(
     job: type[_Job], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,23 +2,27 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 import anyio
 import pytest
 from support.ledgers import AWAY, HOME, make_settings, sample, seeded
+from support.live import Live
 from support.watching import COUNTER, LOW, Place
 
+from ledger.core.contract import NO_HOME
 from ledger.core.errors import AccessDenied, InvalidInput, Throttled
 from ledger.core.watches import Crossing, Phase, Watch
 from ledger.ledger import Ledger
+from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, InOrder, Raises
+from ledger.totals.reader import Reader
 from ledger.watching.delivery import Watched
-from ledger.watching.noticing import LOOKS_MAX, REFRESH_SECONDS, Watches
+from ledger.watching.noticing import LOOKS_MAX, REFRESH_SECONDS, Watcher, Watches
 
 WAIT_SECONDS_MAX = 10.0
 
@@ -225,6 +229,39 @@ async def test_a_role_that_may_not_decide_is_said_once(caplog: pytest.LogCapture
     assert [record.message for record in caplog.records] == [
         "no watch is decided by this process: no GetItem"
     ]
+
+
+async def test_the_home_that_decides_is_the_one_in_force() -> None:
+    """Nothing while it moves; then the new home's store is opened, and its total counts."""
+    place, new = Place(), Table()
+    place.change(9)
+    place.change(8, table=new)
+    settings = make_settings()
+    moving = settings.under(replace(settings.terms, home=NO_HOME), home=HOME)
+    moved = settings.under(replace(settings.terms, home=AWAY), home=AWAY)
+    live = Live(settings)
+    async with anyio.create_task_group() as tasks:
+        watches = Watches(settings)
+        watches.add(Watched(LOW, place.take))
+        watcher = Watcher(
+            watches,
+            place.store(),
+            home=MemoryStore(AWAY, new),
+            settings=live,
+            clock=place.clock,
+            randomness=seeded(),
+            metrics=Metrics(),
+            tasks=tasks,
+        )
+        reader = Reader(place.store(), settings=live, clock=place.clock, metrics=Metrics())
+        for now, values in ((moving, []), (settings, [9]), (moving, [9]), (moved, [9, 8])):
+            live.current = now
+            place.clock.pass_by(REFRESH_SECONDS)
+            watcher.saw(await reader.total(COUNTER))
+            await place.clock.run_pending()
+            assert [crossing.value for crossing in place.delivered] == values
+        await watcher.close()
+    assert LOW.name in str(new.partitions)
 
 
 async def test_closing_waits_for_the_delivery_under_way() -> None:
