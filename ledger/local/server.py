@@ -51,7 +51,7 @@ class Server:
         self.control_url = ""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="local-global-table", daemon=True)
-        self._main: asyncio.Future[Any] | None = None
+        self._parts: dict[str, asyncio.Future[None]] = {}
         self._listeners = Listeners()
         self._tables = Catalog(options.regions)
         self._engine = _engine(options.engine)
@@ -136,16 +136,20 @@ class Server:
         self.control_url = await self._listeners.listen(
             options.control_port, control_handler(self.control)
         )
-        self._main = asyncio.gather(self._replicator.run(), supervisor.run(), self._expiry.run())
+        self._parts = {
+            "replication": asyncio.ensure_future(self._replicator.run()),
+            "supervision": asyncio.ensure_future(supervisor.run()),
+            "expiry": asyncio.ensure_future(self._expiry.run()),
+        }
 
     def _time_of_day(self, region: str) -> float:
         return time.time() + self._clocks.get(region, 0.0)
 
     async def _close(self) -> None:
         await self._listeners.close()
-        if self._main is not None:
-            self._main.cancel()
-            await asyncio.gather(self._main, return_exceptions=True)
+        for part in self._parts.values():
+            part.cancel()
+        await asyncio.gather(*self._parts.values(), return_exceptions=True)
         await self._engine.close()
 
     async def control(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,12 +318,13 @@ class Server:
             "faults_by_kind": dict(self._faults.injected),
         }
 
-    def _stopped(self) -> str | None:
-        """Return the error that ended replication, if one did."""
-        if self._main is None or not self._main.done():
-            return None
-        error = None if self._main.cancelled() else self._main.exception()
-        return described(error) if error else "it was cancelled"
+    def _stopped(self) -> dict[str, str]:
+        """Return which parts have ended, each with the error that ended it."""
+        return {
+            name: described(part.exception() or RuntimeError("it has ended"))
+            for name, part in self._parts.items()
+            if part.done() and not part.cancelled()
+        }
 
 
 def _why(link: Link) -> str:

@@ -65,8 +65,7 @@ def problems(status: Mapping[str, Any]) -> list[str]:
         lost = sum(restart["lost"] for restart in restarts)
         if lost:
             found.append(f"{region} has lost {lost} items that no other region had")
-    if status["stopped"]:
-        found.append(f"replication has stopped: {status['stopped']}")
+    found += [f"{part} has stopped: {error}" for part, error in status["stopped"].items()]
     return found
 
 

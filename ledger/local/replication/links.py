@@ -66,7 +66,9 @@ def doubled(tries: int, *, first: float, most: float) -> float:
 
 
 def described(error: BaseException) -> str:
-    """Return an error in at most `ERROR_CHARACTERS_MAX` characters."""
+    """Return an error, the first of a group, in at most `ERROR_CHARACTERS_MAX` characters."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     return (str(error) or repr(error))[:ERROR_CHARACTERS_MAX]
 
 

@@ -15,6 +15,7 @@ from support.local_worlds import ASIA, EAST, TABLE, WEST, code, open_world
 from ledger.core.errors import LocalTableError
 from ledger.local.engines.dynoxide import DynoxideEngine
 from ledger.local.engines.port import ApiError, TableKey
+from ledger.local.expiry import Expiry
 from ledger.local.status import problems
 
 WAIT_SECONDS = 20.0
@@ -161,6 +162,25 @@ async def test_an_item_that_cannot_be_delivered_is_named(
         await world.table.wait_replicated()
         assert await world.numbers("bad") == ["1"] * 3
         assert problems(world.table.status()) == []
+
+
+async def test_a_part_that_stops_is_named_and_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An error that nothing foresaw ends one part, and status says which and why."""
+
+    async def fail(self: Expiry, region: str) -> None:
+        raise RuntimeError(f"{self} cannot sweep {region}")
+
+    monkeypatch.setattr(Expiry, "sweep", fail)
+    async with open_world() as world:
+        status = await until(world, lambda status: status["stopped"])
+        (problem,) = problems(status)
+        assert problem.startswith("expiry has stopped: ")
+        assert "cannot sweep" in problem
+        await world.put(EAST, "a", n=1)
+        await world.table.wait_replicated()
+        assert await world.numbers("a") == ["1"] * 3
 
 
 def engine_processes() -> set[int]:
