@@ -99,6 +99,7 @@ class Counter(_Sync[counters.Counter]):
     """`ledger.primitives.counters.Counter` with plain calls."""
 
     add = _plain(counters.Counter.add)
+    lookup = _plain(counters.Counter.lookup)
     value = _plain(counters.Counter.value)
 
     @property
@@ -111,6 +112,7 @@ class ItemCounter(_Sync[counters.ItemCounter]):
     """`ledger.primitives.counters.ItemCounter` with plain calls."""
 
     add = _plain(counters.ItemCounter.add)
+    lookup = _plain(counters.ItemCounter.lookup)
     value = _plain(counters.ItemCounter.value)
     shards = _plain(counters.ItemCounter.shards)
     even_out = _plain(counters.ItemCounter.even_out)

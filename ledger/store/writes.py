@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import RequestRefused
+from ledger.core.marker import Marker
 from ledger.store.conditions import Condition
 
 BATCH_WRITES_MAX = 25
@@ -118,12 +119,14 @@ class Rejected:
     """This call wrote nothing, and nothing of it can land later; `detail` is one line.
 
     `found` is the store's: it maps the position of each failed action (0 for a single write) to
-    the existing item, None if there is none.
+    the existing item, None if there is none. `first` is what the token's change was when it was
+    first made, where the method keeps that: of an "applied before", and a "token conflict".
     """
 
     reason: Reason = "condition"
     detail: str = ""
     found: Mapping[int, Item | None] = field(default_factory=dict, kw_only=True)
+    first: Marker | None = field(default=None, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 from conformance.counter_suite import CounterInputSuite, CounterSuite
 from support.engines import bare_table
 
-from ledger.primitives.counters import Counter
+from ledger.primitives.counters import Counter, Details
 from ledger.store.memory import MemoryStore
 from ledger.store.opening import open_store
 from ledger.store.port import Store
@@ -80,6 +80,21 @@ class MarkerSuite(CounterSuite):
 
     method = "marker"
     tells_conflicts = True
+
+    async def test_a_repeat_is_told_what_was_first_made(self, make: Callable[..., Counter]) -> None:
+        """The details of the first call come back with a repeat's rejection, and by a look."""
+        details: Details = {"order": "né 17", "pieces": 3, "gift": False}
+        token = self.token()
+        assert isinstance(await make().add(-3, token=token, details=details), Applied)
+        again = await make().add(-3, token=token)
+        assert again == Rejected("applied before")
+        assert again.first is not None
+        assert (again.first.change, again.first.details) == (Decimal(-3), details)
+        assert await make().lookup(token) == again.first
+        other = await make().add(-3, token=token, details={**details, "pieces": 4})
+        assert isinstance(other, Rejected)
+        assert other.reason == "token conflict"
+        assert await make().lookup("another") is None
 
 
 class CollectionSuite(CounterSuite):

@@ -1,5 +1,6 @@
 """Ways to count on DynamoDB, each with what it promises; see README.md beside this file."""
 
+from ledger.core.marker import Details, Marker
 from ledger.primitives.counters.atomic import AtomicCounter, AtomicOnceCounter
 from ledger.primitives.counters.client_token import ClientTokenCounter
 from ledger.primitives.counters.collection import CollectionCounter
@@ -32,12 +33,14 @@ __all__ = [
     "CollectionCounter",
     "Counter",
     "CounterOptions",
+    "Details",
     "Guarantees",
     "HistoryCounter",
     "ItemCounter",
     "ItemMethodName",
     "Layouts",
     "Make",
+    "Marker",
     "MarkerCounter",
     "Method",
     "MethodName",

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from ledger.core import ids, keys
 from ledger.core.errors import InvalidEntry, InvalidInput, KeyConflict, OutcomeUnknown
+from ledger.core.marker import Details, Marker
 from ledger.core.values import Entry
-from ledger.primitives.counters.counter import Guarantees
+from ledger.primitives.counters.counter import Guarantees, keeps_nothing
 from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.clock import Clock
@@ -65,13 +66,17 @@ class CollectionCounter:
         self._clock = clock
         self._random = randomness
 
-    async def add(self, change: int | Decimal, *, token: str | None = None) -> Outcome:
+    async def add(
+        self, change: int | Decimal, *, token: str | None = None, details: Details | None = None
+    ) -> Outcome:
         """Record the change; see `Counter.add`.
 
         Raises:
             RetryHorizonPassed: the token is too old to be repeated safely; nothing was written.
             And as `Counter.add`.
         """
+        if details is not None:
+            raise keeps_nothing(self.name, "details")
         token = checked_token(token) or new_token(self._clock.now(), self._random)
         entry_id = ids.parse(token)
         if entry_id is None:
@@ -85,6 +90,11 @@ class CollectionCounter:
         except OutcomeUnknown as error:
             return Unknown(str(error), token)
         return Applied()
+
+    async def lookup(self, token: str) -> Marker | None:
+        """Refuse; see `Counter.lookup`."""
+        del token
+        raise keeps_nothing(self.name, "markers")
 
     async def value(self, *, consistent: bool = True) -> Decimal:
         """Return the total in this region, read now; see `Counter.value`."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
+from ledger.core.errors import InvalidInput
+from ledger.core.marker import Details, Marker
 from ledger.store.writes import Outcome
 
 
@@ -41,11 +43,18 @@ class Counter(Protocol):
     def guarantees(self) -> Guarantees:
         """What this way of counting promises."""
 
-    async def add(self, change: int | Decimal, *, token: str | None = None) -> Outcome:
+    async def add(
+        self, change: int | Decimal, *, token: str | None = None, details: Details | None = None
+    ) -> Outcome:
         """Change the value; `token` names the change, so that a repeat can be recognized.
 
+        `details` are the caller's, kept with the change by methods with markers. A repeat under the
+        token then is `Rejected` with what was first made (`first`): the same details, or none, as
+        "applied before", other ones as a "token conflict".
+
         Raises:
-            InvalidInput: the change or the token breaks a rule; nothing was written.
+            InvalidInput: change, token or details break a rule, or the method keeps no details;
+                nothing was written.
             AmountOverflow: the value would not fit in 38 digits; nothing was written.
             DamagedItem: the item in the table is not this counter's.
             StoreError: DynamoDB could not do it; nothing was written.
@@ -57,6 +66,21 @@ class Counter(Protocol):
         Raises:
             DamagedItem, StoreError: as `add`.
         """
+
+    async def lookup(self, token: str) -> Marker | None:
+        """Return what was made under a token, None if nothing was, or if it is known no more.
+
+        Raises:
+            InvalidInput: the token breaks a rule, or the method keeps no markers.
+            DamagedItem, StoreError: as `add`.
+        """
+
+
+def keeps_nothing(name: str, what: str) -> InvalidInput:
+    """Return the error of a counter that is asked for what only markers have."""
+    return InvalidInput(
+        f"counter {name!r}: this method keeps no {what}: use method 'marker', or 'marker-sharded'"
+    )
 
 
 SINGLE_ITEM_REGIONS = (

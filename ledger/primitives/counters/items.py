@@ -10,6 +10,7 @@ from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from random import Random
+from typing import Self
 
 from ledger.core import amounts
 from ledger.core.entry import Item
@@ -20,7 +21,9 @@ from ledger.core.errors import (
     StoreError,
     Unreachable,
 )
+from ledger.core.marker import Details, Marker
 from ledger.primitives.counters import evening
+from ledger.primitives.counters.counter import keeps_nothing
 from ledger.primitives.counters.layout import (
     SHARDS_MAX,
     Layout,
@@ -93,7 +96,12 @@ class ItemCounter(ShardItems):
         self._layout.remembered = layouts
 
     async def add(
-        self, change: int | Decimal, *, token: str | None = None, spread: bool | None = None
+        self,
+        change: int | Decimal,
+        *,
+        token: str | None = None,
+        details: Details | None = None,
+        spread: bool | None = None,
     ) -> Outcome:
         """Change the value; see `Counter.add`.
 
@@ -106,6 +114,8 @@ class ItemCounter(ShardItems):
             InvalidInput: this method does not spread, or there cannot be so many shards.
             And as `Counter.add`.
         """
+        if details is not None:
+            return await self.keeping(details).add(change, token=token, spread=spread)
         amount, token = amounts.exact(change), checked_token(token)
         if spread and not self.splits:
             raise InvalidInput(f"counter {self.name!r}: this method cannot spread a change")
@@ -128,6 +138,20 @@ class ItemCounter(ShardItems):
                     raise
                 return Unknown(f"{doubt}; then {error}")
         return _after(doubt, Rejected("contention", "the number of shards changed each time"))
+
+    def keeping(self, details: Details) -> Self:
+        """Return the same counter, whose changes are kept with these details.
+
+        Raises:
+            InvalidInput: the method keeps none, or they break a rule.
+        """
+        del details
+        raise keeps_nothing(self.name, "details")
+
+    async def lookup(self, token: str) -> Marker | None:
+        """Return what was made under a token; see `Counter.lookup`."""
+        del token
+        raise keeps_nothing(self.name, "markers")
 
     async def value(self, *, consistent: bool = True) -> Decimal:
         """Return the value in this region; see `Counter.value`.

@@ -19,11 +19,14 @@ cannot be there. That is exact once no process of an earlier release writes. Bes
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
+from copy import copy
+from functools import cached_property
+from types import MappingProxyType
+from typing import Self
 
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, number_of
-from ledger.core.errors import AccessDenied
+from ledger.core.marker import Details, Marker
 from ledger.primitives.counters.adding import addition
 from ledger.primitives.counters.counter import (
     EXACT_LIMITS,
@@ -31,18 +34,27 @@ from ledger.primitives.counters.counter import (
     Counter,
     Guarantees,
 )
+from ledger.primitives.counters.earlier_markers import EarlierMarkers
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
-from ledger.primitives.counters.marking import earlier_key, marker_item, marker_key
+from ledger.primitives.counters.marking import (
+    Attributes,
+    checked_details,
+    details_in,
+    earlier_key,
+    marker_item,
+    marker_key,
+    marker_of,
+    same_details,
+)
 from ledger.primitives.counters.tokens import nonce
 from ledger.store import writes
 from ledger.store.conditions import Absent
-from ledger.store.reads import Get, Query
+from ledger.store.reads import Get
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected
+from ledger.writing.plan import checked_key
 
 KEPT_SECONDS = 7 * 24 * 3600.0
-EARLIER_KNOWN_SECONDS = 3600.0
-"""How long a counter goes by having seen markers at the old place before it asks again."""
 
 
 class MarkerCounter(ItemCounter):
@@ -71,16 +83,33 @@ class MarkerCounter(ItemCounter):
         read_units=0,
         value_units=1,
     )
-    _earlier: bool | None = None
-    """Whether markers lie at the old place; None if it is not known."""
-    _known_at = 0.0
+    details: Attributes = MappingProxyType({})
+
+    @cached_property
+    def earlier(self) -> EarlierMarkers:
+        """The markers that earlier releases left."""
+        return EarlierMarkers(self.store, self.name, clock=self.clock)
+
+    def keeping(self, details: Details) -> Self:
+        """Return the same counter, whose changes are kept with these details."""
+        _ = self.earlier  # known in common
+        other = copy(self)
+        other.details = checked_details(details)
+        return other
+
+    async def lookup(self, token: str) -> Marker | None:
+        """Return what was made under a token; see `Counter.lookup`."""
+        token = checked_key(token, what="token")
+        found = await self.store.get(Get(self.marker_key(token)))
+        found = found or await self.earlier.found(token)
+        return None if found is None else marker_of(found)
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         is_ours = token is None
         token = token or nonce(self.randomness)
         markers = [self._marker(key, parts) for key in self._keys(token)]
         if not (is_ours or self.both_places):
-            found = await self._found_earlier(token)
+            found = await self.earlier.found(token)
             if found is not None:
                 return _met(found, markers[0], None)
         actions: list[writes.Action] = [writes.Put(marker, Absent()) for marker in markers]
@@ -112,6 +141,7 @@ class MarkerCounter(ItemCounter):
             region=self.store.region,
             shards=[part.shard for part in parts],
             kept_seconds=self.kept_seconds,
+            details=self.details,
         )
 
     async def _marker_met(
@@ -127,22 +157,6 @@ class MarkerCounter(ItemCounter):
                 return _met(found or ours[place], ours[place], final.doubt)
         return None
 
-    async def _found_earlier(self, token: str) -> Item | None:
-        """Return the marker of an earlier release, None if there is none."""
-        now = self.clock.monotonic()
-        if self._earlier is None or (
-            self._earlier and now - self._known_at >= EARLIER_KNOWN_SECONDS
-        ):
-            self._earlier, self._known_at = await self._any_earlier(), now
-        return await self.store.get(Get(earlier_key(self.name, token))) if self._earlier else None
-
-    async def _any_earlier(self) -> bool:
-        """Return whether the old place has any marker, or may have."""
-        place = earlier_key(self.name, "")[0]
-        with suppress(AccessDenied):  # a policy of an earlier release has no Query here
-            return bool((await self.store.query(Query(place, limit=1))).items)
-        return True
-
 
 def write_both_places(counter: Counter) -> None:
     """Let a counter put each marker in both places, if its method has markers; see the module."""
@@ -152,10 +166,10 @@ def write_both_places(counter: Counter) -> None:
 
 def _met(found: Item, ours: Item, doubt: str | None) -> Outcome:
     """Return what a marker that exists means: our own attempt, an earlier call, another change."""
-    theirs, wanted = number_of(found, "change"), number_of(ours, "change")
-    if theirs != wanted:
-        return Rejected(
-            "token conflict",
-            f"the token stands for {amounts.to_text(theirs)}, not {amounts.to_text(wanted)}",
-        )
-    return Rejected("applied before") if doubt is None else Applied()
+    first, wanted = marker_of(found), number_of(ours, "change")
+    if first.change != wanted:
+        stands = f"the token stands for {amounts.to_text(first.change)}"
+        return Rejected("token conflict", f"{stands}, not {amounts.to_text(wanted)}", first=first)
+    if not same_details(details_in(found), details_in(ours)):
+        return Rejected("token conflict", "the token stands for other details", first=first)
+    return Rejected("applied before", first=first) if doubt is None else Applied()

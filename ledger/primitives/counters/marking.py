@@ -12,14 +12,30 @@ begins with `~`, so no key of theirs is one of these.
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from ledger.core import amounts, ids
-from ledger.core.entry import Item, Key
-from ledger.core.keys import COUNT_PREFIX, EXPIRES
+from ledger.core.capacity import item_size
+from ledger.core.entry import (
+    ITEM_BYTES_MAX,
+    AttributeValue,
+    Item,
+    Key,
+    damaged,
+    key_of,
+    number_of,
+)
+from ledger.core.errors import InvalidEntry
+from ledger.core.keys import COUNT_PREFIX, EXPIRES, RESERVED
+from ledger.core.marker import Detail, Marker
 
 MARKER_PREFIX = f"{COUNT_PREFIX}-marker~"
+OWN = frozenset({"pk", "sk", "change", "at", "region", "shards"})
+"""The attributes of a marker that no detail may have; nor may it have one that begins with `~`."""
+DETAIL_NAME_BYTES_MAX = 255
+Attributes = Mapping[str, AttributeValue]
 
 
 def marker_key(counter: str, token: str) -> Key:
@@ -33,11 +49,23 @@ def earlier_key(counter: str, token: str) -> Key:
 
 
 def marker_item(
-    key: Key, *, change: Decimal, at: datetime, region: str, shards: list[int], kept_seconds: float
+    key: Key,
+    *,
+    change: Decimal,
+    at: datetime,
+    region: str,
+    shards: list[int],
+    kept_seconds: float,
+    details: Attributes,
 ) -> Item:
-    """Return the marker of a change: what it was, when, in which region, at which shards."""
+    """Return the marker of a change: what it was, when, in which region, at which shards.
+
+    Raises:
+        InvalidEntry: with its details it is over 400 KB.
+    """
     expires = at + timedelta(seconds=kept_seconds)
-    return {
+    item = {
+        **details,
         "pk": {"S": key[0]},
         "sk": {"S": key[1]},
         "change": {"N": amounts.to_text(change)},
@@ -46,3 +74,103 @@ def marker_item(
         "shards": {"L": [{"N": str(shard)} for shard in shards]},
         EXPIRES: {"N": str(int(expires.timestamp()))},
     }
+    if details and (size := item_size(item)) > ITEM_BYTES_MAX:
+        raise InvalidEntry(
+            f"details must leave a marker within {ITEM_BYTES_MAX:,} bytes, got {size:,} bytes"
+        )
+    return item
+
+
+def marker_of(item: Item) -> Marker:
+    """Return what a marker says.
+
+    Raises:
+        DamagedItem: an attribute is missing or of another kind.
+    """
+    try:
+        at = datetime.fromisoformat(item["at"]["S"])
+        region = str(item["region"]["S"])
+    except (KeyError, TypeError, ValueError):
+        raise damaged(item, "a marker must have at and region") from None
+    return Marker(
+        token=key_of(item)[1],
+        change=number_of(item, "change"),
+        at=at,
+        region=region,
+        details={name: _detail(item, name) for name in details_in(item)},
+    )
+
+
+def checked_details(details: object) -> Attributes:
+    """Return a caller's details as attributes of a marker.
+
+    Raises:
+        InvalidEntry: a name or a value breaks a rule.
+        InvalidAmount, AmountOverflow: a number is none that DynamoDB holds exactly.
+    """
+    if not isinstance(details, Mapping):
+        raise InvalidEntry(f"details must be a mapping of names to values, got {details!r}")
+    return {_checked_name(name): _attribute(name, value) for name, value in details.items()}
+
+
+def details_in(item: Item) -> Attributes:
+    """Return the attributes of a marker that are its caller's."""
+    return {
+        name: value
+        for name, value in item.items()
+        if name not in OWN and not name.startswith(RESERVED)
+    }
+
+
+def same_details(one: Attributes, other: Attributes) -> bool:
+    """Return whether details are the same; where either side says nothing, they do not differ."""
+    if not one or not other:
+        return True
+    return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not 1 <= _bytes(name) <= DETAIL_NAME_BYTES_MAX:
+        raise InvalidEntry(
+            f"the name of a detail must be text of 1 to {DETAIL_NAME_BYTES_MAX} bytes, got"
+            f" {str(name)[:60]!r}"
+        )
+    if name in OWN or name.startswith(RESERVED):
+        raise InvalidEntry(f"the name of a detail must not be one of a marker's own, got {name!r}")
+    return name
+
+
+def _attribute(name: object, value: Detail) -> AttributeValue:
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    if isinstance(value, str) and _bytes(value) >= 0:
+        return {"S": value}
+    if isinstance(value, int | Decimal):
+        return {"N": amounts.to_text(amounts.exact(value))}
+    raise InvalidEntry(
+        f"detail {name!r} must be text, an int, a Decimal or a bool, got {str(value)[:60]!r}"
+        f" ({type(value).__name__})"
+    )
+
+
+def _bytes(text: str) -> int:
+    """Return how many bytes of UTF-8 a text has, -1 if it has none."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return -1
+
+
+def _detail(item: Item, name: str) -> Detail:
+    ((kind, content),) = item[name].items()
+    if kind == "N":
+        return number_of(item, name)
+    if kind in {"S", "BOOL"} and isinstance(content, str | bool):
+        return content
+    raise damaged(item, f"{name} must be text, a number or a bool")
+
+
+def _same(one: AttributeValue, other: AttributeValue) -> bool:
+    if "N" in one and "N" in other:
+        return Decimal(one["N"]) == Decimal(other["N"])
+    return one == other

@@ -1,6 +1,7 @@
 """Where markers lie: each in a partition of its own, beside those that an earlier release left."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from support.ledgers import HOME, make_settings, sample, seeded
 from ledger.core.entry import Item, Key
 from ledger.core.errors import AccessDenied
 from ledger.primitives.counters import MarkerCounter
+from ledger.primitives.counters.earlier_markers import KNOWN_SECONDS, EarlierMarkers
 from ledger.primitives.counters.layout import SHARDS_MAX
-from ledger.primitives.counters.marker import EARLIER_KNOWN_SECONDS, write_both_places
+from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.counters.marking import earlier_key, marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
@@ -33,7 +35,17 @@ class EarlierCounter(MarkerCounter):
     def _keys(self, token: str) -> list[Key]:
         return [earlier_key(self.name, token)]
 
-    async def _found_earlier(self, token: str) -> Item | None:
+    @cached_property
+    def earlier(self) -> EarlierMarkers:
+        """No marker of any earlier release."""
+        return Nothing(self.store, self.name, clock=self.clock)
+
+
+class Nothing(EarlierMarkers):
+    """Looks nowhere else."""
+
+    async def found(self, token: str) -> Item | None:
+        """Return nothing."""
         del token
         return None
 
@@ -110,7 +122,7 @@ async def test_the_old_place_is_looked_at_while_it_has_markers() -> None:
     assert await units("b") == 1
     await inner.write(Delete(earlier_key("counter", "old")))  # as the time to live does
     assert await units("c") == 1
-    clock.pass_by(EARLIER_KNOWN_SECONDS)
+    clock.pass_by(KNOWN_SECONDS)
     assert [await units("d"), await units("e")] == [1, 0]
 
 

@@ -1,0 +1,27 @@
+"""A marker as a value: what a token's change was when it was first made.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+Detail = str | int | Decimal | bool
+Details = Mapping[str, Detail]
+"""What a caller stores with a change, by attribute names of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """The change that was made under a token, when and in which region, and the caller's details.
+
+    Numbers among the details are Decimals.
+    """
+
+    token: str
+    change: Decimal
+    at: datetime
+    region: str
+    details: Details = field(default_factory=dict)
