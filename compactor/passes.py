@@ -15,6 +15,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from random import Random
 
 import anyio
@@ -67,7 +68,8 @@ log = logging.getLogger(__name__)
 
 def rules_of(settings: Settings) -> Rules:
     """Return the rules of plans by these settings."""
-    compactor = settings.compactor
+    compactor, terms = settings.compactor, settings.terms
+    skew = timedelta(seconds=terms.clock_skew)
     return Rules(
         home=settings.home,
         settle=settings.settle,
@@ -75,7 +77,8 @@ def rules_of(settings: Settings) -> Rules:
         fold_min=compactor.fold_min,
         fold_age=compactor.fold_age,
         prune_min=compactor.prune_min,
-        generation=settings.terms.generation,
+        generation=terms.generation,
+        given_up=None if terms.given_up_at is None else terms.given_up_at + skew,
     )
 
 

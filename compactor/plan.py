@@ -9,6 +9,9 @@ The rules, and what breaks without each (design: "Merging"):
 - *gone* is what no region shows any more: an id dropped while one region still shows the entry
   is counted twice there.
 - *settled*: older than `settle`, when no retry of it can arrive any more.
+- *remembered* are the ids that a lost region may have written: each repeat of a write there had a
+  stamp of its own, and one still under way may be newer than the delete. Its id is forgotten
+  a day after the region was given up, or the entry would come back and count twice.
 
 Any committed net may be folded on, whichever home wrote it: which home writes is the contract's to
 say, and only one version is ever under way. So a move of home touches no collection.
@@ -27,13 +30,20 @@ from ledger.core import amounts, ids
 from ledger.core.fold import Collection, stamp_of
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
+from ledger.settings.groups import FOLD_MAX_LIMIT
+
+NAMED_MAX = FOLD_MAX_LIMIT
+"""How many ids a net may name, the remembered ones included: as many as fit in an item."""
+REMEMBERED_SECONDS = 86_400.0
+"""How long what a lost region wrote may still arrive, after the region was given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The settings that a plan depends on; durations in seconds, see `ledger.settings.model`.
 
-    `generation` is the table's: a collection's first net is made with it.
+    `generation` is the table's: a collection's first net is made with it. Ids up to `given_up` may
+    have been written by a region that is lost; None if none is.
     """
 
     home: str
@@ -43,6 +53,7 @@ class Rules:
     fold_age: float
     prune_min: int
     generation: int = 1
+    given_up: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +106,12 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     home = observation.views[rules.home]
     merged = net.merged if net else ()
     deletes = tuple(key for key in map(str, merged) if key in home.entries)
-    gone = _gone(merged, observation.views)
+    kept = tuple(entry for entry in merged if _is_kept(entry, observation.views, rules, now=now))
+    gone = len(merged) - len(kept)
     found = _candidates(observation, rules, now=now, room=len(home.entries))
-    candidates = found[: max(0, rules.fold_max - len(merged) + gone)]
+    open_ids = len(_open(kept, observation.views, rules, now=now))
+    room = min(rules.fold_max - open_ids, NAMED_MAX - len(kept))
+    candidates = found[: max(0, room)]
     backlog, is_cut = len(found), len(found) > len(candidates)
     if not is_worthwhile(
         settled=len(candidates), oldest=candidates[0] if candidates else None, rules=rules, now=now
@@ -110,10 +124,9 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
             backlog=backlog,
             is_cut=is_cut,
             is_last=not deletes
-            and len(merged) < rules.prune_min
+            and len(_open(merged, observation.views, rules, now=now)) < rules.prune_min
             and not _is_waited_for(observation, rules, now=now),
         )
-    kept = tuple(entry for entry in merged if _visible_somewhere(str(entry), observation.views))
     fold = _folded(net, kept, candidates, home, rules=rules, version=version)
     return Plan(
         deletes=deletes,
@@ -121,7 +134,8 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         folded=len(candidates),
         backlog=backlog,
         is_cut=is_cut,
-        is_last=not fold.merged and not _is_waited_for(observation, rules, now=now),
+        is_last=not _open(fold.merged, observation.views, rules, now=now)
+        and not _is_waited_for(observation, rules, now=now),
     )
 
 
@@ -147,8 +161,28 @@ def _visible_somewhere(key: str, views: Mapping[str, Collection]) -> bool:
     return any(key in view.entries for view in views.values())
 
 
-def _gone(merged: tuple[EntryId, ...], views: Mapping[str, Collection]) -> int:
-    return sum(not _visible_somewhere(str(entry), views) for entry in merged)
+def _is_remembered(entry: EntryId, rules: Rules, *, now: datetime) -> bool:
+    """Return whether a copy of this entry may still arrive from a lost region, with any stamp."""
+    if rules.given_up is None or entry.at > rules.given_up:
+        return False
+    return now - rules.given_up <= timedelta(seconds=REMEMBERED_SECONDS)
+
+
+def _is_kept(
+    entry: EntryId, views: Mapping[str, Collection], rules: Rules, *, now: datetime
+) -> bool:
+    return _visible_somewhere(str(entry), views) or _is_remembered(entry, rules, now=now)
+
+
+def _open(
+    merged: tuple[EntryId, ...], views: Mapping[str, Collection], rules: Rules, *, now: datetime
+) -> tuple[EntryId, ...]:
+    """Return the named ids that are still to be deleted or forgotten by a visit soon."""
+    return tuple(
+        entry
+        for entry in merged
+        if _visible_somewhere(str(entry), views) or not _is_remembered(entry, rules, now=now)
+    )
 
 
 def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> bool:

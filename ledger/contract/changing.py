@@ -166,7 +166,8 @@ class ContractWriter:
         """
         contract = await self.newest()
         self._check_clocks(contract.terms)
-        wanted = replace(refine(contract), lost=contract.terms.lost)
+        terms = contract.terms
+        wanted = replace(refine(contract), lost=terms.lost, given_up_at=terms.given_up_at)
         if contract.coming is None:
             if wanted == contract.terms:
                 return await self._until_all_show(contract)
@@ -246,6 +247,7 @@ class ContractWriter:
 
         Raises:
             InvalidInput: `home` is not a remaining region, or the home is not lost and another one.
+            ClockOff: this machine's clock dates the loss, and is off by more than `clock_skew`.
             ContractChangeRefused: another operator took over.
             ContractConflict: a remaining region is not among the stores; nothing was written.
             StoreError: a remaining region cannot be read or written; run it again.
@@ -263,7 +265,9 @@ class ContractWriter:
         remaining = tuple(region for region in terms.regions if region not in lost)
         if home not in remaining:
             raise InvalidInput(f"the new home must be one of {', '.join(remaining)}, got {home!r}")
-        wanted = replace(terms, home=home, regions=remaining, lost=gone)
+        self._check_clocks(terms)
+        now = self._clock.now()
+        wanted = replace(terms, home=home, regions=remaining, lost=gone, given_up_at=now)
         self._check_reach(replace(contract, coming=wanted))
         if terms.home not in lost:
             _check_home(terms.home, home)

@@ -83,7 +83,7 @@ class Terms:
 
     `regions` are observed by compactors; those in `closed` are not written to. `lost` are those
     ever given up for good, each as often as it was: one may be added again, as a new replica, and
-    be lost again. `announced` are
+    be lost again; the latest was at `given_up_at`. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `home`,
     `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
     `home` is then a region.
@@ -101,6 +101,7 @@ class Terms:
     contract_life: float = CONTRACT_LIFE
     shards: Shards = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    given_up_at: datetime | None = None
     generation: int = 1
     closed: tuple[str, ...] = ()
     announced: Shards | None = None
@@ -157,6 +158,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         read_deadline=min(old.read_deadline, new.read_deadline),
         contract_life=min(old.contract_life, new.contract_life),
         lost=max(old.lost, new.lost, key=len),
+        given_up_at=new.given_up_at or old.given_up_at,
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,
     )

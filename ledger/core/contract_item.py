@@ -155,6 +155,7 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     }
     values["regions"] = list(terms.regions)
     values["lost"] = list(terms.lost)
+    values["given_up_at"] = terms.given_up_at.isoformat() if terms.given_up_at else None
     values["shards"] = {
         pattern: [
             {"count": step.count, "since": step.since.isoformat() if step.since else None}
@@ -194,6 +195,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         home=str(values["home"]),
         regions=tuple(str(region) for region in values["regions"]),
         lost=tuple(str(region) for region in values["lost"]),
+        given_up_at=_time(values.get("given_up_at")),
         shards={
             str(pattern): tuple(_step(step) for step in steps)
             for pattern, steps in values["shards"].items()
@@ -203,8 +205,11 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
 
 
 def _step(values: Mapping[str, Any]) -> ShardStep:
-    since = values["since"]
-    return ShardStep(int(values["count"]), None if since is None else datetime.fromisoformat(since))
+    return ShardStep(int(values["count"]), _time(values["since"]))
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def _digest(item: Item) -> str:

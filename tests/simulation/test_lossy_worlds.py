@@ -41,7 +41,6 @@ def test_losses_of_every_kind_are_drawn() -> None:
     assert {loss.region == regions[0] for regions, loss in losses} == {True, False}
     assert {loss.stops_at < min(loss.removed.values()) for _, loss in losses} == {True, False}
     assert {len(set(loss.homes)) for _, loss in losses} == {1, 2}
-    assert {loss.is_apart for _, loss in losses} == {True, False}
     assert {len(regions) for regions, _ in losses} == {2, 3}
 
 

@@ -5,8 +5,13 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ledger.lab.compare.figures import AFTER_MANY, MINUTES_LATER, MethodFigures, Point
-from ledger.lab.compare.ways import LEDGER_SHARDED
+from ledger.lab.compare.figures import (
+    AFTER_MANY,
+    LEDGER_SHARDED,
+    MINUTES_LATER,
+    MethodFigures,
+    Point,
+)
 
 NEEDS: Mapping[str, Callable[[MethodFigures], bool]] = {
     "several regions write": lambda one: not one.partitioned.lost and one.partitioned.agree,

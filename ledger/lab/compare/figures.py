@@ -6,6 +6,8 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+LEDGER_SHARDED = "collection-sharded"
+"""The ledger with a counter in shards: an option of the table, not a method of its own."""
 MANY = 20
 AT_ONCE, AFTER_ONE, AFTER_MANY = "at once", "1 other", f"{MANY} others"
 MINUTES_LATER, DAYS_LATER, ELSEWHERE = "11 min", "8 days", "away"

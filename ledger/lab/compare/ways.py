@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from functools import partial
 
+from ledger.lab.compare.figures import LEDGER_SHARDED
 from ledger.primitives.counters import METHODS, Make
 from ledger.primitives.counters.collection import make_collection
 from ledger.primitives.counters.registry import SHARDS
 
-LEDGER_SHARDED = "collection-sharded"
-"""The ledger with `SHARDS` shards of a counter: an option of the table, not a method of its own."""
 WAYS: Mapping[str, Make] = {
     **{name: method.make for name, method in METHODS.items()},
     LEDGER_SHARDED: partial(make_collection, shards=SHARDS),

@@ -58,4 +58,12 @@ LOSS_MUTANTS = (
         ((passes, "succeed", mutations.outdated_at_once),),
         worlds=is_lossy,
     ),
+    Mutant(
+        "forgotten-at-once",
+        "ids that a lost region may have written are remembered for a day",
+        "a repeat of the write, late and with a stamp ahead, brings the entry back: counted twice",
+        40,
+        ((passes, "rules_of", mutations.forget_at_once),),
+        worlds=is_lossy,
+    ),
 )

@@ -4,15 +4,16 @@ from dataclasses import replace
 from datetime import datetime
 
 from compactor import apply as applying
-from compactor import succession
+from compactor import passes, succession
 from compactor.plan import Observation, Plan, Rules, is_committed
 from compactor.succession import Again, Succession, newest_net
 from ledger.core import keys
+from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Put
 
-_succeed = succession.succeed
+_succeed, _rules_of = succession.succeed, passes.rules_of
 
 
 def no_again(
@@ -68,6 +69,11 @@ def in_place(
         return Succession(plan=Plan(fold=fold))
     same = replace(rules, generation=1)
     return _succeed(observation, same, now=now, version=version, upto=upto)
+
+
+def forget_at_once(settings: Settings) -> Rules:
+    """Forget the ids of what a lost region wrote like all others."""
+    return replace(_rules_of(settings), given_up=None)
 
 
 async def removed_at_once(*_stores_table_and_lost: object) -> None:

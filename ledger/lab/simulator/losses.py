@@ -28,8 +28,8 @@ AHEAD_SECONDS = (0.0, 4000.0)
 NEVER_SHARES = (0.2, 0.5, 0.9)
 LATE_SECONDS = (10.0, 300.0, 4000.0)
 SLOW_SECONDS = (0.0, 200.0, 200.0)
-SLOW_APART_SECONDS = 1000.0
-"""So long before it stops its writes take up to that long to arrive."""
+SLOW_AHEAD_SECONDS = 1000.0
+"""So long before it stops its writes take up to that long to arrive, where its stamps are ahead."""
 GIVEN_UP_SECONDS = 300.0
 REMOVED_SECONDS = 400.0
 WORKS_ON_SECONDS = (1800.0, 3000.0)
@@ -57,9 +57,8 @@ class Loss:
     `homes` are what each operator names as home: the same as before, unless that is lost. From its
     moment in `removed` on a remaining region no longer lists it. Nothing of it arrives after
     `arrives_until`; of what was on its way when it stopped a share of `never_share` never arrives,
-    item by item and region by region, the rest up to `late_seconds` later. With `is_apart` no id is
-    written both in it and in another region. In the last `slow_seconds` its writes take as long to
-    arrive; `cut_links` deliver nothing any more.
+    item by item and region by region, the rest up to `late_seconds` later. In the last
+    `slow_seconds` its writes take as long to arrive; `cut_links` deliver nothing any more.
     """
 
     region: str
@@ -71,7 +70,6 @@ class Loss:
     never_share: float
     late_seconds: float
     ahead_seconds: float = 0.0
-    is_apart: bool = False
     slow_seconds: float = 0.0
     cut_links: tuple[tuple[str, str], ...] = ()
 
@@ -118,7 +116,7 @@ def draw_loss(chance: Random, regions: Sequence[str], at: float, terms: Terms) -
     last = max(removed.values())
     arrives_until, ahead = last, chance.choice(AHEAD_SECONDS)
     is_long_after = chance.random() < LONG_AFTER_SHARE
-    is_apart = is_long_after and ahead > 0
+    is_slow_ahead = is_long_after and ahead > 0
     if is_long_after:
         arrives_until = last + LONG_AFTER_WAITS * seconds_to_wait(terms, terms)
     operators = 2 if chance.random() < TWO_OPERATORS_SHARE else 1
@@ -133,9 +131,8 @@ def draw_loss(chance: Random, regions: Sequence[str], at: float, terms: Terms) -
         arrives_until=arrives_until,
         never_share=chance.choice(NEVER_SHARES[:1] if is_long_after else NEVER_SHARES),
         late_seconds=chance.choice(LATE_SECONDS[-1:] if is_long_after else LATE_SECONDS),
-        slow_seconds=SLOW_APART_SECONDS if is_apart else chance.choice(SLOW_SECONDS),
+        slow_seconds=SLOW_AHEAD_SECONDS if is_slow_ahead else chance.choice(SLOW_SECONDS),
         ahead_seconds=ahead,
-        is_apart=is_apart,
         cut_links=tuple(link for link in either if chance.random() < CUT_SHARE),
     )
 
@@ -177,16 +174,14 @@ def operations_about(
 
 
 def _about(chance: Random, operation: Operation, loss: Loss, span: float) -> Operation:
-    region, at, repeats = operation.region, operation.at, operation.repeats
+    region, at = operation.region, operation.at
     if chance.random() < ABOUT_SHARE:
         before = chance.expovariate(1 / ABOUT_SECONDS)
         at = max(0.0, min(loss.stops_at, loss.given_up_at) - before)
         region = chance.choice((loss.region, loss.region, region))
     elif chance.random() < AFTER_SHARE:
         at = chance.uniform(loss.stops_at, span)
-    if loss.is_apart:
-        repeats = tuple((delay, region) for delay, _ in repeats)
-    return replace(operation, at=at, region=region, repeats=repeats)
+    return replace(operation, at=at, region=region)
 
 
 def outages_with(

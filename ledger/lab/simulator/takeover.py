@@ -63,11 +63,6 @@ class Takeover:
             return region
         return self._random.choice(self._loss.remaining)
 
-    @property
-    def is_apart(self) -> bool:
-        """Whether no id may be written in two regions."""
-        return self._loss is not None and self._loss.is_apart
-
     async def _stop(self, loss: Loss) -> None:
         """Stop everything that runs in the region: its applications and, at home, compactors."""
         await anyio.sleep(loss.stops_at)

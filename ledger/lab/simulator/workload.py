@@ -159,10 +159,6 @@ class Workload:
                 await store.get(Get(lease_key("compactor")))
             await anyio.sleep(_PAUSE_SECONDS)
 
-    def _is_left(self, region: str) -> bool:
-        """Return whether an id of a lost region must not be written in another."""
-        return self._takeover.is_apart and region in self.world.lost
-
     def _stop_app(self, region: str) -> None:
         """Stop the application of a region that is lost."""
         if region in self._apps:
@@ -238,8 +234,6 @@ class Workload:
         self, operation: Operation, region: str, at: datetime, made: float, delay: float
     ) -> None:
         await anyio.sleep(delay)
-        if self._is_left(region):
-            return
         app = await self._alive(region)
         age = self.world.loop.time() - made
         was_answered = await self._ask(
@@ -290,10 +284,6 @@ class Workload:
         for _ in range(self._random.randrange(RETRIES_MAX + 1)):
             await anyio.sleep(self._random.random() * RETRY_PAUSE_SECONDS_MAX)
             region = self._random.choice((app.ledger.region, *self.scenario.regions))
-            if self._takeover.is_apart:
-                region = app.ledger.region
-            if self._is_left(region):
-                return
             app = await self._alive(region)
             try:
                 with self._calling(app):

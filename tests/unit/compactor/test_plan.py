@@ -9,6 +9,7 @@ from support.clock import START
 from support.ledgers import HOME, SOUTH, WEST
 
 from compactor.plan import (
+    REMEMBERED_SECONDS,
     Observation,
     Plan,
     Rules,
@@ -301,3 +302,55 @@ def test_single_region() -> None:
     """A table of one region is merged by the same rules."""
     observation = Observation("counter", None, {HOME: view(A, B)})
     assert fold_of(observation).merged == (A, B)
+
+
+AFTER_LOSS = replace(RULES, given_up=NOW - timedelta(minutes=15))
+
+
+def test_what_a_lost_region_may_have_written_is_not_forgotten() -> None:
+    """A repeat of the write may still arrive, with a stamp that beats the delete."""
+    observed = everywhere(shown=net(A, B, C))
+    assert fold_of(observed).merged == ()
+    assert plan_of(observed, AFTER_LOSS).is_idle
+    assert plan_of(observed, AFTER_LOSS).is_last  # no visit soon can do anything about it
+
+
+def test_what_was_written_after_the_loss_is_forgotten_as_ever() -> None:
+    """The lost region cannot have written it."""
+    late = replace(RULES, given_up=A.at)
+    assert fold_of(everywhere(shown=net(A, B, C, D)), late).merged == (A,)
+
+
+@pytest.mark.parametrize(("seconds", "is_forgotten"), [(-1, False), (1, True)])
+def test_a_day_after_the_loss_it_is_forgotten(seconds: int, *, is_forgotten: bool) -> None:
+    """Nothing of a lost region arrives later than that; without a bound no net would shrink."""
+    given_up = NOW - timedelta(seconds=REMEMBERED_SECONDS + seconds)
+    ids = tuple(entry_id(given_up - timedelta(seconds=1000), place) for place in range(3))
+    plan = plan_of(everywhere(shown=net(*ids)), replace(RULES, given_up=given_up))
+    assert plan.is_idle is not is_forgotten
+
+
+def test_remembered_ids_leave_room_for_folds() -> None:
+    """They do not count against `fold_max`, or merging would wait for a day."""
+    named = OLD[:10]
+    late = tuple(entry_id(NOW - timedelta(seconds=901), place) for place in range(3))
+    observed = everywhere(*late, shown=net(*named))
+    rules = replace(RULES, given_up=NOW - timedelta(seconds=950))
+    assert fold_of(observed, rules).merged == (*named, *late)
+
+
+def test_a_net_names_no_more_ids_than_an_item_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then merging waits until the day is over: the entries are counted as they are."""
+    monkeypatch.setattr("compactor.plan.NAMED_MAX", 11)
+    late = tuple(entry_id(NOW - timedelta(seconds=901), place) for place in range(3))
+    observed = everywhere(*late, shown=net(*OLD[:10]))
+    rules = replace(RULES, given_up=NOW - timedelta(seconds=950))
+    assert fold_of(observed, rules).merged == (*OLD[:10], late[0])
+
+
+def test_a_remembered_entry_that_comes_back_is_deleted() -> None:
+    """It is named, so it counts once, and the next visit deletes it again."""
+    plan = plan_of(seen(view(A, shown=net(A)), view(shown=net(A)), view(shown=net(A)),
+                        first=net(A)), AFTER_LOSS)  # fmt: skip
+    assert plan.deletes == (str(A),)
+    assert not plan.is_last

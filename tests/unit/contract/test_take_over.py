@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from support.clock import FakeClock
+from support.clock import START, FakeClock
 from support.contracts import ContractStore, make_terms
 from support.ledgers import AWAY, HOME, SOUTH
 
@@ -143,7 +143,7 @@ async def test_a_pending_change_is_taken_back_when_a_region_is_lost() -> None:
     world = Remaining(pending, left=[HOME, AWAY])
     taken = await world.operator().take_over(HOME, lost=[SOUTH])
     assert (taken.generation, taken.revision, taken.coming) == (1, 8, None)
-    assert taken.terms == replace(TERMS, regions=(HOME, AWAY), lost=(SOUTH,))
+    assert taken.terms == replace(TERMS, regions=(HOME, AWAY), lost=(SOUTH,), given_up_at=START)
 
 
 async def test_a_home_that_is_lost_under_a_pending_change_is_taken_over() -> None:
@@ -151,7 +151,9 @@ async def test_a_home_that_is_lost_under_a_pending_change_is_taken_over() -> Non
     world = Remaining(replace(BEFORE, revision=5, coming=replace(TERMS, settle=2 * TERMS.settle)))
     taken = await world.operator().take_over(AWAY, lost=[HOME])
     assert (taken.generation, taken.revision, taken.coming) == (2, 8, None)
-    assert taken.terms == replace(TERMS, home=AWAY, regions=(AWAY, SOUTH), lost=(HOME,))
+    assert taken.terms == replace(
+        TERMS, home=AWAY, regions=(AWAY, SOUTH), lost=(HOME,), given_up_at=START
+    )
 
 
 async def test_a_home_that_never_got_the_move_of_home_begins_a_generation() -> None:
@@ -162,7 +164,9 @@ async def test_a_home_that_never_got_the_move_of_home_begins_a_generation() -> N
     world.stores[SOUTH].table.set(OLD, contract_item(moved))
     taken = await world.operator().take_over(AWAY, lost=[HOME])
     assert (taken.generation, taken.coming) == (2, None)
-    assert taken.terms == replace(TERMS, home=AWAY, regions=(AWAY, SOUTH), lost=(HOME,))
+    assert taken.terms == replace(
+        TERMS, home=AWAY, regions=(AWAY, SOUTH), lost=(HOME,), given_up_at=START
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +201,7 @@ async def test_a_region_that_was_added_again_can_be_lost_again() -> None:
     world = Remaining(Contract(terms=terms, revision=4), left=[HOME, AWAY])
     assert Contract(terms=terms).regions == (HOME, AWAY, SOUTH)
     taken = await world.operator().take_over(HOME, lost=[SOUTH])
-    again = replace(terms, regions=(HOME, AWAY), lost=(HOME, SOUTH, SOUTH))
+    again = replace(terms, regions=(HOME, AWAY), lost=(HOME, SOUTH, SOUTH), given_up_at=START)
     assert (taken.revision, taken.terms) == (6, again)
     assert await world.operator().take_over(HOME, lost=[SOUTH]) == taken
     world = Remaining(Contract(terms=terms, revision=4))
@@ -233,3 +237,21 @@ async def test_an_operator_whose_clock_is_off_changes_nothing() -> None:
     with pytest.raises(ClockOff, match=f"that of {AWAY}"):
         await world.operator().change(lambda found: replace(found.terms, settle=9_000.0))
     assert sum(store.writes for store in world.stores.values()) == 0
+
+
+async def test_a_loss_is_not_dated_by_a_clock_that_is_off() -> None:
+    """What the lost region may have written is told by the time of its id."""
+    world = Remaining()
+    world.stores[AWAY].clock_offset = ClockOffset(-200.0, -190.0)
+    with pytest.raises(ClockOff, match=f"that of {AWAY}"):
+        await world.operator().take_over(AWAY, lost=[HOME])
+    assert sum(store.writes for store in world.stores.values()) == 0
+
+
+async def test_the_date_of_a_loss_is_kept_through_later_changes() -> None:
+    """It belongs to the table from then on, like the names of the lost regions."""
+    world = Remaining()
+    await world.operator().take_over(AWAY, lost=[HOME])
+    await world.sleep(7 * 86_400)
+    changed = await world.operator().change(lambda found: replace(found.terms, settle=9_000.0))
+    assert (changed.terms.lost, changed.terms.given_up_at) == ((HOME,), START)

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.clock import START
 
 from ledger.core.contract import (
     NO_HOME,
@@ -174,7 +175,16 @@ def test_a_region_that_either_terms_have_lost_is_lost() -> None:
     assert stricter(lost, both).lost == ("sa-east-1", "eu-north-1")
 
 
+def test_the_latest_loss_is_dated() -> None:
+    """Ids up to its date are remembered, beside the announcement too."""
+    first = replace(OLD, given_up_at=START)
+    second = replace(OLD, given_up_at=START + timedelta(days=9))
+    assert stricter(OLD, first).given_up_at == stricter(first, OLD).given_up_at == START
+    assert stricter(first, second).given_up_at == second.given_up_at
+
+
 def test_each_term_has_its_rule() -> None:
     """A term that is added is noticed here, so that a pending change of it is thought about."""
-    others = {"home", "regions", "shards", "lost", "generation", "closed", "announced"}
+    others = {"home", "regions", "shards", "lost", "given_up_at"}
+    others |= {"generation", "closed", "announced"}
     assert {each.name for each in fields(Terms)} == {*NUMBERS, *others}
