@@ -68,13 +68,21 @@ def up(
     seed: Annotated[int, typer.Option(help="Seed of the random delays.")] = 7,
     engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = "memory",
     ports: Annotated[
-        str, typer.Option(help="Comma-separated ports of the regions.", show_default="free ports")
+        str,
+        typer.Option(
+            help="Comma-separated ports of the regions (and --control-port).",
+            show_default="free ports",
+        ),
     ] = "",
     control_port: Annotated[
-        int, typer.Option(help="Port of the control URL; 0 for a free port.")
+        int, typer.Option(hidden=True, help="Port of the control URL; 0 for a free port.")
     ] = 0,
     table: Annotated[str, typer.Option(help="Table name.")] = "ledger",
     no_table: Annotated[bool, typer.Option("--no-table", help="Do not create the table.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Keep the state in this folder.", show_default="nothing is kept"),
+    ] = None,
     write_config: Annotated[
         Path | None,
         typer.Option(help="Write a regions.yaml with these endpoints.", show_default=False),
@@ -82,7 +90,8 @@ def up(
 ) -> None:
     """Run a global table until Ctrl-C, and print how to reach it.
 
-    A change reaches the other regions after LAG plus a random delay of up to JITTER.
+    A change reaches the other regions after LAG plus a random delay of up to JITTER. With --data a
+    later start with the same regions goes on from there, with what was on its way.
     """
     names = _split(regions)
     if config is not None:
@@ -98,6 +107,7 @@ def up(
         "ports": _ports(ports),
         "control_port": control_port,
         "table": table,
+        "data": data,
         "create": not no_table,
     }
     _check(Options(**{name: options[name] for name in options.keys() - {"create"}}))
@@ -133,7 +143,7 @@ async def _run(options: dict[str, Any], write_config: Path | None) -> None:
         if write_config is not None:
             _write_config(write_config, world)
         state = _remember(world)
-        _print_endpoints(world, write_config)
+        _print_endpoints(world, write_config, options["data"])
         try:
             await stop.wait()
         finally:
@@ -160,7 +170,7 @@ def _check_ours(path: Path) -> None:
         raise LocalTableError(f"{path} already exists: remove it, or choose another file")
 
 
-def _print_endpoints(world: LocalGlobalTable, config: Path | None) -> None:
+def _print_endpoints(world: LocalGlobalTable, config: Path | None, data: Path | None) -> None:
     home = world.regions[0]
     lines = [
         *(
@@ -168,6 +178,7 @@ def _print_endpoints(world: LocalGlobalTable, config: Path | None) -> None:
             for name, url in world.endpoints.items()
         ),
         f"{'control':<16} {world.control_url}",
+        f"{'state':<16} {data or 'nothing is kept once this ends (--data DIR keeps it)'}",
         "",
         f"export {CREDENTIALS}",
         f"export AWS_DEFAULT_REGION={home} AWS_ENDPOINT_URL_DYNAMODB={world.endpoints[home]}",

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -61,13 +62,16 @@ class LocalGlobalTable:
         control_port: int = 0,
         create: bool = True,
         replica_seconds: float = 0.2,
+        data: str | Path | None = None,
         fault: FaultHook | None = None,
     ) -> AsyncIterator["LocalGlobalTable"]:
         """Run a local global table in a thread of this process.
 
         An item arrives in another region `lag` plus up to `jitter` seconds after its write, drawn
         from `seed`. `create` makes the table, with a replica in every region; each takes
-        `replica_seconds` to become active. `fault` chooses what goes wrong with each request.
+        `replica_seconds` to become active. `fault` chooses what goes wrong with each request. The
+        folder `data` keeps tables, items and what is on its way for a later start; without it
+        nothing is kept.
 
         Raises:
             LocalTableError: an option is wrong, a port is taken, or the engine is not there.
@@ -82,6 +86,7 @@ class LocalGlobalTable:
             ports=tuple(ports or ()),
             control_port=control_port,
             replica_seconds=replica_seconds,
+            data=data,
             fault=fault,
         )
         server = await anyio.to_thread.run_sync(_server, options)
@@ -111,6 +116,8 @@ class LocalGlobalTable:
             raise LocalTableError(
                 "a fault function cannot be passed to a child process: use `faults`"
             )
+        if options.get("data") is not None:
+            options["data"] = str(options["data"])
         wanted = {"regions": list(regions), **options}
         process, status = await anyio.to_thread.run_sync(start_child, wanted)
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ledger.core.errors import LocalTableError
 from ledger.local.front.faults import FaultHook
@@ -16,7 +17,8 @@ PORT_MAX = 65_535
 class Options:
     """The options that a local global table is started with. Times in seconds.
 
-    `ports` are those of the regions, in their order; 0 means any free port.
+    `ports` are those of the regions, in their order; 0 means any free port. `data` is the folder
+    that keeps the state; None keeps nothing.
     """
 
     regions: Sequence[str]
@@ -28,6 +30,7 @@ class Options:
     ports: Sequence[int] = ()
     control_port: int = 0
     replica_seconds: float = 0.2
+    data: str | Path | None = None
     fault: FaultHook | None = field(default=None, compare=False)
 
     def check(self) -> None:
@@ -51,6 +54,8 @@ class Options:
         for port in (*self.ports, self.control_port):
             if not isinstance(port, int) or not 0 <= port <= PORT_MAX:
                 raise LocalTableError(f"port must be between 0 and {PORT_MAX}, got {port!r}")
+        if self.data is not None and (not str(self.data) or Path(self.data).is_file()):
+            raise LocalTableError(f"data must name a folder, got {str(self.data)!r}")
         check_delay(self.lag, self.jitter)
 
 

@@ -8,6 +8,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ledger.core.contract import Terms
@@ -27,6 +28,7 @@ from ledger.local.front.dispatch import Front
 from ledger.local.front.endpoints import Listeners, control_handler, region_handler
 from ledger.local.front.faults import Fault, FaultRule, Faults
 from ledger.local.options import REPLICATION_WAIT_SECONDS_MAX, Options, check_delay
+from ledger.local.replication.journal import Journal
 from ledger.local.replication.links import Hold, Link, described
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
@@ -34,6 +36,8 @@ from ledger.local.status import regions_status, replication_status
 from ledger.local.supervisor import Supervisor
 
 START_SECONDS_MAX = 30.0
+RESTORE_SECONDS_MAX = 600.0
+"""A start that takes over what an earlier one kept."""
 STOP_SECONDS_MAX = 15.0
 CLOCK_SECONDS_MAX = 86_400
 """How far a region's clock may be set from this machine's, either way."""
@@ -58,6 +62,7 @@ class Server:
         self._faults = Faults(seed=options.seed, hook=options.fault)
         self._clocks: dict[str, float] = {}
         self._regions = Regions(options.regions)
+        self._journal = Journal()
         self._replicator: Replicator
         self._front: Front
         self._expiry: Expiry
@@ -70,7 +75,8 @@ class Server:
         """
         self._thread.start()
         try:
-            self.run(self._open(), timeout_seconds=START_SECONDS_MAX)
+            longest = START_SECONDS_MAX if self.options.data is None else RESTORE_SECONDS_MAX
+            self.run(self._open(), timeout_seconds=longest)
         except BaseException:
             self.stop()
             raise
@@ -114,6 +120,8 @@ class Server:
 
     async def _open(self) -> None:
         options = self.options
+        if options.data is not None:
+            self._journal = Journal.open(Path(options.data))
         await self._engine.start(options.regions)
         self._replicator = Replicator(
             options.regions,
@@ -122,11 +130,14 @@ class Server:
             lag=options.lag,
             jitter=options.jitter,
             seed=options.seed,
+            journal=self._journal,
         )
         parts = self._tables, self._engine, self._replicator
         control_plane = ControlPlane(*parts, self._regions, replica_seconds=options.replica_seconds)
         self._front = Front(*parts, control_plane, self._faults, self._regions)
         supervisor = Supervisor(self._regions, *parts, changing=control_plane.changing)
+        await control_plane.restore()
+        self._front.restore()
         self._expiry = Expiry(self._regions, *parts, clock=self._time_of_day)
         ports = options.ports or [0] * len(options.regions)
         for region, port in zip(options.regions, ports, strict=True):
@@ -151,6 +162,7 @@ class Server:
             part.cancel()
         await asyncio.gather(*self._parts.values(), return_exceptions=True)
         await self._engine.close()
+        self._journal.close()
 
     async def control(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out a control request of `LocalGlobalTable`. Runs in the loop.
@@ -307,6 +319,7 @@ class Server:
             "table": self.options.table,
             "endpoints": self.endpoints,
             "control_url": self.control_url,
+            "data": None if self.options.data is None else str(self.options.data),
             "seed": self.options.seed,
             "clocks": dict(self._clocks),
             **replication_status(self._replicator),

@@ -228,11 +228,11 @@ class Up:
 
 
 @asynccontextmanager
-async def local_up(folder: Path) -> AsyncIterator[Up]:
+async def local_up(folder: Path, *options: str) -> AsyncIterator[Up]:
     """Run `ledger local up` until the block ends, then stop it as Ctrl-C does."""
     words = command_line(
         "ledger", "local", "up", "--regions", "us-east-1,eu-west-1",
-        "--lag", "10ms", "--jitter", "20ms", "--write-config", "regions.yaml",
+        "--lag", "10ms", "--jitter", "20ms", "--write-config", "regions.yaml", *options,
     )  # fmt: skip
     async with running(words, folder) as process:
         await process.says("Ctrl-C stops it.")
@@ -240,6 +240,18 @@ async def local_up(folder: Path) -> AsyncIterator[Up]:
         process.process.send_signal(signal.SIGINT)
         assert await process.ends() == 0, process.said()
         assert process.said().endswith("stopped\n")
+
+
+async def test_local_up_goes_on_from_its_folder(tmp_path: Path) -> None:
+    """What was recorded is there at the next start; without a folder the start says otherwise."""
+    async with local_up(tmp_path, "--data", "state") as up:
+        assert re.search(r"^state +state$", up.said, flags=re.MULTILINE)
+        assert up.run("ledger", "record", "shop", "5").status == 0
+    async with local_up(tmp_path, "--data", "state") as up:
+        shown = up.run("ledger", "total", "shop", "--json")
+        assert (shown.status, json.loads(shown.out)["value"]) == (0, "5"), shown.errors
+    async with local_up(tmp_path) as up:
+        assert "nothing is kept once this ends (--data DIR keeps it)" in up.said
 
 
 async def test_local_up_is_paused_and_healed_by_commands(tmp_path: Path) -> None:

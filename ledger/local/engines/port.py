@@ -144,5 +144,8 @@ class Engine(Protocol):
     async def apply(self, region: str, changes: Sequence[Change]) -> None:
         """Write replicated changes as they are, all of different keys, without conditions."""
 
+    def held(self, wire: Image) -> Image:
+        """Return an item that was read from JSON in the form in which this engine holds it."""
+
     async def dump(self, region: str, table: str) -> Sequence[Change]:
         """Return every item of a table, to fill a new replica."""

@@ -9,7 +9,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -232,6 +232,17 @@ class Catalog:
         for table in self.every():
             table.group += first
             self._groups = max(self._groups, table.group)
+
+    @property
+    def groups(self) -> int:
+        """The highest number of a global table so far."""
+        return self._groups
+
+    def restore(self, tables: Iterable[Table], *, groups: int) -> None:
+        """Take over tables as they are, with the numbers that they had."""
+        self._groups = groups
+        for table in tables:
+            self._tables[table.region][table.name] = table
 
     def add(self, table: Table, *, replica_of: Table | None = None) -> None:
         """Add a table of its own, or a replica of another region's.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ledger.local.engines.port import ApiError, Engine, invalid
-from ledger.local.front import catalog
+from ledger.local.front import catalog, kept_tables
 from ledger.local.front.catalog import Catalog, Table, table_name
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
@@ -68,7 +68,35 @@ class ControlPlane:
         Raises:
             ApiError: refused.
         """
-        return await self._operations[operation](region, body)
+        try:
+            return await self._operations[operation](region, body)
+        finally:
+            if not operation.startswith(("Describe", "List")):
+                self._keep()
+
+    def _keep(self) -> None:
+        journal = self._replicator.journal
+        with journal.together():
+            journal.state(kept_tables.NAME, kept_tables.to_values(self._tables))
+            journal.forget_others((table.region, table.name) for table in self._tables.every())
+
+    async def restore(self) -> None:
+        """Make the tables again that were kept, with their items; what was on its way goes on.
+
+        Raises:
+            LocalTableError: what was kept is of other regions.
+        """
+        values = self._replicator.journal.fact(kept_tables.NAME)
+        if values is None:
+            return
+        kept_tables.restore(self._tables, values)
+        for table in self._tables.every():
+            await self._engine.create(table.region, table.name, table.key)
+            await self._replicator.restore(table.region, table.name)
+        for table in self._tables.every():
+            replicas = self._tables.replicas(table.region, table.name)
+            if table.region == replicas[0]:
+                self._replicator.resend(table.name, replicas)
 
     async def empty(self) -> None:
         """Delete all items of all tables, and what is on its way; the tables stay.
@@ -87,6 +115,10 @@ class ControlPlane:
                 await self._engine.drop(table.region, table.name)
                 await self._engine.create(table.region, table.name, table.key)
                 self._replicator.forget(table.region, table.name)
+            with self._replicator.journal.together():
+                for table in self._tables.every():
+                    self._replicator.journal.forget(table.region, table.name)
+                self._keep()
 
     def _find(self, region: str, body: Mapping[str, Any]) -> Table:
         return self._tables.find(region, table_name(body.get("TableName")))

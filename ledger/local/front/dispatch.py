@@ -24,8 +24,10 @@ from ledger.local.front.catalog import Catalog, table_name
 from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.depths import check_depths
 from ledger.local.front.faults import Fault, Faults, halve, refusal
+from ledger.local.replication.journal import KeptToken
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
+from ledger.store.writes import TOKEN_SECONDS
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,6 +77,7 @@ class Front:
         """
         await self._control_plane.empty()
         self._tokens = {region: limits.Tokens() for region in self._tables.regions}
+        self._replicator.journal.forget_tokens()
 
     async def call(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request.
@@ -153,8 +156,22 @@ class Front:
                 return {}
             tokenless = {name: body[name] for name in body if name != "ClientRequestToken"}
             answer = await self._engine.call(region, operation, tokenless)
-            tokens.remember(body, now=time.monotonic())
-            return self._committed(region, answer)
+            with self._replicator.journal.together():
+                self._remember(region, body)
+                return self._committed(region, answer)
+
+    def _remember(self, region: str, body: dict[str, Any]) -> None:
+        self._tokens[region].remember(body, now=time.monotonic())
+        if "ClientRequestToken" in body:
+            token, content = body["ClientRequestToken"], limits.fingerprint(body)
+            self._replicator.journal.remember(KeptToken(region, token, time.time(), content))
+
+    def restore(self) -> None:
+        """Take over the tokens that were kept."""
+        now = time.time()
+        for kept in self._replicator.journal.tokens(since=now - TOKEN_SECONDS):
+            when = time.monotonic() - (now - kept.used_at)
+            self._tokens[kept.region].restore(kept.token, kept.fingerprint, when=when)
 
     def _committed(self, region: str, answer: Answer) -> dict[str, Any]:
         self._replicator.committed(region, answer.changes)

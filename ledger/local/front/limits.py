@@ -130,7 +130,7 @@ class Tokens:
             )
         self._expire(now)
         used = self._used.get(token)
-        if used is not None and used[1] != _fingerprint(body):
+        if used is not None and used[1] != fingerprint(body):
             raise ApiError(
                 "IdempotentParameterMismatchException",
                 "The request uses the same client token as a previous, but non-identical request.",
@@ -141,7 +141,11 @@ class Tokens:
         """Record that this request succeeded."""
         token = body.get("ClientRequestToken")
         if token is not None:
-            self._used[token] = (now, _fingerprint(body))
+            self._used[token] = (now, fingerprint(body))
+
+    def restore(self, token: str, content: bytes, *, when: float) -> None:
+        """Take over a token from before this start, with its transaction's fingerprint."""
+        self._used[token] = (when, content)
 
     def _expire(self, now: float) -> None:
         while self._used:
@@ -151,7 +155,8 @@ class Tokens:
             self._used.popitem(last=False)
 
 
-def _fingerprint(body: Mapping[str, Any]) -> bytes:
+def fingerprint(body: Mapping[str, Any]) -> bytes:
+    """Return what tells the transaction of a request from any other one."""
     # ReturnConsumedCapacity may differ between attempts; what is written may not.
     text = json.dumps(body.get("TransactItems"), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()

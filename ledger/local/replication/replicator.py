@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.local.engines.port import Change, Engine, Image, KeyToken, TableKey
+from ledger.local.replication.journal import Journal
 from ledger.local.replication.links import Hold, Link
 from ledger.local.replication.stamps import Shipment, Versions
 
@@ -54,7 +55,9 @@ class Replicator:
         jitter: float,
         seed: int,
         tombstones_max: int = TOMBSTONES_MAX,
+        journal: Journal | None = None,
     ) -> None:
+        self.journal = journal or Journal()
         self.locks = {region: asyncio.Lock() for region in regions}
         self.lag = lag
         self.jitter = jitter
@@ -91,12 +94,16 @@ class Replicator:
 
         The caller has held the region's lock since before the commit.
         """
-        for change in changes:
-            shipment = self._stamped(region, change)
-            for target in self._tables.replicas(region, change.table):
-                if target != region:
-                    self._links[region, target].push(shipment)
+        shipments = [self._stamped(region, change) for change in changes]
+        self.journal.keep(region, shipments)
+        for shipment in shipments:
+            self._send(region, shipment)
         self._prune()
+
+    def _send(self, source: str, shipment: Shipment) -> None:
+        for target in self._tables.replicas(source, shipment.change.table):
+            if target != source:
+                self._links[source, target].push(shipment)
 
     def _stamped(self, region: str, change: Change) -> Shipment:
         key = self._tables.key(region, change.table)
@@ -133,6 +140,7 @@ class Replicator:
         """
         newest = self._versions.newest(region, shipments)
         await self._engine.apply(region, [item.change for item in newest])
+        self.journal.keep(region, newest)
         for item in newest:
             self._versions.hold(region, item)
         return len(newest)
@@ -141,6 +149,7 @@ class Replicator:
         """Forget tombstones if they are many and nothing can arrive that they have to refuse."""
         is_at_rest = self._filling == 0 and all(link.idle for link in self._links.values())
         if self._versions.tombstones > self._tombstones_max and is_at_rest:
+            self.journal.forget_tombstones()
             self._versions.forget_tombstones()
 
     async def fill(self, region: str, table: str, sources: Iterable[str]) -> None:
@@ -187,6 +196,7 @@ class Replicator:
             async with self.locks[region]:
                 self._versions.forget(region, table)
                 await self._engine.create(region, table, self._tables.key(region, table))
+                await self._write(region, self._kept(region, table))
                 await self._write(region, self._sent(region, table))
             coming = set[KeyToken]()
             for source in sources:
@@ -201,6 +211,41 @@ class Replicator:
                         await self._write(region, content)
             known = self._versions.known(region, table) | coming
             return Refilled(self.present(region, table), known)
+
+    def _kept(self, region: str, table: str) -> list[Shipment]:
+        """Return what was kept of a region's table."""
+        key, group = self._tables.key(region, table), self._group(region, table)
+        found = []
+        for kept in self.journal.items(region, table):
+            own = self._engine.held(kept.key)
+            image = None if kept.image is None else self._engine.held(kept.image)
+            change = Change(table, own, image)
+            found.append(Shipment(change, key.token(own), kept.stamp, group))
+        return found
+
+    async def restore(self, region: str, table: str) -> None:
+        """Fill an empty table of a region with what was kept of it."""
+        kept = self._kept(region, table)
+        await self._engine.apply(region, [it.change for it in kept if it.change.image is not None])
+        for item in kept:
+            self._versions.hold(region, item)
+
+    def resend(self, table: str, regions: Sequence[str]) -> None:
+        """Send the replicas of one table what others have of it and they have not, or older.
+
+        Where an item was written last sends it, or else any region that has that version.
+        """
+        newest: dict[KeyToken, tuple[str, Shipment]] = {}
+        for region in regions:
+            for item in self._kept(region, table):
+                known = newest.get(item.token)
+                rank = (item.stamp, item.stamp.region == region)
+                if known is None or rank > (known[1].stamp, known[1].stamp.region == known[0]):
+                    newest[item.token] = (region, item)
+        for source, item in newest.values():
+            for target in regions:
+                if self._versions.stamp(target, table, item.token) < item.stamp:
+                    self._links[source, target].push(item)
 
     def _sent(self, region: str, table: str) -> list[Shipment]:
         """Return what a region has sent of its present table and is still on its way."""
@@ -224,6 +269,7 @@ class Replicator:
         async with self.locks[first]:
             await self._engine.apply(first, [change])
             shipment = self._stamped(first, change)
+            self.journal.keep(first, [shipment])
         for region in regions[1:]:
             async with self.locks[region]:
                 await self._write(region, [shipment])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ledger.core.capacity import read_units
+from ledger.local.engines import values
 from ledger.local.engines.memory import pages, transactions, writes
 from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.projections import projection
@@ -87,6 +88,10 @@ class MemoryEngine:
                 items.delete(place)
             else:
                 items.put(place, change.image)
+
+    def held(self, wire: Image) -> Image:
+        """Return an item with its binary values as bytes."""
+        return values.item(wire)
 
     async def dump(self, region: str, table: str) -> Sequence[Change]:
         """Return every item of a table."""

@@ -1,10 +1,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from ledger.local.engines.memory.engine import MemoryEngine
 from ledger.local.engines.port import Change, TableKey
+from ledger.local.replication.journal import Journal
 from ledger.local.replication.links import Hold
 from ledger.local.replication.replicator import Replicator
 
@@ -39,7 +41,7 @@ class Tables:
 class World:
     """A replicator over the embedded engine, without lag."""
 
-    def __init__(self, *, tombstones_max: int) -> None:
+    def __init__(self, *, tombstones_max: int, journal: Journal | None = None) -> None:
         self.engine = MemoryEngine()
         self.tables = Tables()
         self.replicator = Replicator(
@@ -50,6 +52,7 @@ class World:
             jitter=0.0,
             seed=7,
             tombstones_max=tombstones_max,
+            journal=journal,
         )
 
     async def put(self, region: str, pk: str, value: int = 0) -> None:
@@ -82,9 +85,11 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(*, tombstones_max: int = 100) -> AsyncIterator[World]:
+async def open_world(
+    *, tombstones_max: int = 100, journal: Journal | None = None
+) -> AsyncIterator[World]:
     """Run a world of three regions with one table."""
-    world = World(tombstones_max=tombstones_max)
+    world = World(tombstones_max=tombstones_max, journal=journal)
     await world.engine.start(REGIONS)
     for region in REGIONS:
         await world.engine.create(region, TABLE, KEY)
@@ -196,3 +201,44 @@ async def test_a_region_that_is_cut_off_is_filled_once_it_is_reached() -> None:
         world.replicator.link(ASIA, WEST).release(Hold.PAUSED)
         await world.settle()
         assert await world.shown(WEST) == {"a": "0"}
+
+
+async def test_a_region_whose_items_were_kept_loses_none(tmp_path: Path) -> None:
+    """What no other region has comes back from the journal, and what was deleted does not."""
+    journal = Journal.open(tmp_path)
+    async with open_world(journal=journal) as world:
+        for target in (EAST, ASIA):
+            await world.replicator.link(WEST, target).hold(Hold.PAUSED)
+        await world.put(WEST, "own", 1)
+        await world.put(WEST, "gone")
+        async with world.replicator.locks[WEST]:
+            await world.delete_locked(WEST, "gone")
+        world.replicator.clear()
+        await world.engine.restart(WEST)
+        got = await world.replicator.refill(WEST, TABLE, [])
+        assert got.present == {("own",)}
+        assert await world.shown(WEST) == {"own": "1"}
+    journal.close()
+
+
+async def test_what_others_have_newer_is_sent_again(tmp_path: Path) -> None:
+    """After a start each item goes from where it was written last to those that lack it."""
+    journal = Journal.open(tmp_path)
+    async with open_world(journal=journal) as world:
+        await world.put(EAST, "everywhere")
+        await world.settle()
+        await world.replicator.link(EAST, WEST).hold(Hold.PAUSED)
+        await world.put(EAST, "new")
+        await world.put(EAST, "everywhere", 1)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await world.replicator.link(EAST, ASIA).until_idle()
+    async with open_world(journal=journal) as world:
+        for region in REGIONS:
+            await world.replicator.restore(region, TABLE)
+        assert await world.shown(WEST) == {"everywhere": "0"}
+        world.replicator.resend(TABLE, REGIONS)
+        waiting = {(link.source, link.target): link.waiting for link in world.replicator.links}
+        assert {pair for pair, count in waiting.items() if count} == {(EAST, WEST)}
+        await world.settle()
+        assert await world.shown(WEST) == {"everywhere": "1", "new": "0"}
+    journal.close()
