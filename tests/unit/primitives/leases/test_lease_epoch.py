@@ -14,8 +14,9 @@ from support.clock import START, FakeClock
 from support.leases import FIRST, KEY, World
 
 from ledger.primitives.leases import lease as lease_module
-from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, next_epoch
+from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, NotHeld, next_epoch
 from ledger.store.conditions import Equals
+from ledger.store.wrappers.faults import Late
 from ledger.store.writes import Applied, Check, Delete, Outcome, Put, Rejected
 
 WORK = Put({"pk": {"S": "report"}, "sk": {"S": "today"}})
@@ -91,6 +92,24 @@ async def test_a_clock_that_is_behind_lets_no_zombie_pass(world: World) -> None:
     assert later.epoch == zombie.epoch
     by_epoch_alone = Check(KEY, Equals("epoch", {"N": str(zombie.epoch)}))
     assert isinstance(await world.store.transact([by_epoch_alone, WORK]), Applied)
+
+
+async def test_a_first_write_that_lands_after_the_delete_lets_no_zombie_pass(world: World) -> None:
+    """It brings a lower epoch than the deleted item had; what follows is no earlier holder's."""
+    world.fail_writes(Late())
+    assert isinstance(await world.contender("late").acquire(0), NotHeld)
+    await world.clock.advance(0.002)
+    zombie = await granted(world, "zombie")
+    await world.store.write(Delete(KEY))
+    assert isinstance(await world.store.land(), Applied)
+    later = world.contender("later")
+    assert isinstance(await later.acquire(0), NotHeld)
+    await world.clock.advance(30.0)
+    grant = await later.acquire(0)
+    assert isinstance(grant, LeaseGrant)
+    assert grant.epoch < zombie.epoch
+    assert isinstance(await world.store.transact([zombie.fence(), WORK]), Rejected)
+    assert isinstance(await world.store.transact([grant.fence(), WORK]), Applied)
 
 
 async def test_a_contender_that_knows_the_old_epoch_goes_above_it(world: World) -> None:
