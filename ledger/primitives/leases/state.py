@@ -48,6 +48,8 @@ NO_OWNER = ""
 OWN_SORT_KEY = "lease"
 OWN_BYTES_MAX = 8 * 1024
 """Kept free beside the data, for key, owner and the rest."""
+PARTITION_BYTES_MAX, SORT_KEY_BYTES_MAX = 2048, 1024
+"""Source: Amazon DynamoDB Developer Guide, "Quotas": partition key and sort key length."""
 _BEGIN_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -111,6 +113,9 @@ class LeaseTerms:
     polls_per_heartbeat: int = 5
 
     def __post_init__(self) -> None:
+        for name in ("lease_seconds", "heartbeat_seconds", "margin_share", "polls_per_heartbeat"):
+            if not isinstance(value := getattr(self, name), int | float):
+                raise SettingsError(f"{name} must be a number, got {value!r}")
         if not 0 < self.lease_seconds <= LEASE_SECONDS_MAX:
             raise SettingsError(
                 f"lease_seconds must be over 0 and at most {LEASE_SECONDS_MAX:g},"
@@ -243,8 +248,14 @@ def checked_key(key: Key) -> Key:
     """Return a key that a lease may have.
 
     Raises:
-        InvalidInput: it is in the collection of a counter, where it would be a damaged entry.
+        InvalidInput: it is not two texts within DynamoDB's limits, or it is in the collection of a
+            counter, where it would be a damaged entry.
     """
+    if not _is_key(key):
+        raise InvalidInput(
+            "key of a lease must be partition and sort key, texts of 1 to"
+            f" {PARTITION_BYTES_MAX:,} and {SORT_KEY_BYTES_MAX:,} bytes, got {key!r}"
+        )
     if keys.counter_of(key[0]) is not None:
         raise InvalidInput(
             f"key of a lease must not be among the entries of a counter: begin its partition with"
@@ -253,13 +264,30 @@ def checked_key(key: Key) -> Key:
     return key
 
 
+def _is_key(key: object) -> bool:
+    match key:
+        case (str(partition), str(sort_key)):
+            sizes = _bytes_of(partition), _bytes_of(sort_key)
+            return 0 < sizes[0] <= PARTITION_BYTES_MAX and 0 < sizes[1] <= SORT_KEY_BYTES_MAX
+        case _:
+            return False
+
+
+def _bytes_of(text: str) -> int:
+    """Return the size of a text, 0 for one that is not encodable in UTF-8."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return 0
+
+
 def checked_owner(owner: object, name: str) -> str:
     """Return the name of an owner.
 
     Raises:
-        InvalidInput: it is not a text, or empty.
+        InvalidInput: it is not a text that is encodable in UTF-8, or empty.
     """
-    if not isinstance(owner, str):
+    if not isinstance(owner, str) or (owner and not _bytes_of(owner)):
         raise InvalidInput(f"owner of lease {name!r} must be a text, got {owner!r}")
     if owner == NO_OWNER:
         raise InvalidInput(f"owner of lease {name!r} must not be empty: that means released")

@@ -164,6 +164,24 @@ def test_a_lease_does_not_lie_among_entries(key: Key, *, refused: bool) -> None:
         assert checked_key(key) == key
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "~lease~x",
+        ("~lease~x",),
+        ("~lease~x", ""),
+        ("~x", 7),
+        ("~x", "\ud800"),
+        ("~x", "y" * 1025),
+        None,
+    ],
+)
+def test_what_is_no_key_is_refused(key: object) -> None:
+    """It names the value and the limits, before anything is sent."""
+    with pytest.raises(InvalidInput, match="key of a lease must be partition and sort key"):
+        checked_key(key)  # type: ignore[arg-type]
+
+
 def test_a_lease_of_ones_own_has_a_partition_of_its_own() -> None:
     """By default a lease lies apart from the compactor's, and readers of counters pass it by."""
     assert own_key("nightly-report") == ("~lease~nightly-report", "lease")
@@ -179,6 +197,8 @@ def test_a_lease_of_ones_own_has_a_partition_of_its_own() -> None:
         ({"lease_seconds": -3}, r"lease_seconds must be .* got -3"),
         ({"lease_seconds": math.nan}, r"lease_seconds must be .* got nan"),
         ({"lease_seconds": 90_000, "heartbeat_seconds": 10}, r"lease_seconds must be .* got 90000"),
+        ({"lease_seconds": "30"}, r"lease_seconds must be a number, got '30'"),
+        ({"polls_per_heartbeat": None}, r"polls_per_heartbeat must be a number, got None"),
         ({"heartbeat_seconds": 0}, r"heartbeat_seconds must be .* got 0"),
         ({"heartbeat_seconds": 15.5}, "half of lease_seconds"),
         ({"margin_share": 0.5}, r"margin_share must be .* got 0.5"),
