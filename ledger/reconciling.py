@@ -144,7 +144,7 @@ class Reconciler:
         for _ in range(LOOKS_MAX):
             records = await self._records(count.counter)
             if count.token in records:
-                return _repeated(count, reconciled_of(records[count.token]))
+                return _repeated(count, reconciled_of(records[count.token], keys.RECONCILE_PREFIX))
             looked = await self._look(count, list(records.values()), settings)
             done, planned = self._planned(count, looked.total)
             final = await self._written(done, planned, looked)
@@ -270,7 +270,7 @@ class Reconciler:
         if looked.latest is not None:
             same = Equals("token", {"S": looked.latest})
         actions = [
-            Put(record_item(done), Absent(), not_after=until),
+            Put(record_item(done, keys.RECONCILE_PREFIX), Absent(), not_after=until),
             Put(latest, same, not_after=until),
             *([planned.put] if planned is not None else []),
         ]

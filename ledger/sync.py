@@ -100,6 +100,7 @@ class Counter(_Sync[counters.Counter]):
 
     add = _plain(counters.Counter.add)
     lookup = _plain(counters.Counter.lookup)
+    reconcile = _plain(counters.Counter.reconcile)
     value = _plain(counters.Counter.value)
 
     @property
@@ -113,6 +114,7 @@ class ItemCounter(_Sync[counters.ItemCounter]):
 
     add = _plain(counters.ItemCounter.add)
     lookup = _plain(counters.ItemCounter.lookup)
+    reconcile = _plain(counters.ItemCounter.reconcile)
     value = _plain(counters.ItemCounter.value)
     shards = _plain(counters.ItemCounter.shards)
     even_out = _plain(counters.ItemCounter.even_out)

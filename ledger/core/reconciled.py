@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from ledger.core import amounts, keys
+from ledger.core import amounts
 from ledger.core.entry import Item, damaged, number_of
 
 
@@ -31,11 +31,11 @@ class Reconciled:
     repeated: bool = field(default=False, compare=False)
 
 
-def record_item(done: Reconciled) -> Item:
-    """Return the record of a correction."""
+def record_item(done: Reconciled, prefix: str) -> Item:
+    """Return the record of a correction; `prefix` begins the partition of each counter's."""
     texts = {"reason": done.reason, "entry": done.entry}
     return {
-        "pk": {"S": f"{keys.RECONCILE_PREFIX}{done.counter}"},
+        "pk": {"S": f"{prefix}{done.counter}"},
         "sk": {"S": done.token},
         "change": {"N": amounts.to_text(done.change)},
         "counted": {"N": amounts.to_text(done.counted)},
@@ -46,7 +46,7 @@ def record_item(done: Reconciled) -> Item:
     }
 
 
-def reconciled_of(item: Item) -> Reconciled:
+def reconciled_of(item: Item, prefix: str) -> Reconciled:
     """Return the correction that a record stands for, as one that an earlier call made.
 
     Raises:
@@ -58,7 +58,7 @@ def reconciled_of(item: Item) -> Reconciled:
     except (KeyError, TypeError, ValueError):
         raise damaged(item, "a record of a count must have at and region") from None
     return Reconciled(
-        counter=item["pk"]["S"].removeprefix(keys.RECONCILE_PREFIX),
+        counter=item["pk"]["S"].removeprefix(prefix),
         change=number_of(item, "change"),
         counted=number_of(item, "counted"),
         total=number_of(item, "total"),

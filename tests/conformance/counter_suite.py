@@ -22,6 +22,7 @@ from ledger.core.errors import (
     InvalidEntry,
     InvalidInput,
 )
+from ledger.core.reconciled import Reconciled
 from ledger.primitives.counters import METHODS, Counter, new_token
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.tasks import run_all
@@ -188,6 +189,28 @@ class CounterSuite:
         else:
             with pytest.raises(AmountOverflow):  # in a shard that gets two, or in their sum
                 await _until_refused(counter, Decimal("0.1"))
+
+    async def test_a_physical_count_corrects_once(self, make: Callable[..., Counter]) -> None:
+        """The value becomes what was counted, and a repeat changes nothing that came since."""
+        token = self.token()
+        await make().add(10)
+        if self.method == "slots":
+            with pytest.raises(InvalidInput, match="token by token"):
+                await make().reconcile(counted=7)
+            return
+        done = await make().reconcile(counted=Decimal("7.5"), reason="né broken", token=token)
+        assert isinstance(done, Reconciled)
+        assert (done.change, done.total) == (Decimal("-2.5"), Decimal(10))
+        assert await make().value() == Decimal("7.5")
+        await make().add(-1)
+        again = await make().reconcile(counted=Decimal("7.50"), token=token)
+        assert again == done
+        assert isinstance(again, Reconciled)
+        assert again.repeated
+        fits = await make().reconcile(counted=Decimal("6.5"))
+        assert isinstance(fits, Reconciled)
+        assert fits.change == 0
+        assert await make().value() == Decimal("6.5")
 
     async def test_it_hides_from_the_ledger(self, counter: Any, store: Store) -> None:
         """No reader of the ledger takes a counter's items for entries, unless they are."""

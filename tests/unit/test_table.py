@@ -509,7 +509,17 @@ PAIRS = [
     (sync.Pipeline, Pipeline),
     (sync.Table, Table),
 ]
-ITEMS_OWN = {"add_parts", "item", "key", "knows", "outcome", "share", "value_in", "value_of"}
+ITEMS_OWN = {
+    "add_parts",
+    "corrections",
+    "item",
+    "key",
+    "knows",
+    "outcome",
+    "share",
+    "value_in",
+    "value_of",
+}
 ASYNC_ONLY = {"store", "beats", "held_until", "marker_key", "keeping", *ITEMS_OWN}
 """The store port, what the compactor measures lag by, and what counters are made of."""
 

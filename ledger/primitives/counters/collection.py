@@ -8,10 +8,12 @@ from typing import Protocol
 from ledger.core import ids, keys
 from ledger.core.errors import InvalidEntry, InvalidInput, KeyConflict, OutcomeUnknown
 from ledger.core.marker import Details, Marker
+from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
-from ledger.primitives.counters.counter import Guarantees, keeps_nothing
+from ledger.primitives.counters.counter import Guarantees, ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.tokens import new_token
 from ledger.primitives.tokens import checked_token
+from ledger.reconciling import Reconciler
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -37,6 +39,17 @@ class Records(Protocol):
 
     async def total(self, counter: str, *, max_age: float | None = None) -> Total:
         """Return the total of a counter; see `Ledger.total`."""
+
+    async def reconcile(
+        self,
+        counter: str,
+        *,
+        counted: int | Decimal,
+        at: datetime | None = None,
+        reason: str | None = None,
+        token: str | None = None,
+    ) -> Reconciled:
+        """Correct a total by a physical count; see `Ledger.reconcile`."""
 
 
 class CollectionCounter:
@@ -96,6 +109,29 @@ class CollectionCounter:
         del token
         raise keeps_nothing(self.name, "markers")
 
+    async def reconcile(
+        self,
+        *,
+        counted: int | Decimal,
+        at: datetime | None = None,
+        value: int | Decimal | None = None,
+        reason: str | None = None,
+        token: str | None = None,
+    ) -> ReconcileOutcome:
+        """Correct the total by a physical count, in the home region; see `Ledger.reconcile`."""
+        if value is not None:
+            raise InvalidInput(
+                f"counter {self.name!r}: the total of then is read: value must be None, got {value}"
+            )
+        if token is None and at is None:
+            token = new_token(self._clock.now(), self._random)
+        try:
+            return await self._ledger.reconcile(
+                self.name, counted=counted, at=at, reason=reason, token=token
+            )
+        except OutcomeUnknown as error:
+            return Unknown(str(error), token)
+
     async def value(self, *, consistent: bool = True) -> Decimal:
         """Return the total in this region, read now; see `Counter.value`."""
         del consistent  # the ledger's settings decide how it reads
@@ -113,6 +149,9 @@ class BareLedger:
         )
         self._writer = Writer(store, settings=settings, clock=clock, randomness=randomness)
         self._reader = Reader(store, settings=settings, clock=clock, metrics=Metrics(None))
+        self.reconcile = Reconciler(
+            store, settings, clock, randomness, on_entry=lambda _: None
+        ).reconcile
 
     async def record(
         self,

@@ -4,12 +4,17 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
 from ledger.core.errors import InvalidInput
 from ledger.core.marker import Details, Marker
-from ledger.store.writes import Outcome
+from ledger.core.reconciled import Reconciled
+from ledger.store.writes import Outcome, Rejected, Unknown
+
+ReconcileOutcome = Reconciled | Rejected | Unknown
+"""What became of a correction by a physical count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,28 @@ class Counter(Protocol):
         Raises:
             InvalidInput: the token breaks a rule, or the method keeps no markers.
             DamagedItem, StoreError: as `add`.
+        """
+
+    async def reconcile(
+        self,
+        *,
+        counted: int | Decimal,
+        at: datetime | None = None,
+        value: int | Decimal | None = None,
+        reason: str | None = None,
+        token: str | None = None,
+    ) -> ReconcileOutcome:
+        """Correct the value by a physical count, once for each; `Reconciled` says by how much.
+
+        `counted` is what was there at the moment of the call, or `at` an earlier one: the
+        collection knows its total of then, as `Ledger.reconcile` says; of any other method the
+        caller gives the `value` of then. `reason` is kept. `token` names the count, by default `at`
+        does: repeated, however late, it changes nothing more and returns what was corrected first.
+
+        Raises:
+            InvalidInput: a value breaks a rule, or the method cannot know the past that is asked
+                for; nothing was written.
+            And as `add`.
         """
 
 

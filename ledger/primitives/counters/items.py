@@ -7,6 +7,7 @@ is split, and pieces are moved where that pays.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from random import Random
@@ -18,12 +19,14 @@ from ledger.core.errors import (
     InvalidInput,
     LedgerError,
     MethodConflict,
+    RequestRefused,
     StoreError,
     Unreachable,
 )
 from ledger.core.marker import Details, Marker
+from ledger.core.reconciled import Reconciled
 from ledger.primitives.counters import evening
-from ledger.primitives.counters.counter import keeps_nothing
+from ledger.primitives.counters.counter import ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.layout import (
     SHARDS_MAX,
     Layout,
@@ -34,17 +37,20 @@ from ledger.primitives.counters.layout import (
 )
 from ledger.primitives.counters.layouts import CounterLayout, Layouts
 from ledger.primitives.counters.limits import Limits, Part
+from ledger.primitives.counters.recount import Recount, asked, record_put
 from ledger.primitives.counters.shard import ShardItems
 from ledger.primitives.counters.sharding import sharded_guarantees
 from ledger.primitives.counters.splitting import PARTS_MAX, is_restock, parts_for, spread_over
-from ledger.primitives.counters.tokens import draw
+from ledger.primitives.counters.tokens import draw, new_token
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.store.writes import (
     TRANSACTION_ACTIONS_MAX,
     Applied,
+    FinalOutcome,
     Outcome,
     Rejected,
     Unknown,
@@ -176,6 +182,69 @@ class ItemCounter(ShardItems):
             except LayoutMoved:
                 await self.retrier.pause(tries)
         raise self._restless()
+
+    async def reconcile(
+        self,
+        *,
+        counted: int | Decimal,
+        at: datetime | None = None,
+        value: int | Decimal | None = None,
+        reason: str | None = None,
+        token: str | None = None,
+    ) -> ReconcileOutcome:
+        """Correct the value by a physical count; see `Counter.reconcile`."""
+        now = self.clock.now()
+        count = asked(
+            self.name,
+            counted=counted,
+            at=at,
+            value=value,
+            reason=reason,
+            token=token,
+            now=now,
+            made=new_token(now, self.randomness),
+        )
+        doubt: str | None = None
+        for tries in range(1, LAYOUTS_MAX + 1):
+            record = await self.store.get(Get(count.key))
+            if record is not None:
+                return count.repeated(record)
+            try:
+                final = await self._corrected(count)
+            except LayoutMoved:
+                await self._layout.renewed()
+                await self.retrier.pause(tries)
+                continue
+            match final:
+                case FinalOutcome(outcome=Unknown(cause)):
+                    return Unknown(cause, count.token)
+                case FinalOutcome():
+                    doubt = final.doubt or doubt
+                    await self._layout.renewed()
+                case Rejected() if doubt is not None:
+                    return Unknown(doubt, count.token)
+                case _:
+                    return final
+        return Unknown(doubt, count.token) if doubt else Rejected("contention", "others were first")
+
+    async def _corrected(self, count: Recount) -> Reconciled | Rejected | FinalOutcome:
+        """Look, and correct by one transaction; returns its outcome where it is not applied."""
+        layout = await self._layout.in_use()
+        values, _ = await self._values(layout, consistent=True)
+        done = count.against(amounts.total(values), self.store.region)
+        shares = parts_for(
+            done.change, values, self._all_limits(layout), first=0, split=self.splits
+        )
+        if not shares:
+            return Rejected("threshold", str(self.limits))
+        parts = self._parts(layout, shares) if done.change else []
+        actions = [record_put(done), *await self.corrections(parts)]
+        try:
+            final = await self.retrier.until_answered(partial(self.store.transact, actions))
+        except RequestRefused:
+            await self._check_overflow(parts)
+            raise
+        return done if isinstance(final.outcome, Applied) else final
 
     async def shards(self) -> int:
         """Return how many shards there are."""

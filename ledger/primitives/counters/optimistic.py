@@ -139,6 +139,18 @@ class OptimisticCounter(ItemCounter):
         """Return whether the tags of a shard's item have this token."""
         return self._tagged(await self.item(shard)).knows(token)
 
+    async def corrections(self, parts: Sequence[Part]) -> list[writes.Action]:
+        """Return the writes that make the parts of a change, if no other comes in between."""
+        seen = await self._read(parts)
+        _check_layout(parts, seen)
+        if any(not _allows(*pair) for pair in zip(parts, seen, strict=True)):
+            raise LayoutMoved  # by others, since the parts were chosen: to be looked at again
+        tag = new_tag(tag_nonce(self.randomness), None)
+        return [
+            self._update(part, one, tag, amounts.total([one.value, part.change]))
+            for part, one in zip(parts, seen, strict=True)
+        ]
+
     async def _add_until_known(
         self, parts: Sequence[Part], seen: Sequence[Tagged], token: str | None
     ) -> Outcome:

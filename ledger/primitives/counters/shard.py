@@ -9,11 +9,12 @@ from typing import ClassVar, Literal
 from ledger.core import amounts, keys
 from ledger.core.entry import Item, Key
 from ledger.core.errors import RequestRefused
-from ledger.primitives.counters.adding import outcome_of
+from ledger.primitives.counters.adding import addition, outcome_of
 from ledger.primitives.counters.counter import Guarantees
 from ledger.primitives.counters.layout import LayoutMoved, revision_of, shard_key, value_of
 from ledger.primitives.counters.limits import Part, checked_limits
 from ledger.runtime.clock import Clock
+from ledger.store import writes
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
@@ -113,6 +114,13 @@ class ShardItems(ABC):
             # Refused for good, as no request of this layout can be applied any more. A method that
             # knows its own tries was shown by the same answer that none was applied before.
             raise LayoutMoved(doubt if self.known_in == "nowhere" else None)
+
+    async def corrections(self, parts: Sequence[Part]) -> list[writes.Action]:
+        """Return the writes that make the parts of a change, to be sent with others, all or none.
+
+        `LayoutMoved` is raised if the items are others by now.
+        """
+        return [addition(self.key(part.shard), part) for part in parts]
 
     @abstractmethod
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:

@@ -5,13 +5,18 @@ the k back that the token took; how the item holds them is in `slot_item`.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from random import Random
 
 from ledger.core.capacity import item_size
 from ledger.core.entry import ITEM_BYTES_MAX, Item
 from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
-from ledger.primitives.counters.counter import SINGLE_ITEM_REGIONS, Guarantees
+from ledger.primitives.counters.counter import (
+    SINGLE_ITEM_REGIONS,
+    Guarantees,
+    ReconcileOutcome,
+)
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.slot_item import (
@@ -86,6 +91,22 @@ class SlotsCounter(ItemCounter):
             )
         self._counted: set[int] = set()
         """Shards whose sets are known to be counted."""
+
+    async def reconcile(
+        self,
+        *,
+        counted: int | Decimal,
+        at: datetime | None = None,
+        value: int | Decimal | None = None,
+        reason: str | None = None,
+        token: str | None = None,
+    ) -> ReconcileOutcome:
+        """Refuse: a set is what its tokens hold, so each is given back, or taken, by its name."""
+        del counted, at, value, reason, token
+        raise InvalidInput(
+            f"counter {self.name!r}: a set of slots is corrected token by token: give back what"
+            " holds none, take what is missing"
+        )
 
     def value_in(self, item: Item | None) -> Decimal:
         """Return how many slots are taken."""

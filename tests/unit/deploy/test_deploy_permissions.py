@@ -119,6 +119,8 @@ async def use_all_methods(store: RecordingStore) -> None:
             await counter.add(1, token="t")
             await counter.add(1, token="t")
             await counter.value()
+            if name != "slots":
+                await counter.reconcile(counted=5)
     orders = CounterSequence(store, "orders", kept_seconds=60, **own)
     await orders.next()
     await orders.next(token="cart-1")
@@ -186,6 +188,20 @@ async def test_the_watcher_has_just_enough_beside_the_reader() -> None:
     calls = [call for call in recorder.calls if call.region == HOME]
     assert_just_enough(Role.WATCHER, calls, [HOME, OTHER])
     assert granted(Role.WATCHER, OTHER) == set()
+
+
+async def test_a_count_is_reconciled_by_writer_and_reader() -> None:
+    """Every call of correcting a total is allowed to one of the two, at home."""
+    recorder = Recorder()
+    store = recorder.store(HOME)
+    async with Ledger(SETTINGS, region=HOME, store=store) as ledger:
+        await ledger.record("shelf", 3)
+        await ledger.reconcile("shelf", counted=2, token="t")
+        await ledger.reconcile("shelf", counted=2, token="t")
+    roles = [policy(SETTINGS, role, region=HOME) for role in (Role.WRITER, Role.READER)]
+    assert len(recorder.calls) > 6
+    for call in recorder.calls:
+        assert any(call.is_allowed(each) for each in roles), call
 
 
 def opening(stores: Mapping[str, Store]) -> OpenOthers:
