@@ -32,7 +32,8 @@ class CompactorMetrics(RegistryMetrics):
         )
         self.epoch = make.gauge(
             "compactor_epoch",
-            "Epoch of the lease last held or seen: grows by one at each change of owner.",
+            "Epoch of the lease last held or seen: begins at the time in milliseconds, grows by"
+            " one at each change of owner.",
         )
         self.replication_lag = make.gauge(
             "compactor_replication_lag_seconds",
