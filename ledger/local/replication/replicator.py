@@ -3,8 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,7 +65,6 @@ class Replicator:
         self._engine = engine
         self._tables = tables
         self._tombstones_max = tombstones_max
-        self._filling = 0
         self._random = random.Random(seed)  # noqa: S311 (delays, not secrets)
         self._versions = Versions()
         self._links = {
@@ -147,7 +145,7 @@ class Replicator:
 
     def _prune(self) -> None:
         """Forget tombstones if they are many and nothing can arrive that they have to refuse."""
-        is_at_rest = self._filling == 0 and all(link.idle for link in self._links.values())
+        is_at_rest = all(link.idle for link in self._links.values())
         if self._versions.tombstones > self._tombstones_max and is_at_rest:
             self.journal.forget_tombstones()
             self._versions.forget_tombstones()
@@ -164,27 +162,18 @@ class Replicator:
 
     async def _content(self, region: str, table: str) -> list[Shipment]:
         """Return everything that a region holds of a table or knows to be deleted."""
-        with self._unpruned():
-            async with self.locks[region]:
-                key = self._tables.key(region, table)
-                group = self._group(region, table)
-                content = []
-                for change in await self._engine.dump(region, table):
-                    token = key.token(change.key)
-                    stamp = self._versions.stamp(region, table, token)
-                    content.append(Shipment(change, token, stamp, group))
-                for token, stamp in self._versions.deleted(region, table):
-                    gone = Change(table, key.rebuild(token), None)
-                    content.append(Shipment(gone, token, stamp, group))
-                return content
-
-    @contextmanager
-    def _unpruned(self) -> Iterator[None]:
-        self._filling += 1
-        try:
-            yield
-        finally:
-            self._filling -= 1
+        async with self.locks[region]:
+            key = self._tables.key(region, table)
+            group = self._group(region, table)
+            content = []
+            for change in await self._engine.dump(region, table):
+                token = key.token(change.key)
+                stamp = self._versions.stamp(region, table, token)
+                content.append(Shipment(change, token, stamp, group))
+            for token, stamp in self._versions.deleted(region, table):
+                gone = Change(table, key.rebuild(token), None)
+                content.append(Shipment(gone, token, stamp, group))
+            return content
 
     async def refill(self, region: str, table: str, sources: Iterable[str]) -> Refilled:
         """Make a table again whose items are gone in one region, and fill it from `sources`.
@@ -192,25 +181,24 @@ class Replicator:
         What can reach it comes at once, and so does what it has sent itself and is still on its
         way; what cannot reach it now comes over its link once that is released.
         """
-        with self._unpruned():
-            async with self.locks[region]:
-                self._versions.forget(region, table)
-                await self._engine.create(region, table, self._tables.key(region, table))
-                await self._write(region, self._kept(region, table))
-                await self._write(region, self._sent(region, table))
-            coming = set[KeyToken]()
-            for source in sources:
-                link = self._links[source, region]
-                content = await self._content(source, table)
-                if link.holds & {Hold.PAUSED, Hold.OUTAGE}:
-                    coming |= {item.token for item in content}
-                    for item in content:
-                        link.push(item)
-                else:
-                    async with self.locks[region]:
-                        await self._write(region, content)
-            known = self._versions.known(region, table) | coming
-            return Refilled(self.present(region, table), known)
+        async with self.locks[region]:
+            self._versions.forget(region, table)
+            await self._engine.create(region, table, self._tables.key(region, table))
+            await self._write(region, self._kept(region, table))
+            await self._write(region, self._sent(region, table))
+        coming = set[KeyToken]()
+        for source in sources:
+            link = self._links[source, region]
+            content = await self._content(source, table)
+            if link.holds & {Hold.PAUSED, Hold.OUTAGE}:
+                coming |= {item.token for item in content}
+                for item in content:
+                    link.push(item)
+            else:
+                async with self.locks[region]:
+                    await self._write(region, content)
+        known = self._versions.known(region, table) | coming
+        return Refilled(self.present(region, table), known)
 
     def _kept(self, region: str, table: str) -> list[Shipment]:
         """Return what was kept of a region's table."""

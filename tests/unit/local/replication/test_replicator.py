@@ -1,8 +1,11 @@
 import asyncio
+import random
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ledger.local.engines.memory.engine import MemoryEngine
 from ledger.local.engines.port import Change, TableKey
@@ -65,8 +68,10 @@ class World:
         item = {"pk": {"S": pk}, "n": {"N": str(value)}}
         await self._call(region, "PutItem", {"Item": item})
 
-    async def delete_locked(self, region: str, pk: str) -> None:
-        """Delete an item in a region whose lock is held."""
+    async def delete_locked(self, region: str, pk: str, *, anyway: int | None = None) -> None:
+        """Delete an item in a region whose lock is held; first put it with a number, if given."""
+        if anyway is not None:
+            await self.put_locked(region, pk, anyway)
         await self._call(region, "DeleteItem", {"Key": {"pk": {"S": pk}}})
 
     async def _call(self, region: str, operation: str, request: dict[str, Any]) -> None:
@@ -242,3 +247,62 @@ async def test_what_others_have_newer_is_sent_again(tmp_path: Path) -> None:
         await world.settle()
         assert await world.shown(WEST) == {"everywhere": "1", "new": "0"}
     journal.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_the_last_write_of_each_item_is_everywhere_whatever_fails(seed: int) -> None:
+    """Deliveries that fail, partitions, regions that lose all and tombstones forgotten early."""
+    chosen = random.Random(seed)  # noqa: S311 (a repeatable plan)
+    async with open_world(tombstones_max=0) as world:
+        apply = world.engine.apply
+
+        async def unreliable(region: str, changes: list[Change]) -> None:
+            if chosen.random() < 0.2:
+                await apply(region, changes[: len(changes) // 2])
+                raise OSError("the engine is away")
+            await apply(region, changes)
+
+        world.engine.apply = unreliable  # type: ignore[method-assign, assignment]
+        expected: dict[str, str] = {}
+        for number in range(60):
+            region, pk = chosen.choice(REGIONS), chosen.choice("abcd")
+            match chosen.randrange(8):
+                case 0:
+                    await world.replicator.link(*chosen.sample(REGIONS, 2)).hold(Hold.PAUSED)
+                case 1:
+                    heal(world)
+                case 2:
+                    await lose(world, region)
+                case 3 | 4:
+                    async with world.replicator.locks[region]:
+                        await world.delete_locked(region, pk, anyway=number)
+                    expected.pop(pk, None)
+                case _:
+                    await world.put(region, pk, number)
+                    expected[pk] = str(number)
+            for _ in range(chosen.randrange(4)):
+                await asyncio.sleep(0)
+        heal(world)
+        await world.settle()
+        assert [await world.shown(region) for region in REGIONS] == [expected] * 3
+
+
+def heal(world: World) -> None:
+    """Release all links."""
+    for link in world.replicator.links:
+        link.release(Hold.PAUSED)
+
+
+async def lose(world: World, region: str) -> None:
+    """Let a region lose all that it has, and fill it again, as the supervisor does."""
+    links = [link for link in world.replicator.links if link.target == region]
+    for link in links:
+        await link.hold(Hold.UNAVAILABLE)
+    filled = False
+    while not filled:
+        await world.engine.restart(region)
+        with suppress(OSError):
+            await world.replicator.refill(region, TABLE, [r for r in REGIONS if r != region])
+            filled = True
+    for link in links:
+        link.release(Hold.UNAVAILABLE)
