@@ -30,6 +30,9 @@ STATES = {
     "two-operators-two-regions": 323,
     "not-home": 7_885,
     "lost-one-before": 3_586,
+    "repeats-three-regions": 4_858,
+    "repeats-two-leaders": 1_652,
+    "repeats-not-home": 2_570,
     "return-and-reader-two-regions": 11_161,
     "three-entries": 49_922,
     "two-leaders-two-entries": 59_483,
@@ -48,6 +51,7 @@ TRACES = {
     "deletes-at-home": 31,
     "outdated-at-once": 29,
     "lowest-generation": 17,
+    "forgotten-at-once": 15,
 }
 SLOW_TRACES = {"no-wait": 29, "again-unchecked": 24, "again-if-there": 28}
 

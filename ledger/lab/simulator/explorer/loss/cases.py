@@ -14,6 +14,9 @@ SMALL: Mapping[str, Case] = {
     "two-operators-two-regions": Case(ahead=True, operators=2),
     "not-home": Case(regions=3, ahead=True, home=1, back=True),
     "lost-one-before": Case(regions=3, always=True),
+    "repeats-three-regions": Case(regions=3, ahead=True, repeats=True),
+    "repeats-two-leaders": Case(leaders=2, ahead=True, repeats=True),
+    "repeats-not-home": Case(regions=3, ahead=True, home=1, repeats=True),
 }
 LARGE: Mapping[str, Case] = {
     "return-and-reader-two-regions": Case(ahead=True, reader=True, back=True),

@@ -25,7 +25,8 @@ class Mutant:
     `while_listed`: an operator acts, or a leader leaves the region out, while it is still a
     replica. `in_place`: operators overwrite the lost home's own item. `checked`: a put of an entry
     again finds the net as observed; `exists`: and the entry. `waits`: the contract is in force once
-    all that began under the one before has ended.
+    all that began under the one before has ended. `remembers`: ids that a lost region may have
+    written are remembered.
     """
 
     what: str
@@ -37,6 +38,7 @@ class Mutant:
     checked: bool = True
     exists: bool = True
     waits: bool = True
+    remembers: bool = True
 
 
 NO_MUTANT = Mutant("no rule is broken")
@@ -124,6 +126,11 @@ MUTANTS: Mapping[str, Mutant] = {
         "nets of older generations are deleted before the new one is everywhere",
         {"regions": 3},
         succeeding=_outdated_at_once,
+    ),
+    "forgotten-at-once": Mutant(
+        "the ids of what a lost region may have written more than once are forgotten",
+        {"ahead": True, "repeats": True},
+        remembers=False,
     ),
     "lowest-generation": Mutant(
         "readers take the net of the lowest generation", {"entries": 2}, reading=_lowest

@@ -87,13 +87,19 @@ class ProductionCode:
     """Calls the production code and caches its results."""
 
     def __init__(
-        self, *, entries: int, succeeding: Succeeding = succeed_now, reading: Reading = tuple
+        self,
+        *,
+        entries: int,
+        succeeding: Succeeding = succeed_now,
+        reading: Reading = tuple,
+        remembers: bool = False,
     ) -> None:
         self._ids = [EntryId(number + 1, number + 1) for number in range(entries)]
         self._keys = {str(one): number for number, one in enumerate(self._ids)}
         self._amounts = [1 << (NET_BITS * number) for number in range(entries)]
         self._succeeding = succeeding
         self._reading = reading
+        self._given_up = NOW if remembers else None
         self._counts: dict[View, tuple[int, ...]] = {}
         self._decisions: dict[Question, Decision] = {}
 
@@ -131,6 +137,7 @@ class ProductionCode:
             fold_age=0.0,
             prune_min=1,
             generation=generation,
+            given_up=self._given_up if mends else None,
         )
         if mends:
             found = self._succeeding(observation, rules, "new")

@@ -28,7 +28,9 @@ class Case:
     `reader`: one of two pages, or of a stale replica. `strict`: a change that is counted before its
     entry arrives is wrong too. `always`: the table has lost a region before, so that leaders keep
     the rules for that from the beginning. `late`: what the lost region wrote may arrive even after
-    the next contract is in force.
+    the next contract is in force. `repeats`: each entry is written twice through its region, each
+    time with a stamp of its own, and what the lost region may have written is remembered; its clock
+    counts as ahead only towards what is written once it is lost.
     """
 
     regions: int = 2
@@ -41,6 +43,7 @@ class Case:
     reader: bool = False
     always: bool = False
     late: bool = True
+    repeats: bool = False
     strict: bool = True
     mutant: Mutant = NO_MUTANT
 

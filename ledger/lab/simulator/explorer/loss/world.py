@@ -61,6 +61,7 @@ class World:
             entries=case.entries,
             succeeding=case.mutant.succeeding,
             reading=case.mutant.reading,
+            remembers=case.repeats and case.mutant.remembers,
         )
 
     def initial(self) -> State:
@@ -88,7 +89,8 @@ class World:
         """Return the origins whose stamps may be ahead."""
         if not self.case.ahead:
             return frozenset()
-        return frozenset({PAST} if state.phase == BACK else {PAST, LOST})
+        is_past_only = state.phase == BACK or self.case.repeats
+        return frozenset({PAST} if is_past_only else {PAST, LOST})
 
     # What a region shows.
 
@@ -141,6 +143,8 @@ class World:
                 continue
             for region in self.live(state):
                 (item,) = entry.item.written(region, _PUT, ahead=frozenset())
+                if self.case.repeats:
+                    (item,) = item.written(region, _PUT, ahead=frozenset())
                 yield self.put_entry(("write", place, region), state, place, item, region)
             return
 
@@ -331,7 +335,8 @@ class World:
             return f"at rest {', '.join(REGIONS[one] for one in live)} show different totals"
         for region in live:
             visible, nets = self.view(state, region)
-            if visible or len(nets) > 1 or any(one & self.named for _, one in nets):
+            is_named = any(one & self.named for _, one in nets)
+            if visible or len(nets) > 1 or (is_named and not self.case.repeats):
                 return f"at rest {REGIONS[region]} still shows what was merged"
         return ""
 
