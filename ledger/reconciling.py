@@ -25,7 +25,7 @@ from random import Random
 from ledger.core import amounts, ids, keys
 from ledger.core.clock_offset import check_offset
 from ledger.core.contract import NO_HOME
-from ledger.core.entry import Item, entry_id, number_of
+from ledger.core.entry import Item, damaged, entry_id, number_of
 from ledger.core.errors import (
     HomeMoving,
     InvalidEntry,
@@ -72,10 +72,31 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look found: the total as of the count, and the latest count before it."""
+    """What a look found: the total as of a moment, and the latest count before it."""
 
     total: Decimal
+    at: datetime
     latest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The latest count that was taken into account."""
+
+    at: datetime
+    token: str
+
+
+def latest_of(item: Item) -> Latest:
+    """Return the latest count that an item holds.
+
+    Raises:
+        DamagedItem: an attribute is missing or of another kind.
+    """
+    try:
+        return Latest(datetime.fromisoformat(item["at"]["S"]), str(item["token"]["S"]))
+    except (KeyError, TypeError, ValueError):
+        raise damaged(item, "the latest count must have at and token") from None
 
 
 class Reconciler:
@@ -146,7 +167,7 @@ class Reconciler:
             if count.token in records:
                 return _repeated(count, reconciled_of(records[count.token], keys.RECONCILE_PREFIX))
             looked = await self._look(count, list(records.values()), settings)
-            done, planned = self._planned(count, looked.total)
+            done, planned = self._planned(count, looked)
             final = await self._written(done, planned, looked)
             match final.outcome:
                 case Applied():
@@ -184,13 +205,14 @@ class Reconciler:
         Raises:
             InvalidInput: a later count was taken into account, or what is later was merged.
         """
-        found = await self._items(_latest_key(count.counter)[0])
-        latest = found[0] if found else None
-        if latest is not None and latest["at"]["S"] >= _text(count.at):
-            raise InvalidInput(
-                f"counter {count.counter!r} was corrected by a count of {latest['at']['S']}: one of"
-                f" {_text(count.at)} is not later"
-            )
+        latest, at = await self._latest(count.counter), count.at
+        if latest is not None and latest.at >= at:
+            if count.is_past:
+                raise InvalidInput(
+                    f"counter {count.counter!r} was corrected by a count of"
+                    f" {latest.at.isoformat()}: one of {at.isoformat()} is not later"
+                )
+            at = latest.at + _MICROSECOND  # by another clock, which is ahead
         border = str(entry_id(count.at + _MICROSECOND, 0)) if count.is_past else None
         partitions = [
             keys.partition_key(count.counter, shard)
@@ -207,7 +229,11 @@ class Reconciler:
             if border is not None and record.get("entry", {}).get("S", "") >= border
         ]
         total = amounts.total([*sums, *corrected])
-        return Looked(total, None if latest is None else latest["token"]["S"])
+        return Looked(total, at, None if latest is None else latest.token)
+
+    async def _latest(self, counter: str) -> Latest | None:
+        found = await self._items(_latest_key(counter)[0])
+        return latest_of(found[0]) if found else None
 
     async def _shard(self, partition: str, border: str | None, settings: Settings) -> Decimal:
         """Return the sum of a shard's changes that are below the border."""
@@ -237,15 +263,15 @@ class Reconciler:
         foreign = [change for key, change in collection.entries.items() if ids.parse(key) is None]
         return amounts.total_wide([merged, base.below.change, *foreign])
 
-    def _planned(self, count: Count, total: Decimal) -> tuple[Reconciled, Planned | None]:
-        change = amounts.total([count.counted, total.copy_negate()])
+    def _planned(self, count: Count, looked: Looked) -> tuple[Reconciled, Planned | None]:
+        change = amounts.total([count.counted, looked.total.copy_negate()])
         planned = self._planner.plan(Change(count.counter, change, note=count.reason))
         done = Reconciled(
             counter=count.counter,
             change=change,
             counted=count.counted,
-            total=total,
-            at=count.at,
+            total=looked.total,
+            at=looked.at,
             reason=count.reason,
             token=count.token,
             entry=planned.entry.id if change else None,
@@ -263,7 +289,7 @@ class Reconciler:
         latest = {
             "pk": {"S": partition},
             "sk": {"S": sort_key},
-            "at": {"S": _text(done.at)},
+            "at": {"S": done.at.isoformat()},
             "token": {"S": done.token},
         }
         same: Condition = Absent()
@@ -320,8 +346,3 @@ def _aware(at: object) -> datetime:
     if not isinstance(at, datetime):
         raise InvalidEntry(f"at must be an aware datetime, got {at!r}")
     return at
-
-
-def _text(at: datetime) -> str:
-    """Return a moment so that texts compare as moments do."""
-    return ids.sort_key(at, 0).partition("#")[0]

@@ -212,10 +212,34 @@ async def test_others_come_between_look_and_write() -> None:
             assert (await book.reconcile("stock", counted=97, token="t")).change == change
             assert await value(book) == left
         clock.pass_by(60)
+    at = clock.now()
     store = Between(later)
     async with make_book(store, clock) as book:
         with pytest.raises(InvalidInput, match="is not later"):
-            await book.reconcile("stock", counted=97, token="t")
+            await book.reconcile("stock", counted=97, at=at)
+
+
+async def test_clocks_of_two_processes_differ() -> None:
+    """A count of now is later than any before, also if a clock that was ahead dated that."""
+    store, ahead, behind = MemoryStore(HOME), FakeClock(instant=True), FakeClock(instant=True)
+    ahead.pass_by(30)
+    async with make_book(store, ahead) as book:
+        first = await book.reconcile("stock", counted=97)
+    async with make_book(store, behind, seed=8) as book:
+        second = await book.reconcile("stock", counted=96)
+        assert [second.change, second.at - first.at] == [-1, timedelta(microseconds=1)]
+        with pytest.raises(InvalidInput, match="is not later"):
+            await book.reconcile("stock", counted=96, at=behind.now())
+
+
+async def test_a_damaged_latest_count_is_named() -> None:
+    """What was edited by hand says nothing of the order of counts."""
+    store = MemoryStore(HOME)
+    key = {"pk": {"S": "~reconcile-latest~stock"}, "sk": {"S": "latest"}}
+    await store.write(Put({**key, "at": {"S": "yesterday"}, "token": {"S": "t"}}))
+    async with make_book(store, FakeClock(instant=True)) as book:
+        with pytest.raises(DamagedItem, match="the latest count must have at and token"):
+            await book.reconcile("stock", counted=5)
 
 
 async def test_a_lost_answer_is_asked_again() -> None:
