@@ -16,6 +16,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ledger.local.engines.port import Answer, ApiError, Engine, TableKey, invalid
@@ -156,9 +157,9 @@ class Front:
                 return {}
             tokenless = {name: body[name] for name in body if name != "ClientRequestToken"}
             answer = await self._engine.call(region, operation, tokenless)
-            with self._replicator.journal.together():
-                self._remember(region, body)
-                return self._committed(region, answer)
+            remember = partial(self._remember, region, body)
+            self._replicator.committed(region, answer.changes, keep_too=remember)
+            return answer.body
 
     def _remember(self, region: str, body: dict[str, Any]) -> None:
         self._tokens[region].remember(body, now=time.monotonic())

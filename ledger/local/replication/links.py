@@ -161,14 +161,22 @@ class Link:
     async def run(self) -> None:
         """Deliver items when they are due, until cancelled."""
         while True:
-            self._changed.clear()
-            await self._sleep()
-            async with self._delivering:
-                await self._hand_over(self._due())
-            if not self._heap and not self._idle.is_set():
-                self._idle.set()
-                self._rested()
-            await asyncio.sleep(0)
+            try:
+                await self._turn()
+            except Exception:  # noqa: BLE001 (a link never ends)
+                _LOG.exception("%s -> %s goes on after an error", self.source, self.target)
+                await asyncio.sleep(RETRY_SECONDS_FIRST)
+
+    async def _turn(self) -> None:
+        """Wait for items that are due, and deliver them."""
+        self._changed.clear()
+        await self._sleep()
+        async with self._delivering:
+            await self._hand_over(self._due())
+        if not self._heap and not self._idle.is_set():
+            self._idle.set()
+            self._rested()
+        await asyncio.sleep(0)
 
     async def _sleep(self) -> None:
         """Wait until the first item is due, or something changes."""

@@ -1,16 +1,19 @@
 """The replicator: stamps what is committed, and carries it over the links to the other regions."""
 
 import asyncio
+import logging
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.local.engines.port import Change, Engine, Image, KeyToken, TableKey
+from ledger.local.engines.port import ApiError, Change, Engine, Image, KeyToken, TableKey
 from ledger.local.replication.journal import Journal
 from ledger.local.replication.links import Hold, Link
 from ledger.local.replication.stamps import Shipment, Versions
+
+_LOG = logging.getLogger(__name__)
 
 TOMBSTONES_MAX = 100_000
 """Above this many, tombstones are dropped the next time that nothing is on its way."""
@@ -87,15 +90,25 @@ class Replicator:
             for link in self._links.values():
                 group.create_task(link.run())
 
-    def committed(self, region: str, changes: Iterable[Change]) -> None:
+    def committed(
+        self, region: str, changes: Iterable[Change], *, keep_too: Callable[[], None] = lambda: None
+    ) -> None:
         """Stamp what was committed in `region` and send it to the other replicas, each item alone.
 
-        The caller has held the region's lock since before the commit.
+        The caller has held the region's lock since before the commit; what it wants to keep on
+        disk with the changes, or not at all, it keeps in `keep_too`.
+
+        Raises:
+            ApiError: it could not be kept on disk; it is there and replicates all the same.
         """
         shipments = [self._stamped(region, change) for change in changes]
-        self.journal.keep(region, shipments)
-        for shipment in shipments:
-            self._send(region, shipment)
+        try:
+            with self.journal.together():
+                keep_too()
+                self.journal.keep(region, shipments)
+        finally:
+            for shipment in shipments:
+                self._send(region, shipment)
         self._prune()
 
     def _send(self, source: str, shipment: Shipment) -> None:
@@ -147,8 +160,14 @@ class Replicator:
         """Forget tombstones if they are many and nothing can arrive that they have to refuse."""
         is_at_rest = all(link.idle for link in self._links.values())
         if self._versions.tombstones > self._tombstones_max and is_at_rest:
-            self.journal.forget_tombstones()
-            self._versions.forget_tombstones()
+            try:
+                self.journal.forget_tombstones()
+            except (
+                ApiError
+            ) as error:  # no reason to refuse a write, or to stop: the next try is near
+                _LOG.warning("tombstones are kept: %s", error)
+            else:
+                self._versions.forget_tombstones()
 
     async def fill(self, region: str, table: str, sources: Iterable[str]) -> None:
         """Send a new replica everything that the others hold or know to be deleted.

@@ -130,6 +130,25 @@ async def test_what_is_being_applied_is_on_its_way() -> None:
         assert (link.waiting, link.idle) == (0, True)
 
 
+async def test_an_error_beside_delivery_ends_no_link() -> None:
+    """Whatever fails once an item has arrived, later items arrive too."""
+    target = Target()
+    failures = [OSError("the disk is full")]
+
+    def rested() -> None:
+        if failures:
+            raise failures.pop()
+
+    link = Link("us-east-1", "eu-west-1", deliver=target.deliver, delay=lambda: 0.0, rested=rested)
+    async with running(link):
+        for name in ("a", "b"):
+            link.push(shipment(name))
+            async with asyncio.timeout(WAIT_SECONDS):
+                await link.until_idle()
+    assert not failures
+    assert target.taken == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("tries", "seconds"), [(1, 0.05), (2, 0.1), (5, 0.8), (8, 5.0), (9999, 5.0)]
 )

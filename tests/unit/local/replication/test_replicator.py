@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from ledger.local.engines.memory.engine import MemoryEngine
-from ledger.local.engines.port import Change, TableKey
+from ledger.local.engines.port import ApiError, Change, TableKey
 from ledger.local.replication.journal import Journal
 from ledger.local.replication.links import Hold
 from ledger.local.replication.replicator import Replicator
+from ledger.local.replication.stamps import Shipment
 
 EAST, WEST, ASIA = REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 TABLE = "ledger"
@@ -170,6 +171,53 @@ async def test_an_item_that_could_not_be_applied_is_applied_later() -> None:
         await world.settle()
         assert not failing
         assert [await world.shown(region) for region in REGIONS] == [{"a": "1"}] * 3
+
+
+async def test_what_cannot_be_kept_on_disk_replicates_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write whose keeping fails is answered with an error, but is in every region."""
+    journal = Journal.open(tmp_path)
+    keep, failing = journal.keep, [True]
+
+    def full(region: str, shipments: list[Shipment]) -> None:
+        if failing and failing.pop():
+            raise ApiError("InternalServerError", "the disk is full", status=500)
+        keep(region, shipments)
+
+    monkeypatch.setattr(journal, "keep", full)
+    async with open_world(journal=journal) as world:
+        with pytest.raises(ApiError, match="the disk is full"):
+            await world.put(EAST, "a", 1)
+        async with world.replicator.locks[EAST]:
+            request = {"TableName": TABLE, "Item": {"pk": {"S": "b"}, "n": {"N": "2"}}}
+            answer = await world.engine.call(EAST, "PutItem", request)
+            failing.append(True)
+            with pytest.raises(ApiError, match="the disk is full"):
+                world.replicator.committed(EAST, answer.changes, keep_too=lambda: full(EAST, []))
+        await world.settle()
+        assert [await world.shown(region) for region in REGIONS] == [{"a": "1", "b": "2"}] * 3
+    journal.close()
+
+
+async def test_tombstones_that_cannot_be_forgotten_on_disk_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay, and replication goes on."""
+    journal = Journal.open(tmp_path)
+
+    def full() -> None:
+        raise ApiError("InternalServerError", "the disk is full", status=500)
+
+    monkeypatch.setattr(journal, "forget_tombstones", full)
+    async with open_world(tombstones_max=0, journal=journal) as world:
+        async with world.replicator.locks[EAST]:
+            await world.delete_locked(EAST, "a", anyway=1)
+        await world.settle()
+        await world.put(WEST, "b")
+        await world.settle()
+        assert [await world.shown(region) for region in REGIONS] == [{"b": "0"}] * 3
+    journal.close()
 
 
 async def test_a_region_that_lost_its_tables_is_filled_again() -> None:
