@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import FakeClock
-from support.counting import known_counter
+from support.counting import fate_of, known_counter, make_counter, times_counted
 from support.ledgers import HOME, make_settings, sample, seeded
 
 from ledger.core.entry import Item, Key
@@ -20,7 +21,9 @@ from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.counters.marking import earlier_key, marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
 from ledger.store.reads import Page, Query, Scan
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Applied, Delete, Rejected
 from ledger.table import Table
@@ -50,7 +53,7 @@ class Nothing(EarlierMarkers):
         return None
 
 
-def make_earlier(store: MemoryStore, **limits: int) -> EarlierCounter:
+def make_earlier(store: Store, **limits: int) -> EarlierCounter:
     """Return the counter as a process of an earlier release has it."""
     chance = seeded()
     return EarlierCounter(
@@ -58,7 +61,7 @@ def make_earlier(store: MemoryStore, **limits: int) -> EarlierCounter:
     )
 
 
-def make_both(store: MemoryStore) -> Any:
+def make_both(store: Store) -> Any:
     """Return the counter of a process that works beside an earlier release."""
     counter = known_counter("marker", store)
     write_both_places(counter)
@@ -194,3 +197,37 @@ async def test_a_change_over_the_most_shards_fits_in_a_transaction_of_both_place
     assert isinstance(await counter.add(-SHARDS_MAX), Applied)
     assert isinstance(await counter.add(SHARDS_MAX), Applied)
     assert await counter.value() == SHARDS_MAX
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6))
+def test_a_deploy_in_its_order_counts_each_token_once(seed: int) -> None:
+    """Both places beside an earlier release, then one: repeats anywhere, lost and late requests."""
+
+    async def run() -> None:
+        chance, inner, clock = seeded(seed), MemoryStore(HOME), FakeClock(instant=True)
+        await make_counter("marker", inner).add(0)
+        faults: list[Fault] = [Lost(), NeverArrived(), Late()]
+
+        def decide(call: Call) -> Fault | None:
+            is_faulty = call.operation == "transact" and chance.random() < 0.4
+            return chance.choice(faults) if is_faulty else None
+
+        store = FaultyStore(inner, decide, clock=clock)
+        earlier, both, own = make_earlier(store), make_both(store), known_counter("marker", store)
+        sure: set[int] = set()
+        for phase in ([earlier, both], [both, own]):
+            for _ in range(12):
+                place = chance.randrange(8)
+                fate = await fate_of(chance.choice(phase).add(10**place, token=f"t{place}"))
+                if isinstance(fate, Applied | Rejected):
+                    sure.add(place)
+                while store.in_flight and chance.random() < 0.3:
+                    await store.land()
+            while store.in_flight:  # what an earlier release sent is not signed that long
+                await store.land()
+        counted = times_counted(await own.value(), 8)
+        assert set(counted) <= {0, 1}
+        assert all(counted[place] == 1 for place in sure)
+
+    anyio.run(run)
