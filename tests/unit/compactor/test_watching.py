@@ -16,7 +16,10 @@ from ledger.core.errors import Throttled
 from ledger.core.watches import Phase, WatchState, state_key, state_of
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
+from ledger.store.port import Store
+from ledger.store.reads import Page, Query
 from ledger.store.wrappers.faults import Call, Fault, Raises
+from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.watching.noticing import Watches
 
 COUNTER = "counter"
@@ -129,20 +132,66 @@ async def test_watches_go_on_while_merging_waits() -> None:
     assert (report.unreadable, report.folds, report.crossings) == (WEST, 0, 1)
 
 
+async def test_each_watch_of_a_counter_counts() -> None:
+    """Two watches of one counter are two crossings."""
+    world = World()
+    await world.settled()
+    high = {"counters": "*", "above": -1000, "rearm": -1000}
+    settings = compactor_settings().replace(watches={"low": high, "other": high})
+    assert (await world.run_once(world.instance(settings=settings))).crossings == 2
+
+
+async def test_a_pass_that_is_stopped_looks_at_nothing_more() -> None:
+    """SIGTERM takes effect between two looks."""
+    world = World()
+    await world.settled()
+    settings = watching(COUNTER, above=-1000, rearm=-1000)
+    watcher = watcher_of(world, settings, settings)
+    stop = anyio.Event()
+    stop.set()
+    assert (await watcher.look(stop), state(world)) == (0, WatchState())
+    assert await watcher.look(anyio.Event()) == 1
+
+
+async def test_totals_are_read_consistently_whatever_readers_do() -> None:
+    """A replica of the home that is behind decides nothing."""
+    world = World()
+    await world.settled()
+    settings = watching(COUNTER, above=-1000).replace(consistent_reads=False)
+    asked: list[bool] = []
+
+    class Noting(ForwardingStore):
+        async def query(self, query: Query) -> Page:
+            asked.append(query.consistent)
+            return await super().query(query)
+
+    watcher = watcher_of(world, settings, settings, Noting(world.regions.replicas[HOME]))
+    await watcher.look(anyio.Event())
+    assert asked
+    assert all(asked)
+
+
+def watcher_of(
+    world: World, settings: Settings, current: Settings, home: Store | None = None
+) -> PassWatcher:
+    """Return what looks at the watches of settings, under others."""
+    return PassWatcher(
+        home or world.regions.replicas[HOME],
+        Watches(settings),
+        settings=current,
+        clock=world.clock,
+        randomness=world.random,
+        metrics=Metrics(),
+    )
+
+
 async def test_nothing_is_decided_while_the_home_moves(caplog: pytest.LogCaptureFixture) -> None:
     """The new home will decide; until then no line of the log says so for each counter."""
     world = World()
     await world.settled()
     settings = watching(COUNTER, above=-1000, rearm=-1000)
     moving = settings.under(replace(settings.terms, home=NO_HOME), home=HOME)
-    watcher = PassWatcher(
-        world.regions.replicas[HOME],
-        Watches(settings),
-        settings=moving,
-        clock=world.clock,
-        randomness=world.random,
-        metrics=Metrics(),
-    )
+    watcher = watcher_of(world, settings, moving)
     assert await watcher.look(anyio.Event()) == 0
     assert (state(world), caplog.records) == (WatchState(), [])
 

@@ -76,6 +76,8 @@ def test_a_crossing_has_the_next_number_and_keeps_its_id() -> None:
     following = DELIVERED.entered(Phase.ARMED, stamp="f").crossed(Decimal(8), at=later, stamp="g")
     assert (first.number, following.number) == (1, 2)
     assert crossing_of(LOW, "stock-7", following).id != first.id
+    assert (first.repeated, following.at, following.claimed) == (False, later, later)
+    assert (again.stamp, DELIVERED.entered(Phase.ARMED, stamp="f").stamp) == ("e", "f")
     assert first.sentence == "watch 'low': 'stock-7' is 9, below 10 (crossing 1)"
 
 
@@ -129,6 +131,12 @@ def test_a_watch_that_makes_no_sense_is_refused(make: Callable[[], Watch], probl
     """The message has the rule and the value."""
     with pytest.raises(InvalidInput, match=problem):
         make()
+
+
+def test_what_is_just_allowed() -> None:
+    """A bound may be its own `rearm`, and a name may have 255 bytes."""
+    assert Watch.of("n" * 255, "c", below=1, rearm=1) == Watch.of("n" * 255, "c", below=1)
+    assert Watch.of("n", "c", above=1, rearm=1).rearm == 1
 
 
 def test_a_float_is_no_bound() -> None:

@@ -95,6 +95,64 @@ async def _delivered_by_three(place: Place, *, is_conditional: bool) -> list[int
     return place.numbers
 
 
+async def test_a_process_that_comes_second_learns_what_the_first_decided() -> None:
+    """The answer to its rejected write has the state: it is not asked for again."""
+    place = Place()
+    place.change(9)
+    meeting = Meeting(2)
+    stores = [FaultyStore(MeetingStore(place.store(), meeting), InOrder()) for _ in range(2)]
+    found: list[WatchState] = []
+
+    async def look(store: Store, seed: int) -> None:
+        found.append(await place.look(place.decider(store, seed=seed)))
+
+    async with anyio.create_task_group() as tasks:
+        for seed, store in enumerate(stores):
+            tasks.start_soon(look, store, seed)
+    assert {state.phase for state in found} == {Phase.CROSSED, Phase.DELIVERED}
+    assert {state.number for state in found} == {1}
+    assert sorted(store.calls for store in stores) == [3, 4]
+
+
+async def test_while_a_crossing_is_delivered_again_it_is_claimed_and_crossed() -> None:
+    """So a third process neither delivers it at the same time, nor takes it for over."""
+    place = Place()
+    place.change(9)
+    claims: list[WatchState] = []
+
+    async def fail(_: Crossing) -> None:
+        claims.append(place.state())
+        raise RuntimeError("no such room")
+
+    await place.decider().look(LOW, COUNTER, [fail])
+    place.clock.pass_by(REPEAT)
+    await place.decider(seed=2).look(LOW, COUNTER, [fail])
+    first, again = claims
+    assert [state.phase for state in claims] == [Phase.CROSSED] * 2
+    assert (first.claimed, again.claimed) == (START, place.clock.now())
+    assert (first.at, again.at, again.number) == (START, START, 1)
+    assert first.stamp != again.stamp
+    place.clock.pass_by(REPEAT - 1)
+    await place.look(place.decider(seed=3))
+    assert place.numbers == []
+
+
+async def test_a_delivery_is_not_confirmed_under_a_view_that_ended_meanwhile() -> None:
+    """The home may have moved while the receiver was at work: it is delivered again there."""
+    place = Place()
+    place.change(9)
+    validity = Validity.of_read(place.clock.now(), place.clock.monotonic(), contract_life=60)
+    live = Live(make_settings(), validity=validity)
+
+    async def freeze(_: Crossing) -> None:
+        place.clock.pass_by(61)
+
+    decider = place.decider(SignedStore(HOME, place.clock, place.table), settings=live)
+    with pytest.raises(ContractStale):
+        await decider.look(LOW, COUNTER, [freeze])
+    assert place.state().phase is Phase.CROSSED
+
+
 async def test_a_counter_without_changes_is_not_watched() -> None:
     """A name that is asked for and has no entry makes no item and no crossing."""
     place = Place()

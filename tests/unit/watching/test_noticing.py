@@ -21,7 +21,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, InOrder, Raises
 from ledger.totals.reader import Reader
-from ledger.watching.delivery import Watched
+from ledger.watching.delivery import Watched, channels_of
 from ledger.watching.noticing import LOOKS_MAX, REFRESH_SECONDS, Watcher, Watches
 
 WAIT_SECONDS_MAX = 10.0
@@ -112,6 +112,7 @@ async def test_without_a_watch_reading_is_as_it_was() -> None:
 async def test_a_counter_on_the_right_side_costs_one_request_a_minute() -> None:
     """Its state is read at the first read, and again when it was known for so long."""
     place, counting = Place(), Counting()
+    place.clock.pass_by(1000)
     place.change(25)
     async with watching(place, FaultyStore(place.store(), counting)) as ledger:
         for _ in range(5):
@@ -168,6 +169,87 @@ async def test_a_reader_elsewhere_decides_by_the_total_of_the_home() -> None:
     assert [crossing.value for crossing in place.delivered] == [9]
     assert looks == LOOKS_MAX
     assert LOW.name not in str(away.partitions)
+
+
+async def test_a_suspicion_that_is_confirmed_is_looked_at_once() -> None:
+    """Elsewhere too: one state, one total, two writes."""
+    place, counting = Place(), Counting()
+    place.change(9)
+    ledger = Ledger(
+        make_settings(),
+        region=AWAY,
+        store=MemoryStore(AWAY, place.table),
+        home=FaultyStore(place.store(), counting),
+        clock=place.clock,
+        randomness=seeded(),
+    )
+    async with ledger:
+        ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
+        await read(ledger, place)
+    assert (counting.asked, place.numbers) == ({"get": 1, "query": 1, "write": 2}, [1])
+
+
+async def test_a_suspicion_that_is_over_is_looked_at_once_at_home() -> None:
+    """Nothing is on its way to where the total was read: 9, and 15 when it is looked at."""
+    place, looks = Place(), 0
+    place.change(9)
+
+    def restock(call: Call) -> None:
+        nonlocal looks
+        if call.operation == "get":
+            looks += 1
+            place.change(6)
+
+    async with watching(place, FaultyStore(place.store(), restock)) as ledger:
+        await read(ledger, place)
+    assert (looks, place.numbers) == (1, [])
+
+
+async def test_a_delivery_that_failed_is_made_again_by_a_later_read() -> None:
+    """The same process, once the claim is old enough; reads before that ask for nothing."""
+    place, counting = Place(), Counting()
+    place.change(9)
+    is_broken = True
+
+    async def call(crossing: Crossing) -> None:
+        if is_broken:
+            raise RuntimeError("no such room")
+        await place.take(crossing)
+
+    async with made(place, FaultyStore(place.store(), counting)) as ledger:
+        ledger.watch(LOW.counters, below=10, call=call)
+        await read(ledger, place)
+        is_broken = False
+        await read(ledger, place)
+        assert (counting.asked["get"], place.numbers) == (1, [])
+        for _ in range(3):  # the state is read again each minute
+            place.clock.pass_by(REFRESH_SECONDS - 1)
+            await read(ledger, place)
+            await read(ledger, place)
+    assert place.numbers == [1]
+    assert [crossing.repeated for crossing in place.delivered] == [True]
+
+
+async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of states, of counters and their watches, and of what waits: the rest is asked for again."""
+    for name in ("KNOWN_MAX", "WAITING_MAX"):
+        monkeypatch.setattr(f"ledger.watching.noticing.{name}", 2)
+    place, counting = Place(), Counting()
+    names = [f"stock-{number}" for number in range(3)]
+    for name in names:
+        place.change(25, name)
+    async with watching(place, FaultyStore(place.store(), counting)) as ledger:
+        for name in [*names, names[2], names[1]]:
+            await ledger.total(name, max_age=0)
+            await place.clock.run_pending()
+        assert counting.asked["get"] == 3
+        await ledger.total(names[0], max_age=0)
+        await place.clock.run_pending()
+        assert counting.asked["get"] == 4
+        place.clock.pass_by(REFRESH_SECONDS)
+        await ledger.totals(names, max_age=0)  # none is looked at before all are read
+        await place.clock.run_pending()
+    assert counting.asked["get"] == 6
 
 
 async def test_a_total_that_only_another_region_shows_crosses_nothing() -> None:
@@ -264,8 +346,9 @@ async def test_the_home_that_decides_is_the_one_in_force() -> None:
     assert LOW.name in str(new.partitions)
 
 
-async def test_closing_waits_for_the_delivery_under_way() -> None:
+async def test_closing_waits_for_the_delivery_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that reads once and ends has noticed what it read."""
+    monkeypatch.setattr("ledger.watching.noticing.CLOSE_SECONDS_MAX", 10 * WAIT_SECONDS_MAX)
     place = Place()
     place.change(9)
 
@@ -280,8 +363,25 @@ async def test_closing_waits_for_the_delivery_under_way() -> None:
     assert place.numbers == [1]
 
 
-async def test_a_cancelled_ledger_does_not_wait() -> None:
+async def test_closing_waits_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver that hangs is left; its crossing stays to be delivered."""
+    monkeypatch.setattr("ledger.watching.noticing.CLOSE_SECONDS_MAX", 0.01)
+    place = Place()
+    place.change(9)
+
+    async def hang(_: Crossing) -> None:
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(WAIT_SECONDS_MAX):
+        async with made(place) as ledger:
+            ledger.watch(LOW.counters, below=10, call=hang, name=LOW.name)
+            await read(ledger, place)
+    assert place.state().phase is Phase.CROSSED
+
+
+async def test_a_cancelled_ledger_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled from outside it ends at once; the crossing stays to be delivered."""
+    monkeypatch.setattr("ledger.watching.noticing.CLOSE_SECONDS_MAX", 10 * WAIT_SECONDS_MAX)
     place = Place()
     place.change(9)
     begun = anyio.Event()
@@ -355,6 +455,15 @@ async def test_a_watch_of_the_settings_is_logged_and_counted(
     ]
 
 
+async def test_a_repeated_delivery_says_so_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A person who reads both lines sees one crossing."""
+    metrics = Metrics()
+    crossing = Crossing("low", COUNTER, 1, "below", Decimal(10), Decimal(9), None, repeated=True)
+    for channel in channels_of(Watched(LOW), metrics=metrics, region=HOME):
+        await channel(crossing)
+    assert caplog.messages == ["watch 'low': 'stock-7' is 9, below 10 (crossing 1); again"]
+
+
 def test_two_watches_of_one_name_are_refused() -> None:
     """In the settings or in code: they would end each other's crossings."""
     watches = Watches(make_settings(watches={"low": {"counters": "stock-*", "below": 10}}))
@@ -363,4 +472,5 @@ def test_two_watches_of_one_name_are_refused() -> None:
     watches.add(Watched(Watch.of("zero", "stock-7", below=0)))
     assert [each.watch.name for each in watches.of("stock-7")] == ["low", "zero"]
     assert watches.of("stick") == ()
+    assert watches.of("stock-7") is watches.of("stock-7")
     assert watches.counters == {"stock-7"}
