@@ -3,7 +3,8 @@
 import http.client
 import json
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -84,8 +85,9 @@ def _at_once(work: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("the memory engine waited for something")
 
 
-def over_http(endpoint: str) -> Ask:
-    """Return the engine that answers at this address."""
+@contextmanager
+def over_http(endpoint: str) -> Iterator[Ask]:
+    """Ask the engine that answers at this address, over one connection."""
     address = urlsplit(endpoint)
     assert address.hostname is not None
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
@@ -102,7 +104,10 @@ def over_http(endpoint: str) -> Ask:
         kind = str(answer.pop("__type", "")).rpartition("#")[2]
         raise Refused(kind, plain(answer))
 
-    return ask
+    try:
+        yield ask
+    finally:
+        connection.close()
 
 
 def plain(body: Any) -> Any:
@@ -116,7 +121,7 @@ def plain(body: Any) -> Any:
         case {"SS": list() as members} | {"NS": list() as members} | {"BS": list() as members}:
             return {next(iter(body)): sorted(members)}
         case dict():
-            return {name: plain(content) for name, content in body.items()}
+            return {name: plain(body[name]) for name in sorted(body)}
         case list():
             return [plain(content) for content in body]
         case _:

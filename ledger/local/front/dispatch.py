@@ -91,7 +91,13 @@ class Front:
             return await self._call(region, operation, body)
         except (ApiError, NoAnswer):
             raise
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        except KeyError as error:
+            _LOG.debug("%s lacks a field", operation, exc_info=True)
+            raise invalid(
+                f"1 validation error detected: Value null at '{error.args[0]}' failed to satisfy "
+                "constraint: Member must not be null"
+            ) from None
+        except (TypeError, AttributeError, ValueError, RecursionError) as error:
             _LOG.debug("%s was malformed", operation, exc_info=True)
             raise ApiError(
                 "SerializationException", f"{operation}: the request is malformed: {error!r}"

@@ -90,7 +90,7 @@ def check_transaction(
         ((_, part),) = action.items()
         table = table_name(part["TableName"])
         tokens.append((table, _token(keys[table], part.get("Item") or part["Key"])))
-    if operation == "TransactWriteItems" and len(set(tokens)) != len(tokens):
+    if len(set(tokens)) != len(tokens):
         raise invalid("Transaction request cannot include multiple operations on one item")
 
 

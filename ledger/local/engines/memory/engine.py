@@ -150,7 +150,8 @@ def _read(
     items: TableItems, request: Mapping[str, Any], wire_key: Mapping[str, Any]
 ) -> tuple[Image | None, int]:
     refuse_legacy(request, ("AttributesToGet",))
-    placeholders = Placeholders.of(request)
+    names = {"ExpressionAttributeNames": request.get("ExpressionAttributeNames")}
+    placeholders = Placeholders.of(names)
     wanted = projection(request.get("ProjectionExpression"), placeholders, items.key)
     placeholders.check_all_used()
     stored = items.get(items.place(writes.checked_key(items, wire_key)))

@@ -45,6 +45,8 @@ def query(items: TableItems, body: Mapping[str, Any]) -> Page:
     placeholders = Placeholders.of(body)
     wanted = key_condition(body.get("KeyConditionExpression"), placeholders, items.key)
     reading = _Reading.of(items, body, placeholders)
+    if reading.filter is not None:
+        reading.filter.check_without_keys(items.key)
     forward = bool(body.get("ScanIndexForward", True))
     start = _start(items, body)
     if start is not None and not wanted.covers(start):

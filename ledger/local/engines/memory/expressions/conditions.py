@@ -47,6 +47,19 @@ class Condition:
         """Return whether the expression is true for this item; a missing item has no attributes."""
         return _holds(self.tree, {} if image is None else image)
 
+    def check_without_keys(self, key: TableKey) -> None:
+        """Refuse key attributes, which a Query's filter must not name, while a Scan's may.
+
+        Raises:
+            ApiError: ValidationException.
+        """
+        for path in trees.paths(self.tree):
+            if path.steps[0] in key.names:
+                raise invalid(
+                    "Filter Expression can only contain non-primary key attributes: Primary key "
+                    f"attribute: {path.steps[0]}"
+                )
+
 
 def condition(
     what: str, expression: Any, placeholders: Placeholders, key: TableKey
@@ -60,15 +73,7 @@ def condition(
         return None
     tree = placeholders.bound(what, syntax.condition(what, syntax.check_text(what, expression)))
     check(what, tree)
-    used = list(trees.paths(tree))
-    check_scalar_keys(key, used)
-    if what == "FilterExpression":
-        for path in used:
-            if path.steps[0] in key.names:
-                raise invalid(
-                    "Filter Expression can only contain non-primary key attributes: Primary key "
-                    f"attribute: {path.steps[0]}"
-                )
+    check_scalar_keys(key, trees.paths(tree))
     return Condition(tree)
 
 

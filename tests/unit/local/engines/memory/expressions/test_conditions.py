@@ -103,10 +103,13 @@ def test_the_item_that_is_not_there(path: str) -> None:
         assert read.holds(None) is expected
 
 
-def test_a_filter_on_a_key_attribute_is_refused() -> None:
-    """The key is what the key condition is for."""
+def test_a_filter_without_key_attributes() -> None:
+    """A filter may name key attributes, and says so where that is not allowed, as in a Query."""
+    read = condition("FilterExpression", "n = :n AND sk = :s", placeholders(":n :s"), KEY)
+    assert read is not None
+    assert read.holds({**ITEM, "sk": {"S": "hello"}})
     with pytest.raises(ApiError, match="non-primary key attributes: Primary key attribute: sk"):
-        condition("FilterExpression", "sk = :s", placeholders(":s"), KEY)
+        read.check_without_keys(KEY)
 
 
 def test_parentheses_without_end_are_refused() -> None:
