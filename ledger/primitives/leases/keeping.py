@@ -7,6 +7,7 @@ milliseconds; what keeps all of them from running (some C extensions) starves bo
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
@@ -103,24 +104,25 @@ async def expire(holding: Holding, item: LeaseItem, clock: Clock) -> None:
     """Lose the holding when its time is over, even while a heartbeat waits for its answer.
 
     A suspended machine stops its timers too, so a long sleep would end late: the time left is
-    looked at every `poll_seconds`. If this task itself was held up, so were the heartbeats of its
-    loop; then the table is asked, for up to `heartbeat_seconds`.
+    looked at every `poll_seconds`. If this task itself was held up since the last heartbeat, for
+    more than that in all, so were the heartbeats of its loop: then the table is asked, for up to
+    `heartbeat_seconds`.
     """
     poll_seconds, applied = holding.terms.poll_seconds, holding.beats_applied
-    is_late = holding.safe_seconds() <= TICK_SECONDS  # held up before it began
+    held_up = 0.0 if holding.safe_seconds() > TICK_SECONDS else math.inf  # before it began
     while not holding.is_over:
         left = holding.safe_seconds()
         if left > TICK_SECONDS:
             began, pause = holding.elapsed_seconds(), min(left, poll_seconds)
             await clock.sleep(pause)
-            is_late = is_late or holding.elapsed_seconds() - began - pause > poll_seconds
-        elif is_late:
-            is_late = False
+            held_up += max(0.0, holding.elapsed_seconds() - began - pause)
+        elif held_up > poll_seconds:
+            held_up = 0.0
             await _within(clock, holding.terms.heartbeat_seconds, lambda: holding.beat(item))
         else:
             holding.lose(holding.too_late())
         if holding.beats_applied > applied:
-            applied, is_late = holding.beats_applied, False
+            applied, held_up = holding.beats_applied, 0.0
 
 
 async def give_back(lease: Releasable, clock: Clock) -> None:

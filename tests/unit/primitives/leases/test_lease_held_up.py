@@ -8,7 +8,7 @@ from random import Random
 
 import anyio
 import pytest
-from support.clock import START
+from support.clock import START, FakeClock
 from support.leases import KEY, TERMS, UNREACHABLE, World
 
 from ledger.core.errors import LeaseLost, StoreError, Unreachable
@@ -225,6 +225,33 @@ async def test_a_holder_that_was_held_up_and_cannot_ask_is_lost(world: World) ->
         await world.clock.advance(TERMS.heartbeat_seconds)
         assert one.lost.is_set()
         world.fail_writes()
+
+
+class BusyClock(FakeClock):
+    """The clock of a process whose loop is busy: each sleep takes a little longer."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait this long, and until there is a turn."""
+        await super().sleep(seconds + TERMS.poll_seconds / 4)
+
+
+@pytest.mark.parametrize(("clock", "is_lost"), [(FakeClock, True), (BusyClock, False)])
+async def test_many_short_delays_are_as_one_long(
+    world: World,
+    clock: type[FakeClock],
+    is_lost: bool,  # noqa: FBT001 (a column of the table)
+) -> None:
+    """No heartbeat got through until the end: a loop that was busy all along asks once more."""
+    one = world.contender("one", clock=clock(base=world.clock))
+    async with one.held():
+        world.fail_writes(*[UNREACHABLE] * 100)
+        await world.clock.advance(26.0)
+        world.fail_writes()
+        one.check()
+        world.slow_writes(2.0)
+        await world.clock.advance(4.0)
+        assert one.lost.is_set() is is_lost
+        world.slow_writes(0.0)
 
 
 async def test_a_holder_that_cannot_confirm_says_so(world: World) -> None:
