@@ -21,9 +21,11 @@ from ledger.core.errors import (
     InvalidCounter,
     InvalidEntry,
     InvalidInput,
+    MethodConflict,
 )
 from ledger.core.reconciled import Reconciled
-from ledger.primitives.counters import METHODS, Counter, new_token
+from ledger.primitives.counters import METHODS, Counter, ItemCounter, new_token
+from ledger.primitives.counters.registry import ITEM_METHODS
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
@@ -211,6 +213,40 @@ class CounterSuite:
         assert isinstance(fits, Reconciled)
         assert fits.change == 0
         assert await make().value() == Decimal("6.5")
+
+    async def test_it_is_sharded_and_evened_out(self, make: Callable[..., Counter]) -> None:
+        """A counter in items gets other shards, and pieces moved, and stands where it stood."""
+        counter = make()
+        if not isinstance(counter, ItemCounter) or self.method == "slots":
+            return
+        await counter.add(20)
+        await counter.convert(shards=3)
+        assert await counter.add(Decimal("-2.5"), spread=True) == Applied()
+        assert await counter.add(1, token=self.token()) == Applied()
+        await counter.even_out()
+        assert await counter.even_out()
+        assert isinstance(await make().add(-5), Applied)
+        assert await make().value() == await counter.value() == Decimal("13.5")
+        await counter.convert(shards=1)
+        assert isinstance(await make().add(1), Applied)
+        assert await make().value(consistent=False) == Decimal("14.5")
+
+    async def test_it_is_converted(self, make: Callable[..., Counter]) -> None:
+        """Kept by a method of another kind, it shows the same value to that one alone."""
+        counter = make()
+        if not isinstance(counter, ItemCounter) or self.method == "slots":
+            return
+        await counter.add(7)
+        other = "optimistic" if self.method != "optimistic" else "marker"
+        chance = seeded(next(_numbers))
+        counter_after = ITEM_METHODS[other](
+            counter.store, counter.name, clock=SystemClock(), randomness=chance
+        )
+        await counter_after.convert(shards=2)
+        with pytest.raises(MethodConflict, match=other):
+            await counter.add(1)
+        assert isinstance(await counter_after.add(1), Applied)
+        assert await counter_after.value() == 8
 
     async def test_it_hides_from_the_ledger(self, counter: Any, store: Store) -> None:
         """No reader of the ledger takes a counter's items for entries, unless they are."""

@@ -23,13 +23,15 @@ from ledger.store.writes import Applied, Outcome, Rejected, Unknown
 
 MAXIMUM = 3
 FEW = Bounds(switches=1)
+LONG = (pytest.mark.long, pytest.mark.timeout(1800))
 BOUNDS = [
     pytest.param(FEW, id="1 switch"),
-    pytest.param(Bounds(switches=3), id="3 switches", marks=pytest.mark.slow),
-    pytest.param(Bounds(switches=1, late=1), id="a late request", marks=pytest.mark.slow),
-    pytest.param(Bounds(switches=1, kills=1), id="a kill", marks=pytest.mark.slow),
+    pytest.param(Bounds(switches=0, late=1), id="a late request", marks=pytest.mark.slow),
+    pytest.param(Bounds(switches=0, kills=1), id="a kill", marks=pytest.mark.slow),
+    pytest.param(Bounds(switches=2), id="2 switches", marks=LONG),
+    pytest.param(Bounds(switches=1, late=1), id="a late request, 1 switch", marks=LONG),
+    pytest.param(Bounds(switches=1, kills=1), id="a kill, 1 switch", marks=LONG),
 ]
-MANY = BOUNDS[1:]
 
 
 def counter_of(
@@ -153,13 +155,11 @@ def wrong(bounds: Bounds, world: Callable[[Turns], Any]) -> tuple[int, list[tupl
     [
         ("marker", 1, 2, FEW),
         ("history", 2, 1, FEW),
-        pytest.param("marker", 1, 2, Bounds(switches=0, late=1), marks=pytest.mark.slow),
-        ("marker", 1, 2, Bounds(switches=0, kills=1)),
         *(
-            pytest.param(method, before, after, *bounds.values, marks=pytest.mark.slow)
+            pytest.param(method, before, after, *bounds.values, marks=bounds.marks)
             for method in ("marker", "client-token", "history")
             for before, after in ((1, 2), (2, 1))
-            for bounds in MANY
+            for bounds in BOUNDS[1:]
         ),
     ],
 )
@@ -180,7 +180,7 @@ def test_every_order_of_two_changes_of_layout(bounds: Bounds) -> None:
     assert problems == []
 
 
-@pytest.mark.parametrize("bounds", [Bounds(switches=0, late=1), *BOUNDS])
+@pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize(("method", "other"), [("marker", "history"), ("history", "atomic")])
 def test_every_order_of_a_change_of_method(method: str, other: str, bounds: Bounds) -> None:
     """A change by the method before counts, or its caller is refused; never neither, nor both."""
