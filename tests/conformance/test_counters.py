@@ -81,7 +81,7 @@ class MarkerSuite(CounterSuite):
     method = "marker"
     tells_conflicts = True
 
-    async def test_a_repeat_is_told_what_was_first_made(self, make: Callable[..., Counter]) -> None:
+    async def test_a_repeat_returns_what_was_first_made(self, make: Callable[..., Counter]) -> None:
         """The details of the first call come back with a repeat's rejection, and by a look."""
         details: Details = {"order": "né 17", "pieces": 3, "gift": False}
         token = self.token()

@@ -73,7 +73,7 @@ class MarkerCounter(ItemCounter):
     guarantees = Guarantees(
         unknown="Exact: a try without an answer is repeated under its marker, and counts once.",
         tokens="Recognized as long as its marker lives (TTL, a week by default), and"
-        " distinguished from a threshold: a repeat is told what was first made, with its details."
+        " distinguished from a threshold: a repeat returns what was first made, with its details."
         " Another change, or other details, under it are refused.",
         thresholds=EXACT_LIMITS,
         regions=SINGLE_ITEM_REGIONS + " So does a marker: each region then counts the token once.",

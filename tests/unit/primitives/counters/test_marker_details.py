@@ -32,7 +32,7 @@ WITH_MARKERS = ["marker", "marker-sharded"]
 
 
 @pytest.mark.parametrize("method", WITH_MARKERS)
-async def test_a_repeat_is_told_what_was_first_made(method: str) -> None:
+async def test_a_repeat_returns_what_was_first_made(method: str) -> None:
     """The rejection, and a look, have the first call's change, time, region and details."""
     clock, store = FakeClock(instant=True), MemoryStore(HOME)
     await make_counter(method, store, clock=clock).add(-3, token="t", details=ORDER)

@@ -255,11 +255,9 @@ def test_every_slot_is_held_by_a_token(seed: int, share: float) -> None:
             known_counter("slots", faulty, randomness=seeded(seed + place), maximum=9)
             for place in range(3)
         ]
-        told: dict[str, list[tuple[int, object]]] = {}
         for _ in range(14):
             token, change = f"t{chance.randrange(4)}", chance.choice((1, 1, 2, 4, -1, -2, -4))
             fate = await fate_of(chance.choice(counters).add(change, token=token))
-            told.setdefault(token, []).append((change, fate))
             found = await shown(inner)
             assert found.filled == len(found.singles) + sum(found.holders.values()) <= 9
             if isinstance(fate, Applied) and not faulty.in_flight:
