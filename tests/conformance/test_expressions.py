@@ -249,11 +249,17 @@ def test_batches(engines: Engines, stored: dict[str, Any], batch: list[dict[str,
     engines.agree("BatchWriteItem", RequestItems={TABLE: batch})
 
 
+@st.composite
+def wanted_keys(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Draw the keys of a batch of reads."""
+    return _keys(draw, draw(st.integers(1, 3)))
+
+
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_batches_of_reads(engines: Engines, data: st.DataObject) -> None:
     """A batch of reads gives the same items, or is refused."""
     engines.put(data.draw(items()))
-    keys = data.draw(st.composite(lambda draw: _keys(draw, draw(st.integers(1, 3))))())
+    keys = data.draw(wanted_keys())
     request = data.draw(st.just({}) | requests("Projection"))
     engines.agree("BatchGetItem", RequestItems={TABLE: {"Keys": keys, **request}})
