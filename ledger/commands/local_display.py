@@ -73,6 +73,6 @@ def _restarts(state: Mapping[str, Any]) -> Iterator[str]:
             keys = ", ".join(restart["lost_keys"])
             yield escape(
                 f"{region} was started again at {restart['back_at']} ({restart['reason']}): "
-                f"{restart['filled']} items filled in from other regions, {restart['lost']} lost"
+                f"{restart['filled']} items filled in again, {restart['lost']} lost"
                 + (f", such as {keys}" if keys else "")
             )

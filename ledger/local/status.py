@@ -64,7 +64,7 @@ def problems(status: Mapping[str, Any]) -> list[str]:
     for region, restarts in status["restarts"].items():
         lost = sum(restart["lost"] for restart in restarts)
         if lost:
-            found.append(f"{region} has lost {lost} items that no other region had")
+            found.append(f"{region} has lost {lost} items that were nowhere else")
     found += [f"{part} has stopped: {error}" for part, error in status["stopped"].items()]
     return found
 

@@ -25,9 +25,9 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A region that was started again, empty: how many of its items came back from others.
+    """A region that was started again, empty: how many of its items came back.
 
-    `lost` items no other region had either; `lost_keys` are the first of their keys. Times are
+    `lost` items were nowhere else; `lost_keys` are the first of their keys. Times are
     those of the day.
     """
 

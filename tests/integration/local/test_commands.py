@@ -95,4 +95,4 @@ async def test_status_ends_with_1_while_something_is_wrong(
         await until(world, lambda status: not status["unavailable"])
         shown = await run(world, "status")
         assert f"{WEST} was started again at" in shown
-        assert "(the disk is full): 0 items filled in from other regions, 0 lost" in shown
+        assert "(the disk is full): 0 items filled in again, 0 lost" in shown

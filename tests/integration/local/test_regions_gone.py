@@ -109,7 +109,7 @@ async def test_a_restart_tells_what_came_back_and_what_was_lost(engine: Fragile)
         assert restart["reason"] == "the disk is full"
         assert (restart["filled"], restart["lost"]) == (1, 1)
         assert restart["lost_keys"] == ["alone 'gone'"]
-        assert problems(status) == [f"{WEST} has lost 1 items that no other region had"]
+        assert problems(status) == [f"{WEST} has lost 1 items that were nowhere else"]
         await world.put(WEST, "kept", n=2)
         await world.table.wait_replicated()
         assert await world.numbers("kept") == ["2"] * 3

@@ -57,9 +57,7 @@ def test_a_region_that_is_gone_is_wrong_until_it_is_back() -> None:
     assert found.endswith("it ended; 1 starts failed, the last one: no disk")
     regions.back("eu-west-1", filled=5, lost=[f"ledger '{n}'" for n in range(9)], now=1.0)
     status = regions_status(regions)
-    assert problems({**NOTHING, **status}) == [
-        "eu-west-1 has lost 9 items that no other region had"
-    ]
+    assert problems({**NOTHING, **status}) == ["eu-west-1 has lost 9 items that were nowhere else"]
     (restart,) = status["restarts"]["eu-west-1"]
     assert len(restart["lost_keys"]) == 5
     regions.restarts.clear()
