@@ -106,13 +106,19 @@ def requests(draw: st.DrawFn, *parts: str) -> dict[str, Any]:
 
 
 @settings(max_examples=EXAMPLES)
-@given(item=st.none() | items(), request=requests("Update"))
-def test_updates(engines: Engines, item: dict[str, Any] | None, request: dict[str, Any]) -> None:
-    """An update of any item, or of none, leaves the same item."""
+@given(
+    item=st.none() | items(),
+    request=requests("Update"),
+    shown=st.sampled_from(["ALL_NEW", "ALL_OLD", "UPDATED_NEW", "UPDATED_OLD", "NONE"]),
+)
+def test_updates(
+    engines: Engines, item: dict[str, Any] | None, request: dict[str, Any], shown: str
+) -> None:
+    """An update of any item, or of none, leaves the same item, and shows the same of it."""
     engines.clear()
     if item is not None:
         engines.put(item)
-    engines.agree("UpdateItem", TableName=TABLE, Key=KEY, ReturnValues="ALL_NEW", **request)
+    engines.agree("UpdateItem", TableName=TABLE, Key=KEY, ReturnValues=shown, **request)
 
 
 @settings(max_examples=EXAMPLES)

@@ -59,6 +59,33 @@ def test_a_scan_may_filter_by_the_key(ask: Ask) -> None:
         ask("Query", {**query, "ExpressionAttributeValues": values})
 
 
+@pytest.mark.parametrize(
+    ("update", "old", "new"),
+    [
+        ("SET m.x = :v", {"m": {"M": {"x": {"N": "1"}}}}, {"m": {"M": {"x": {"N": "2"}}}}),
+        ("SET m.y = :v", None, {"m": {"M": {"x": {"N": "1"}, "y": {"N": "2"}}}}),
+        ("SET z = :v", None, {"z": {"N": "2"}}),
+        ("ADD l[1] :v", None, {"l": {"L": [{"N": "1"}, {"N": "2"}]}}),
+        ("ADD l[5] :v", None, None),
+    ],
+)
+def test_what_an_update_changed(
+    ask: Ask, update: str, old: dict[str, Any] | None, new: dict[str, Any] | None
+) -> None:
+    """UPDATED_OLD and UPDATED_NEW show the attributes whose changed parts are there."""
+    one = {"N": "1"}
+    request = {
+        **ON,
+        "Key": KEY,
+        "UpdateExpression": update,
+        "ExpressionAttributeValues": {":v": {"N": "2"}},
+    }
+    for wanted, expected in (("UPDATED_OLD", old), ("UPDATED_NEW", new)):
+        ask("PutItem", {**ON, "Item": {**KEY, "m": {"M": {"x": one}}, "l": {"L": [one]}}})
+        answer = ask("UpdateItem", {**request, "ReturnValues": wanted})
+        assert answer.get("Attributes") == expected
+
+
 def test_an_action_that_does_not_fit_its_item_cancels(ask: Ask) -> None:
     """In a transaction it is the reason of that action; a request wrong in itself is refused."""
     fits = {"Put": {**ON, "Item": {**KEY, "sk": {"S": "c"}}}}

@@ -12,6 +12,7 @@ from ledger.core.capacity import read_units
 from ledger.local.engines import values
 from ledger.local.engines.memory import pages, transactions, writes
 from ledger.local.engines.memory.expressions.binding import Placeholders
+from ledger.local.engines.memory.expressions.documents import at
 from ledger.local.engines.memory.expressions.projections import projection
 from ledger.local.engines.memory.items import TableItems
 from ledger.local.engines.memory.requests import refuse_legacy
@@ -260,7 +261,8 @@ def _returned(intent: writes.Intent, wanted: str) -> Image | None:
             source = intent.after or {}
         case _:
             return None
-    return {name: value for name, value in source.items() if name in intent.touched}
+    there = {steps[0] for steps in intent.targets if at(source, steps) is not None}
+    return {name: value for name, value in source.items() if name in there}
 
 
 def _batch_write_item(tables: _Tables, body: dict[str, Any]) -> Answer:

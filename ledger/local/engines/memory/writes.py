@@ -15,6 +15,7 @@ from ledger.core.capacity import item_size, write_units
 from ledger.local.engines import values
 from ledger.local.engines.memory.expressions.binding import Placeholders
 from ledger.local.engines.memory.expressions.conditions import Condition, condition
+from ledger.local.engines.memory.expressions.trees import Steps
 from ledger.local.engines.memory.expressions.updates import update as update_expression
 from ledger.local.engines.memory.items import Place, Stored, TableItems
 from ledger.local.engines.memory.requests import check_choice, refuse_legacy
@@ -27,8 +28,8 @@ _LEGACY = ("Expected", "ConditionalOperator", "AttributeUpdates")
 class Intent:
     """What one write would do to one item.
 
-    `after` is None for an item that will not be there; `size` its size in bytes; `touched` are the
-    attributes that an update names. A condition check alone has `writes` False.
+    `after` is None for an item that will not be there; `size` its size in bytes; `targets` are the
+    paths that an update changes. A condition check alone has `writes` False.
     """
 
     table: str
@@ -40,7 +41,7 @@ class Intent:
     size: int
     holds: bool
     writes: bool
-    touched: frozenset[str]
+    targets: tuple[Steps, ...]
 
     @property
     def old(self) -> Image | None:
@@ -72,13 +73,13 @@ def _intent(
     condition: Condition | None,
     before: Stored | None,
     writes: bool = True,
-    touched: frozenset[str] = frozenset(),
+    targets: tuple[Steps, ...] = (),
 ) -> Intent:
     place = items.place(key)
     size = item_size(after) if after is not None else 0
     old = before.image if before else None
     holds = condition is None or condition.holds(old)
-    return Intent(table, items, key, place, before, after, size, holds, writes, touched)
+    return Intent(table, items, key, place, before, after, size, holds, writes, targets)
 
 
 def _check_write(body: Mapping[str, Any]) -> None:
@@ -174,7 +175,7 @@ def update(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
         after=after,
         condition=wanted,
         before=before,
-        touched=changes.touched if changes else frozenset(),
+        targets=changes.targets if changes else (),
     )
     values.check_size(intent.size, update=True)
     return intent

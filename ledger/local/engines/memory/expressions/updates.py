@@ -20,7 +20,14 @@ from ledger.local.engines.memory.expressions.binding import (
 )
 from ledger.local.engines.memory.expressions.conditions import KINDS, check_kinds
 from ledger.local.engines.memory.expressions.documents import at, depth, part
-from ledger.local.engines.memory.expressions.trees import Action, Call, Operand, Path, Value
+from ledger.local.engines.memory.expressions.trees import (
+    Action,
+    Call,
+    Operand,
+    Path,
+    Steps,
+    Value,
+)
 from ledger.local.engines.port import ApiError, Image, TableKey, Unfit, invalid
 
 _WHAT = "UpdateExpression"
@@ -49,9 +56,9 @@ class Update:
     actions: tuple[Action, ...]
 
     @property
-    def touched(self) -> frozenset[str]:
-        """The attributes that it names as its targets."""
-        return frozenset(str(action.path.steps[0]) for action in self.actions)
+    def targets(self) -> tuple[Steps, ...]:
+        """The paths that it changes."""
+        return tuple(action.path.steps for action in self.actions)
 
     def check_keys(self, key: TableKey) -> None:
         """Refuse to change key attributes.
@@ -59,8 +66,9 @@ class Update:
         Raises:
             ApiError: ValidationException.
         """
+        changed = {steps[0] for steps in self.targets}
         for name in key.names:
-            if name in self.touched:
+            if name in changed:
                 raise Unfit(
                     f"One or more parameter values were invalid: Cannot update attribute {name}. "
                     "This attribute is part of the key"
