@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 
 from ledger.primitives.counters.adding import addition
-from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
+from ledger.primitives.counters.counter import (
+    EXACT_LIMITS,
+    FIRST_USE,
+    SINGLE_ITEM_REGIONS,
+    Guarantees,
+)
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
 from ledger.store.retry import Backoff
@@ -11,7 +16,7 @@ from ledger.store.writes import Outcome
 
 _ONCE = Backoff(tries_max=1)
 _TOKENS = "Ignored: nothing about a change is stored, so the same token counts again."
-_COST = "The lowest: one write of a small item."
+_COST = "The lowest: one write of a small item." + FIRST_USE
 
 
 class AtomicCounter(ItemCounter):

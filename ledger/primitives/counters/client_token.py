@@ -19,7 +19,12 @@ from datetime import timedelta
 from ledger.core.errors import TokenReused
 from ledger.core.tokens import request_token
 from ledger.primitives.counters.adding import addition
-from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
+from ledger.primitives.counters.counter import (
+    EXACT_LIMITS,
+    FIRST_USE,
+    SINGLE_ITEM_REGIONS,
+    Guarantees,
+)
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
 from ledger.primitives.counters.tokens import nonce
@@ -48,7 +53,7 @@ class ClientTokenCounter(ItemCounter):
         " under it is refused.",
         thresholds=EXACT_LIMITS,
         regions=SINGLE_ITEM_REGIONS + " A token is known only where it was used.",
-        cost="Twice the write units: a transaction.",
+        cost="Twice the write units: a transaction." + FIRST_USE,
         write_units=2,
         read_units=0,
         value_units=1,

@@ -114,4 +114,7 @@ SINGLE_ITEM_REGIONS = (
     "One region only may write it. Two that write before they have met lose the changes of one:"
     " the later item wins whole, and no error is raised anywhere."
 )
+FIRST_USE = (
+    " A process reads the counter's layout once, a read unit; the very first one also writes it."
+)
 EXACT_LIMITS = "minimum and maximum hold exactly, by a condition of the write."

@@ -24,6 +24,8 @@ Of n shards, a move costs 2n write units, its reading is done already. A change 
 refused write and n reads more than one that does not, 1 + n / 5 write units, as a read unit costs
 a fifth of one: a move pays from 2n / (1 + n / 5) misses, 6 with 8 shards and never more than 10.
 """
+MOVE_SECONDS_MAX = 0.5
+"""How long a change that is made already waits for a move, which busy shards may keep from it."""
 
 _ZERO = Decimal(0)
 

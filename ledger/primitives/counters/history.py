@@ -1,6 +1,11 @@
 """The optimistic counter with history: the item remembers its latest writers."""
 
-from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
+from ledger.primitives.counters.counter import (
+    EXACT_LIMITS,
+    FIRST_USE,
+    SINGLE_ITEM_REGIONS,
+    Guarantees,
+)
 from ledger.primitives.counters.optimistic import OptimisticCounter
 
 TAGS_MAX = 12
@@ -18,7 +23,8 @@ class HistoryCounter(OptimisticCounter):
         tokens=f"Recognized while its write is among the latest {TAGS_MAX}; then counts again.",
         thresholds=EXACT_LIMITS,
         regions=SINGLE_ITEM_REGIONS,
-        cost="As optimistic; with long tokens the item is over 1 KB, and each write costs more.",
+        cost="As optimistic; with long tokens the item is over 1 KB, and each write costs more."
+        + FIRST_USE,
         write_units=1,
         read_units=1,
         value_units=1,

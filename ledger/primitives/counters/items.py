@@ -13,6 +13,8 @@ from functools import partial
 from random import Random
 from typing import Self
 
+import anyio
+
 from ledger.core import amounts
 from ledger.core.entry import Item
 from ledger.core.errors import (
@@ -67,6 +69,7 @@ class ItemCounter(ShardItems):
     """A counter in one item, or in several shards, for more writes per second.
 
     `shards` is a wish for a counter that is new, or has fewer; the table says how many there are.
+    `guarantees` are those of the number wished for.
 
     Raises:
         InvalidInput: `shards` is no whole number from 1 to 96.
@@ -86,6 +89,7 @@ class ItemCounter(ShardItems):
         super().__init__(
             store, name, clock=clock, randomness=randomness, minimum=minimum, maximum=maximum
         )
+        self._is_moving = False
         if shards is not None:
             self.guarantees = sharded_guarantees(type(self), checked_shards(shards))
         self._layout = CounterLayout(
@@ -348,12 +352,17 @@ class ItemCounter(ShardItems):
     ) -> None:
         """Move pieces after a change that found room elsewhere; that one counts, whatever."""
         limits = self._all_limits(layout)
-        if not self.splits or not evening.pays(values, limits, change):
+        if self._is_moving or not self.splits or not evening.pays(values, limits, change):
             return
         deltas = evening.even(values, limits)
-        if deltas is not None:
-            with suppress(LedgerError):
+        if deltas is None:
+            return
+        self._is_moving = True
+        try:
+            with suppress(LedgerError), anyio.move_on_after(evening.MOVE_SECONDS_MAX):
                 await self._moved(layout, deltas, moves)
+        finally:
+            self._is_moving = False
 
     async def _moved(self, layout: Layout, deltas: Sequence[Decimal], moves: int) -> bool:
         """Move pieces unless others did since; returns whether it surely did. It counts once."""

@@ -312,6 +312,6 @@ def checked_shards(shards: int, *, most: int = SHARDS_FOUND_MAX) -> int:
     return shards
 
 
-def found_shape(kinds: Sequence[str], wanted: str) -> str | None:
+def kind_among(kinds: Sequence[str], wanted: str) -> str | None:
     """Return which of the kinds found in the table a caller goes by, None if there are none."""
     return wanted if wanted in kinds else next(iter(kinds), None)

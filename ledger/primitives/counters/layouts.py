@@ -208,9 +208,7 @@ class CounterLayout:
         items = await self._items([*partitions, *firsts])
         numbers = {kind: items[key] for kind, key in zip(KINDS, partitions, strict=True)}
         shards = {kind: items[key] for kind, key in zip(KINDS, firsts, strict=True)}
-        kind = layouts.found_shape(
-            [one for one in KINDS if numbers[one] or shards[one]], self._kind
-        )
+        kind = layouts.kind_among([one for one in KINDS if numbers[one] or shards[one]], self._kind)
         if kind is None:
             return None
         for item in filter(None, shards.values()):

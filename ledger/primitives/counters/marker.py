@@ -30,6 +30,7 @@ from ledger.core.marker import Details, Marker
 from ledger.primitives.counters.adding import addition
 from ledger.primitives.counters.counter import (
     EXACT_LIMITS,
+    FIRST_USE,
     SINGLE_ITEM_REGIONS,
     Counter,
     Guarantees,
@@ -79,7 +80,7 @@ class MarkerCounter(ItemCounter):
         regions=SINGLE_ITEM_REGIONS + " So does a marker: each region then counts the token once.",
         cost="Four write units: two items in a transaction. Markers are stored until they expire;"
         " TTL deletes them free of charge in their own region. A token of the caller costs a read"
-        " unit more for as long as markers of an earlier release are in the table.",
+        " unit more for as long as markers of an earlier release are in the table." + FIRST_USE,
         write_units=4,
         read_units=0,
         value_units=1,

@@ -25,7 +25,12 @@ from typing import ClassVar, Literal
 from ledger.core import amounts
 from ledger.core.entry import Item, damaged
 from ledger.core.errors import StoreError
-from ledger.primitives.counters.counter import EXACT_LIMITS, SINGLE_ITEM_REGIONS, Guarantees
+from ledger.primitives.counters.counter import (
+    EXACT_LIMITS,
+    FIRST_USE,
+    SINGLE_ITEM_REGIONS,
+    Guarantees,
+)
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.layout import (
     LAYOUT,
@@ -123,7 +128,8 @@ class OptimisticCounter(ItemCounter):
         tokens="Recognized while its write is the newest; after another's it counts again.",
         thresholds=EXACT_LIMITS,
         regions=SINGLE_ITEM_REGIONS,
-        cost="Each lost race costs a write unit; writers at one item get in each other's way.",
+        cost="Each lost race costs a write unit; writers at one item get in each other's way."
+        + FIRST_USE,
         write_units=1,
         read_units=1,
         value_units=1,

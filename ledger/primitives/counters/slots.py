@@ -13,6 +13,7 @@ from ledger.core.capacity import item_size
 from ledger.core.entry import ITEM_BYTES_MAX, Item
 from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput, RequestRefused
 from ledger.primitives.counters.counter import (
+    FIRST_USE,
     SINGLE_ITEM_REGIONS,
     Guarantees,
     ReconcileOutcome,
@@ -58,7 +59,7 @@ class SlotsCounter(ItemCounter):
         regions=SINGLE_ITEM_REGIONS,
         cost="A write unit per KB of all tokens held: 400 KB, DynamoDB's limit of an item, is the"
         " most, and 400 units a change. Giving back reads the item first; so does taking several,"
-        " until the counter knows that the set is counted.",
+        " until the counter knows that the set is counted." + FIRST_USE,
         write_units=1,
         read_units=0,
         value_units=1,
