@@ -40,7 +40,7 @@ PASS_SECONDS = 1.0
 SETTLE_SECONDS = 3.0
 CROSSINGS = 8
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def written(settings: Settings, path: Path) -> Path:
