@@ -119,6 +119,7 @@ class ItemCounter(_Sync[counters.ItemCounter]):
     shards = _plain(counters.ItemCounter.shards)
     even_out = _plain(counters.ItemCounter.even_out)
     convert = _plain(counters.ItemCounter.convert)
+    hand_over = _plain(counters.ItemCounter.hand_over)
 
     @property
     def guarantees(self) -> counters.Guarantees:

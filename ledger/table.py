@@ -183,7 +183,7 @@ class Table:
             maximum=maximum,
         )
         if isinstance(made, ItemCounter):
-            made.share(self._layouts)
+            made.share(self._layouts, is_guarded=True)
         if self.settings.marker_places == "both":
             write_both_places(made)
         return made
@@ -202,7 +202,7 @@ class Table:
         """
         kind = item_method_named(method)
         counter = kind(self._store, name, clock=self._clock, randomness=self._random)
-        counter.share(self._layouts)
+        counter.share(self._layouts, is_guarded=True)
         await counter.convert(shards=shards)
 
     @overload

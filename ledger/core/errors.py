@@ -9,6 +9,7 @@
     │   ├── InvalidCounter          not a counter id
     │   ├── InvalidEntry            key, time, note or size breaks a rule
     │   ├── MethodConflict          the table keeps this counter by another method
+    │   ├── RegionConflict          another region writes this counter
     │   ├── RetryHorizonPassed      too late to repeat this change safely
     │   └── BrokenRow               a row of an import cannot be read
     ├── KeyConflict                 the same id already stands for another change
@@ -91,6 +92,10 @@ class InvalidEntry(InvalidInput):
 
 class MethodConflict(InvalidInput):
     """The table keeps the counter in items of another method; nothing was written."""
+
+
+class RegionConflict(InvalidInput):
+    """Another region writes the counter, which only one may; nothing was written."""
 
 
 class RetryHorizonPassed(InvalidInput):

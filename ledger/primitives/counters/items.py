@@ -101,9 +101,13 @@ class ItemCounter(ShardItems):
             randomness=randomness,
         )
 
-    def share(self, layouts: Layouts) -> None:
-        """Take and remember layouts in common with the other counters of a process."""
+    def share(self, layouts: Layouts, *, is_guarded: bool = False) -> None:
+        """Take and remember layouts in common with the other counters of a process.
+
+        With `is_guarded` a counter that another region writes is refused.
+        """
         self._layout.remembered = layouts
+        self._layout.is_guarded = is_guarded
 
     async def add(
         self,
@@ -121,6 +125,8 @@ class ItemCounter(ShardItems):
 
         Raises:
             MethodConflict: the table keeps the counter by another method; nothing was written.
+            RegionConflict: another region writes it; nothing was written. Only counters of a
+                `Table` look at that.
             InvalidInput: this method does not spread, or there cannot be so many shards.
             And as `Counter.add`.
         """
@@ -295,6 +301,23 @@ class ItemCounter(ShardItems):
         if shards is not None:
             checked_shards(shards, most=SHARDS_MAX)
         await self._layout.convert(shards)
+
+    async def hand_over(self, region: str, *, lost: str | None = None) -> None:
+        """Let another region of the table write this counter from now on; for good.
+
+        Call it in the region that writes. Its callers are refused from then on (`RegionConflict`),
+        and those of the other region go on once all items have arrived there: until then they
+        are refused, or find others first. If the region that writes is lost for good, call it in
+        another and name it as `lost`: what it did not replicate is lost with it.
+
+        It may end at any point; call it again.
+
+        Raises:
+            RegionConflict: another region writes it than this one, or than the lost one.
+            InvalidInput: of more than 96 items.
+            Unreachable: there was no answer; what was begun goes on at the next call.
+        """
+        await self._layout.hand_over(region, lost=lost)
 
     async def _placed(
         self, layout: Layout, change: Decimal, token: str | None, *, spread: bool | None

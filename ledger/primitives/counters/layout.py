@@ -51,10 +51,14 @@ KIND_METHODS: Mapping[str, str] = {
 
 
 class Shape(NamedTuple):
-    """The kind of a counter's items, and how many there are."""
+    """The kind of a counter's items, how many there are, and the region that writes them.
+
+    No `region`: of an earlier release, or asked for as it is.
+    """
 
     kind: str
     shards: int
+    region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +76,12 @@ class Layout:
     revision: int = 0
     earlier: tuple[int, ...] = ()
     pending: Shape | None = None
+    region: str = ""
 
     @property
     def shape(self) -> Shape:
-        """Kind and number of shards."""
-        return Shape(self.kind, self.shards)
+        """Kind, number of shards, and region."""
+        return Shape(self.kind, self.shards, self.region)
 
     @property
     def is_divided(self) -> bool:
@@ -98,6 +103,7 @@ class Layout:
             shape.shards,
             self.revision + 1,
             tuple(dict.fromkeys(earlier))[:EARLIER_MAX],
+            region=shape.region,
         )
 
 
@@ -142,7 +148,8 @@ def layout_of(item: Item) -> Layout:
             int(number_of(item, "first")),
             int(number_of(item, "revision")),
             tuple(int(one["N"]) for one in item["earlier"]["L"]),
-            pending and Shape(pending["M"]["kind"]["S"], int(pending["M"]["shards"]["N"])),  # type: ignore[arg-type]
+            None if pending is None else _shape_of(pending["M"]),
+            _region_of(item),
         )
     except (KeyError, ValueError, TypeError):
         raise damaged(item, "it is not in the form of a counter's layout") from None
@@ -184,6 +191,15 @@ def announcement(name: str, layout: Layout, shape: Shape) -> writes.Update:
         layout_key(name),
         set={"pending": _shape_value(shape)},
         condition=AllOf((_at(layout.revision), Not(Has("pending")))),
+    )
+
+
+def claim(name: str, region: str) -> writes.Update:
+    """Return the write that names the region of a counter that an earlier release made."""
+    return writes.Update(
+        layout_key(name),
+        set={"region": {"S": region}},
+        condition=AllOf((Has("kind"), Not(Has("region")))),
     )
 
 
@@ -242,7 +258,8 @@ def checked_change(name: str, layout: Layout, shape: Shape, *, others: int = 0) 
     Raises:
         InvalidInput: slots stay as they are, or one transaction cannot change so many items.
     """
-    if "slots" in (layout.kind, shape.kind):
+    is_moved_only = layout.shape[:2] == shape[:2]
+    if "slots" in (layout.kind, shape.kind) and not is_moved_only:
         raise InvalidInput(
             f"counter {name!r}: a set of slots keeps its method and its {layout.shards} shard(s),"
             f" got {KIND_METHODS[shape.kind]!r} with {shape.shards}"
@@ -284,11 +301,21 @@ def _attributes(layout: Layout) -> dict[str, AttributeValue]:
         "first": {"N": str(layout.first)},
         "revision": {"N": str(layout.revision)},
         "earlier": {"L": [{"N": str(one)} for one in layout.earlier]},
+        **({"region": {"S": layout.region}} if layout.region else {}),
     }
 
 
 def _shape_value(shape: Shape) -> AttributeValue:
-    return {"M": {"kind": {"S": shape.kind}, "shards": {"N": str(shape.shards)}}}
+    region = {"region": {"S": shape.region}} if shape.region else {}
+    return {"M": {"kind": {"S": shape.kind}, "shards": {"N": str(shape.shards)}, **region}}
+
+
+def _shape_of(value: Item) -> Shape:
+    return Shape(value["kind"]["S"], int(value["shards"]["N"]), _region_of(value))
+
+
+def _region_of(item: Item) -> str:
+    return str(item.get("region", {}).get("S", ""))
 
 
 def _whole(item: Item | None, attribute: str) -> int:

@@ -5,12 +5,13 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 
 from ledger.core import amounts
 from ledger.core.entry import Item, Key, damaged, number_of
-from ledger.core.errors import MethodConflict, StoreError, Unreachable
+from ledger.core.errors import MethodConflict, RegionConflict, StoreError, Unreachable
 from ledger.primitives.counters import layout as layouts
 from ledger.primitives.counters.layout import KIND_METHODS, KINDS, Layout, Shape, shard_key
 from ledger.runtime.clock import Clock
@@ -64,6 +65,8 @@ class CounterLayout:
         self._kind = kind
         self._wanted = wanted
         self.remembered = Layouts()
+        self.is_guarded = False
+        """Whether a counter that another region writes is refused."""
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
 
     async def in_use(self) -> Layout:
@@ -71,12 +74,16 @@ class CounterLayout:
 
         Raises:
             MethodConflict: the table keeps the counter in items of another kind.
+            RegionConflict: another region writes it.
             InvalidInput: there cannot be so many shards.
             Unreachable: there was no answer; the counter is as it was.
         """
         layout = self.remembered.get(self._name)
         if layout is None or layout.kind != self._kind:
             layout = self._checked(await self.renewed())
+        if self.is_guarded and not layout.region:
+            layout = await self._claimed()
+        self._check_region(layout)
         if layout.shards < self._wanted:
             layout = self._checked(await self._change(Shape(self._kind, self._wanted), grow=True))
         self._wanted = 1  # granted once: who makes them fewer later is not overruled
@@ -105,6 +112,7 @@ class CounterLayout:
             layout = await self._read() or await self._begun()
             if layout.pending is None:
                 return self.remembered.remember(self._name, layout)
+            self._check_region(layout)
             if rounds == 1:  # those who began it are likely to be about to finish it
                 await self._retrier.pause(rounds)
             else:
@@ -114,7 +122,20 @@ class CounterLayout:
     async def convert(self, shards: int | None) -> None:
         """Keep the counter in items of our kind, and in so many, or as many as there are."""
         layout = await self.renewed()
+        self._check_region(layout)
         await self._change(Shape(self._kind, layout.shards if shards is None else shards))
+
+    async def hand_over(self, region: str, *, lost: str | None) -> None:
+        """Let another region write the counter from now on; see `ItemCounter.hand_over`."""
+        layout = await self._read() or await self._begun()
+        if self.is_guarded and lost is None:
+            self._check_region(layout)
+        if lost is not None and layout.region not in {lost, region}:
+            raise RegionConflict(
+                f"counter {self._name!r} is written by {layout.region or 'any region'}, not by"
+                f" {lost}, which is said to be lost"
+            )
+        await self._change(Shape(layout.kind, layout.shards, region))
 
     async def _change(self, shape: Shape, *, grow: bool = False) -> Layout:
         """Give the counter this shape, or with `grow` at least so many shards.
@@ -125,6 +146,7 @@ class CounterLayout:
         """
         for rounds in range(1, ROUNDS_MAX + 1):
             layout = await self._read() or await self._begun()
+            shape = shape._replace(region=shape.region or layout.region)
             is_last = rounds == ROUNDS_MAX
             if layout.pending is not None:
                 await self._finish(layout, is_last=is_last)
@@ -190,6 +212,8 @@ class CounterLayout:
         if layout is None:
             shards = layouts.checked_shards(self._wanted, most=layouts.SHARDS_MAX)
             layout = Layout(self._kind, shards, shards)
+        if self.is_guarded:
+            layout = replace(layout, region=self._store.region)
         put = writes.Put(layouts.layout_item(self._name, layout), Absent())
         tries = self._retrier.begin("write")
         while True:
@@ -218,6 +242,20 @@ class CounterLayout:
         if number is None:
             return Layout(kind, 1, 1)
         return Layout(kind, int(number_of(number, "shards")), int(number_of(number, "first")))
+
+    async def _claimed(self) -> Layout:
+        """Name our region as the one that writes, unless another was named before."""
+        await self._answered(layouts.claim(self._name, self._store.region))
+        return await self.renewed()
+
+    def _check_region(self, layout: Layout) -> None:
+        here = self._store.region
+        if self.is_guarded and layout.region not in {"", here}:
+            raise RegionConflict(
+                f"counter {self._name!r} is written by {layout.region}, and this is {here}: one"
+                f" region writes a counter of this method, or changes are lost; write it there, or"
+                f" let `hand_over({here!r})` of the counter there move it"
+            )
 
     def _checked(self, layout: Layout) -> Layout:
         if layout.kind != self._kind:
