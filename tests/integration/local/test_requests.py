@@ -86,6 +86,18 @@ def test_what_an_update_changed(
         assert answer.get("Attributes") == expected
 
 
+@pytest.mark.parametrize("update", ["REMOVE pk", "SET z = pk.x", "SET z = nothing", "REMOVE a.x"])
+def test_the_condition_comes_first(ask: Ask, update: str) -> None:
+    """What does not fit the item, or its key, is an error only where the condition holds."""
+    request = {**ON, "Key": KEY, "UpdateExpression": update}
+    with pytest.raises(Refused) as caught:
+        ask("UpdateItem", {**request, "ConditionExpression": "attribute_exists(z)"})
+    assert caught.value.kind == "ConditionalCheckFailedException"
+    with pytest.raises(Refused) as caught:
+        ask("UpdateItem", {**request, "ConditionExpression": "attribute_exists(a)"})
+    assert caught.value.kind == "ValidationException"
+
+
 def test_an_action_that_does_not_fit_its_item_cancels(ask: Ask) -> None:
     """In a transaction it is the reason of that action; a request wrong in itself is refused."""
     fits = {"Put": {**ON, "Item": {**KEY, "sk": {"S": "c"}}}}

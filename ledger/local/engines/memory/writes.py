@@ -158,7 +158,7 @@ def update(table: str, items: TableItems, body: Mapping[str, Any]) -> Intent:
     wanted = _condition(body, items, placeholders)
     changes = None
     if body.get("UpdateExpression") is not None:
-        changes = update_expression(body["UpdateExpression"], placeholders, items.key)
+        changes = update_expression(body["UpdateExpression"], placeholders)
     placeholders.check_all_used()
     key = checked_key(items, body["Key"])
     before = items.get(items.place(key))

@@ -61,7 +61,7 @@ class Update:
         return tuple(action.path.steps for action in self.actions)
 
     def check_keys(self, key: TableKey) -> None:
-        """Refuse to change key attributes.
+        """Refuse to change key attributes, and to read below them.
 
         Raises:
             ApiError: ValidationException.
@@ -73,6 +73,12 @@ class Update:
                     f"One or more parameter values were invalid: Cannot update attribute {name}. "
                     "This attribute is part of the key"
                 )
+
+        operands = [action.operand for action in self.actions if action.operand is not None]
+        try:
+            check_scalar_keys(key, (path for operand in operands for path in trees.paths(operand)))
+        except ApiError as error:
+            raise Unfit(error.message) from None
 
     def apply(self, image: Image) -> Image:
         """Return the item after the update; `image` is left as it is.
@@ -100,8 +106,8 @@ class _Result:
     value: dict[str, Any]
 
 
-def update(expression: Any, placeholders: Placeholders, key: TableKey) -> Update:
-    """Read an update expression for a table with this key.
+def update(expression: Any, placeholders: Placeholders) -> Update:
+    """Read an update expression.
 
     Raises:
         ApiError: ValidationException.
@@ -117,8 +123,6 @@ def update(expression: Any, placeholders: Placeholders, key: TableKey) -> Update
     for action in actions:
         _check(action)
     check_apart(_WHAT, [action.path for action in actions])
-    operands = [action.operand for action in actions if action.operand is not None]
-    check_scalar_keys(key, (path for operand in operands for path in trees.paths(operand)))
     return Update(actions)
 
 
