@@ -4,47 +4,16 @@ The parts are made here, because connection, clock, randomness and metrics are t
 The ledger is one of the parts (`table.ledger`): the table adds nothing to its calls.
 """
 
-import os
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, Unpack, overload
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Self
 
-from ledger.core.entry import Key
-from ledger.core.errors import InvalidInput
-from ledger.core.keys import checked_counter
 from ledger.ledger import Ledger, live_settings
-from ledger.primitives.counters import (
-    CollectionCounter,
-    Counter,
-    CounterOptions,
-    ItemCounter,
-    ItemMethodName,
-    Layouts,
-    MethodName,
-    item_method_named,
-    method_named,
-)
-from ledger.primitives.counters.marker import write_both_places
-from ledger.primitives.leases import Lease, LeaseRecord, LeaseTerms
-from ledger.primitives.leases.connecting import thread_to
-from ledger.primitives.leases.keeping import Keeping, in_loop
-from ledger.primitives.leases.listing import list_leases
-from ledger.primitives.sequences import (
-    ADDED_MAX,
-    AfterRace,
-    CounterSequence,
-    Queue,
-    SortKeySequence,
-)
-from ledger.primitives.versions import ConditionGuard, LockGuard, Repeats
-from ledger.primitives.versions.turns import WAITING_MAX
+from ledger.methods import Methods
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.settings import Settings
 from ledger.store.port import Store
@@ -59,11 +28,8 @@ if TYPE_CHECKING:
     from ledger.pipeline.sources.source import Source
     from ledger.pipeline.stages.worker import OnCounted, Pipeline
 
-_OWNER_BITS = 64
-_DEFAULT_TERMS = LeaseTerms()
 
-
-class Table:
+class Table(Methods):
     """The table of one region: ledger, counters, sequences, leases, versions, imports, pipelines.
 
     All of them share the table's connections and are used by any number of tasks of one event
@@ -85,22 +51,19 @@ class Table:
         clock: Clock | None = None,
         randomness: Random | None = None,
     ) -> None:
-        self.settings = settings
-        self.region = region
-        self._registry = registry
-        self._is_given = store is not None
-        self._clock = clock or SystemClock()
-        self._random = randomness or system_random()
-        self._queues: WeakValueDictionary[str, Queue] = WeakValueDictionary()
-        self._layouts = Layouts()
-        self.ledger = Ledger(
+        clock, randomness = clock or SystemClock(), randomness or system_random()
+        ledger = Ledger(
             settings,
             region=region,
             registry=registry,
             store=store,
-            clock=self._clock,
-            randomness=self._random,
+            clock=clock,
+            randomness=randomness,
         )
+        super().__init__(
+            ledger, settings, clock=clock, randomness=randomness, is_given=store is not None
+        )
+        self._registry = registry
 
     @classmethod
     def open(
@@ -134,262 +97,6 @@ class Table:
     async def close(self) -> None:
         """Close the connections; call it from the task that opened them. It may be repeated."""
         await self.ledger.close()
-
-    @overload
-    def counter(
-        self, name: str, *, method: ItemMethodName, **options: Unpack[CounterOptions]
-    ) -> ItemCounter: ...
-
-    @overload
-    def counter(
-        self,
-        name: str,
-        *,
-        method: Literal["collection"] = "collection",
-        **options: Unpack[CounterOptions],
-    ) -> Counter: ...
-
-    def counter(
-        self,
-        name: str,
-        *,
-        method: MethodName = "collection",
-        minimum: int | Decimal | None = None,
-        maximum: int | Decimal | None = None,
-        shards: int | None = None,
-    ) -> Counter:
-        """Return a counter kept by one of the methods of `ledger.primitives.counters`.
-
-        The default method is the ledger's own, the only one that any number of regions may write.
-        The others hold `minimum` and `maximum`, and must be written in one region; with `shards`
-        they are kept in so many items, for more writes per second. The table says by which method
-        and in how many items a name is kept: `shards` makes them so many where it is new, or has
-        fewer; another method is refused at the first call (`MethodConflict`).
-
-        Raises:
-            InvalidCounter: the name breaks a rule.
-            InvalidInput: there is no such method, it has no thresholds or shards, or 0, where
-                counters begin, is not within the thresholds.
-        """
-        chosen = method_named(method, shards=shards)
-        if method == "collection" and minimum is None and maximum is None:
-            return CollectionCounter(self.ledger, name, clock=self._clock, randomness=self._random)
-        made = chosen.make(
-            self._store,
-            name,
-            clock=self._clock,
-            randomness=self._random,
-            minimum=minimum,
-            maximum=maximum,
-        )
-        if isinstance(made, ItemCounter):
-            made.share(self._layouts, is_guarded=True)
-        if self.settings.marker_places == "both":
-            write_both_places(made)
-        return made
-
-    async def convert_counter(
-        self, name: str, *, method: ItemMethodName, shards: int | None = None
-    ) -> None:
-        """Keep a counter by another method, or in another number of items, while it is in use.
-
-        See `ItemCounter.convert`. Callers of the method before are refused from then on.
-
-        Raises:
-            InvalidInput: there is no such method, or the counter cannot be converted so.
-            AmountOverflow: no item could hold the sum.
-            StoreError: DynamoDB could not do it; what was begun goes on at the next call.
-        """
-        kind = item_method_named(method)
-        counter = kind(self._store, name, clock=self._clock, randomness=self._random)
-        counter.share(self._layouts, is_guarded=True)
-        await counter.convert(shards=shards)
-
-    @overload
-    def sequence(
-        self,
-        name: str,
-        *,
-        method: Literal["counter"] = "counter",
-        block: int = 1,
-        kept_seconds: float | None = None,
-    ) -> CounterSequence: ...
-
-    @overload
-    def sequence(
-        self,
-        name: str,
-        *,
-        method: Literal["sort-key"],
-        after_race: AfterRace = "query",
-        added_max: int = ADDED_MAX,
-        consistent: bool = True,
-    ) -> SortKeySequence: ...
-
-    def sequence(
-        self,
-        name: str,
-        *,
-        method: str = "counter",
-        block: int | None = None,
-        kept_seconds: float | None = None,
-        after_race: AfterRace | None = None,
-        added_max: int | None = None,
-        consistent: bool | None = None,
-    ) -> CounterSequence | SortKeySequence:
-        """Return a sequence of numbers: by a counter item (fast, gaps) or by sort keys (no gaps).
-
-        See `ledger.primitives.sequences` for the options. One region must write it. Calls of one
-        table to a sequence by sort keys go one after another, whichever object they are made of.
-
-        Raises:
-            InvalidCounter: the name breaks a rule.
-            InvalidInput: there is no such method, an option is another method's, or has a value
-                that it cannot have.
-        """
-        _check_method(method, "counter", "sort-key")
-        if method == "counter":
-            _check_options(
-                method, after_race=after_race, added_max=added_max, consistent=consistent
-            )
-            return CounterSequence(
-                self._store,
-                name,
-                clock=self._clock,
-                randomness=self._random,
-                block=1 if block is None else block,
-                kept_seconds=kept_seconds,
-            )
-        _check_options(method, block=block, kept_seconds=kept_seconds)
-        return SortKeySequence(
-            self._store,
-            name,
-            clock=self._clock,
-            randomness=self._random,
-            after_race="query" if after_race is None else after_race,
-            added_max=ADDED_MAX if added_max is None else added_max,
-            consistent=consistent is not False,
-            queue=self._queues.setdefault(checked_counter(name), Queue()),
-        )
-
-    def lease(
-        self,
-        name: str,
-        *,
-        owner: str | None = None,
-        terms: LeaseTerms = _DEFAULT_TERMS,
-        key: Key | None = None,
-        in_thread: bool = False,
-        delete_on_release: bool = False,
-    ) -> Lease:
-        """Return one contender for a lease: `async with table.lease("nightly-job").held() as held`.
-
-        `owner` names the contender to others and must be unique to it; by default it is made of
-        host, process and a random number. `key` places the item elsewhere. `in_thread` sends the
-        heartbeats of `held` from a thread with a connection of its own, for work that holds up the
-        event loop; `delete_on_release` leaves no item behind. See `ledger.primitives.leases`.
-
-        Raises:
-            InvalidInput: the name or the key breaks a rule, the owner is empty, or the table was
-                given its store, of which a thread cannot open another.
-        """
-        keeping: Keeping = in_loop
-        if in_thread:
-            if self._is_given:
-                raise InvalidInput("a table that was given its store has no other for a thread")
-            metrics = self.ledger.metrics
-            keeping = thread_to(self.settings, self.region, metrics=metrics, clock=self._clock)
-        return Lease(
-            self._store,
-            name,
-            owner=self._owner() if owner is None else owner,
-            terms=terms,
-            clock=self._clock,
-            randomness=self._random,
-            key=key,
-            keeping=keeping,
-            delete_on_release=delete_on_release,
-        )
-
-    def leases(self) -> AsyncIterator[LeaseRecord]:
-        """Yield all leases, those of compactors too, by a scan: every item is read and charged.
-
-        Whether a holder is alive cannot be seen at once: see `Lease.watch`.
-
-        Raises:
-            DamagedItem, StoreError: as `list_leases`.
-        """
-        return list_leases(self._store)
-
-    @overload
-    def versions(
-        self,
-        *,
-        method: Literal["condition"] = "condition",
-        repeats: Repeats = "skip",
-        tombstone_seconds: float | None = None,
-        failures_max: int | None = None,
-    ) -> ConditionGuard: ...
-
-    @overload
-    def versions(
-        self,
-        *,
-        method: Literal["lock"],
-        owner: str | None = None,
-        terms: LeaseTerms = _DEFAULT_TERMS,
-        check_first: bool = True,
-        waiting_max: int = WAITING_MAX,
-        repeats: Repeats = "skip",
-        tombstone_seconds: float | None = None,
-        failures_max: int | None = None,
-    ) -> LockGuard: ...
-
-    def versions(
-        self,
-        *,
-        method: str = "condition",
-        owner: str | None = None,
-        terms: LeaseTerms | None = None,
-        check_first: bool | None = None,
-        waiting_max: int | None = None,
-        repeats: Repeats = "skip",
-        tombstone_seconds: float | None = None,
-        failures_max: int | None = None,
-    ) -> ConditionGuard | LockGuard:
-        """Return a guard that handles only newer versions of records, by condition or by lock.
-
-        See `ledger.primitives.versions` for the options. One region must write.
-
-        Raises:
-            InvalidInput: there is no such method, an option is another method's, or has a value
-                that it cannot have.
-        """
-        _check_method(method, "condition", "lock")
-        if method == "condition":
-            _check_options(
-                method, owner=owner, terms=terms, check_first=check_first, waiting_max=waiting_max
-            )
-            return ConditionGuard(
-                self._store,
-                clock=self._clock,
-                randomness=self._random,
-                repeats=repeats,
-                tombstone_seconds=tombstone_seconds,
-                failures_max=failures_max,
-            )
-        return LockGuard(
-            self._store,
-            owner=self._owner() if owner is None else owner,
-            clock=self._clock,
-            randomness=self._random,
-            terms=_DEFAULT_TERMS if terms is None else terms,
-            check_first=check_first is not False,
-            waiting_max=WAITING_MAX if waiting_max is None else waiting_max,
-            repeats=repeats,
-            tombstone_seconds=tombstone_seconds,
-            failures_max=failures_max,
-        )
 
     def importer(
         self,
@@ -474,24 +181,3 @@ class Table:
                 ledger_metrics=self.ledger.metrics,
                 on_counted=on_counted,
             )
-
-    @property
-    def _store(self) -> Store:
-        return self.ledger.store
-
-    def _owner(self) -> str:
-        """Return a name that no other contender has, for people to recognize."""
-        unique = self._random.getrandbits(_OWNER_BITS)
-        return f"{socket.gethostname()}-{os.getpid()}-{unique:016x}"
-
-
-def _check_method(method: str, *known: str) -> None:
-    if method not in known:
-        raise InvalidInput(f"method must be one of {', '.join(known)}, got {method!r}")
-
-
-def _check_options(method: str, **others: object) -> None:
-    """Refuse options that only other methods have."""
-    for name, value in others.items():
-        if value is not None:
-            raise InvalidInput(f"method {method!r} takes no {name}, got {value!r}")

@@ -18,6 +18,7 @@ from ledger.core.errors import LedgerError
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Behind = TypeVar("Behind")
+Behind_co = TypeVar("Behind_co", covariant=True)
 Openable = TypeVar("Openable", bound=AbstractAsyncContextManager[Any])
 
 _END = object()
@@ -53,10 +54,10 @@ class Loop:
                 self._portal = None
 
 
-class Sync(Generic[Behind]):
+class Sync(Generic[Behind_co]):
     """An async object whose methods are called from any thread."""
 
-    def __init__(self, behind: Behind, loop: Loop) -> None:
+    def __init__(self, behind: Behind_co, loop: Loop) -> None:
         self._behind = behind
         self._loop = loop
 
