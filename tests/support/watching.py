@@ -1,5 +1,7 @@
 """Deciders over one table in memory, as processes that look at the same watch."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -11,6 +13,7 @@ from support.ledgers import HOME, make_settings, seeded
 from ledger.core.entry import entry_id, entry_item
 from ledger.core.values import Entry
 from ledger.core.watches import Crossing, Watch, WatchState, state_key, state_of
+from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.settings.live import LiveSettings
 from ledger.store.memory import MemoryStore, Table
@@ -83,3 +86,29 @@ class Place:
     def numbers(self) -> list[int]:
         """The numbers of the crossings delivered."""
         return [crossing.number for crossing in self.delivered]
+
+
+def made(place: Place, store: Store | None = None, **overrides: Any) -> Ledger:
+    """Return a ledger at home over the place's table."""
+    return Ledger(
+        make_settings(**overrides),
+        region=HOME,
+        store=store or place.store(),
+        clock=place.clock,
+        randomness=seeded(),
+    )
+
+
+@asynccontextmanager
+async def watching(place: Place, store: Store | None = None) -> AsyncIterator[Ledger]:
+    """Open a ledger that watches low stock, by a function of the caller."""
+    async with made(place, store) as ledger:
+        ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
+        yield ledger
+
+
+async def read(ledger: Ledger, place: Place) -> Decimal:
+    """Read the total, and let what follows in the background come to its end."""
+    total = await ledger.total(COUNTER, max_age=0)
+    await place.clock.run_pending()
+    return total.value

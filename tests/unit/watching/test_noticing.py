@@ -1,27 +1,22 @@
 """Noticing crossings while totals are read: in the background, at the price of few requests."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import Any
 
 import anyio
 import pytest
 from support.ledgers import AWAY, HOME, make_settings, sample, seeded
 from support.live import Live
-from support.watching import COUNTER, LOW, Place
+from support.watching import COUNTER, LOW, Place, made, read, watching
 
 from ledger.core.contract import NO_HOME
-from ledger.core.errors import AccessDenied, InvalidInput, Throttled
-from ledger.core.watches import Crossing, Phase, Watch
+from ledger.core.errors import AccessDenied, Throttled
+from ledger.core.watches import Crossing, Phase
 from ledger.ledger import Ledger
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore, Table
-from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, InOrder, Raises
 from ledger.totals.reader import Reader
-from ledger.watching.delivery import Watched, channels_of
+from ledger.watching.delivery import Watched
 from ledger.watching.noticing import LOOKS_MAX, REFRESH_SECONDS, Watcher, Watches
 
 WAIT_SECONDS_MAX = 10.0
@@ -37,32 +32,6 @@ class Counting:
         """Count a call."""
         self.asked[call.operation] = self.asked.get(call.operation, 0) + 1
         return None
-
-
-def made(place: Place, store: Store | None = None, **overrides: Any) -> Ledger:
-    """Return a ledger at home over the place's table."""
-    return Ledger(
-        make_settings(**overrides),
-        region=HOME,
-        store=store or place.store(),
-        clock=place.clock,
-        randomness=seeded(),
-    )
-
-
-@asynccontextmanager
-async def watching(place: Place, store: Store | None = None) -> AsyncIterator[Ledger]:
-    """Open a ledger that watches low stock, by a function of the caller."""
-    async with made(place, store) as ledger:
-        ledger.watch(LOW.counters, below=10, rearm=20, call=place.take, name=LOW.name)
-        yield ledger
-
-
-async def read(ledger: Ledger, place: Place) -> Decimal:
-    """Read the total, and let what follows in the background come to its end."""
-    total = await ledger.total(COUNTER, max_age=0)
-    await place.clock.run_pending()
-    return total.value
 
 
 async def test_a_total_that_is_read_calls_the_function_once_per_crossing() -> None:
@@ -344,133 +313,3 @@ async def test_the_home_that_decides_is_the_one_in_force() -> None:
             assert [crossing.value for crossing in place.delivered] == values
         await watcher.close()
     assert LOW.name in str(new.partitions)
-
-
-async def test_closing_waits_for_the_delivery_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that reads once and ends has noticed what it read."""
-    monkeypatch.setattr("ledger.watching.noticing.CLOSE_SECONDS_MAX", 10 * WAIT_SECONDS_MAX)
-    place = Place()
-    place.change(9)
-
-    async def slowly(crossing: Crossing) -> None:
-        await anyio.sleep(0.01)
-        await place.take(crossing)
-
-    with anyio.fail_after(WAIT_SECONDS_MAX):
-        async with made(place) as ledger:
-            ledger.watch(LOW.counters, below=10, call=slowly)
-            await ledger.total(COUNTER)
-    assert place.numbers == [1]
-
-
-async def test_closing_waits_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A receiver that hangs is left; its crossing stays to be delivered."""
-    monkeypatch.setattr("ledger.watching.noticing.CLOSE_SECONDS_MAX", 0.01)
-    place = Place()
-    place.change(9)
-
-    async def hang(_: Crossing) -> None:
-        await anyio.sleep_forever()
-
-    with anyio.fail_after(WAIT_SECONDS_MAX):
-        async with made(place) as ledger:
-            ledger.watch(LOW.counters, below=10, call=hang, name=LOW.name)
-            await read(ledger, place)
-    assert place.state().phase is Phase.CROSSED
-
-
-async def test_a_cancelled_ledger_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cancelled from outside it ends at once; the crossing stays to be delivered."""
-    monkeypatch.setattr("ledger.watching.noticing.CLOSE_SECONDS_MAX", 10 * WAIT_SECONDS_MAX)
-    place = Place()
-    place.change(9)
-    begun = anyio.Event()
-
-    async def hang(_: Crossing) -> None:
-        begun.set()
-        await anyio.sleep_forever()
-
-    with anyio.fail_after(WAIT_SECONDS_MAX), anyio.CancelScope() as scope:
-        async with made(place) as ledger:
-            ledger.watch(LOW.counters, below=10, call=hang, name=LOW.name)
-            await ledger.total(COUNTER)
-            await begun.wait()
-            scope.cancel()
-            await anyio.sleep_forever()
-    assert place.state().phase is Phase.CROSSED
-
-
-async def test_a_slow_receiver_holds_up_no_other() -> None:
-    """While one counter's crossing is being delivered, another's is."""
-    place = Place()
-    place.change(9, "stock-1")
-    place.change(9, "stock-2")
-    second = anyio.Event()
-
-    async def wait_for_the_second(crossing: Crossing) -> None:
-        if crossing.counter == "stock-2":
-            second.set()
-        await second.wait()
-        await place.take(crossing)
-
-    with anyio.fail_after(WAIT_SECONDS_MAX):
-        async with made(place) as ledger:
-            ledger.watch(LOW.counters, below=10, call=wait_for_the_second)
-            await ledger.total("stock-1")
-            await place.clock.run_pending()
-            await ledger.total("stock-2")
-    assert len(place.delivered) == 2
-
-
-async def test_a_plain_function_is_called_as_well() -> None:
-    """One that does not block needs no async; the callback may use the ledger."""
-    place = Place()
-    place.change(9)
-    seen: list[str] = []
-    async with made(place) as ledger:
-
-        async def order(crossing: Crossing) -> None:
-            await ledger.record("orders", 1, note=crossing.id)
-
-        ledger.watch("stock-*", below=10, call=lambda crossing: seen.append(crossing.id))
-        ledger.watch("stock-*", below=10, call=order, name="order")
-        await read(ledger, place)
-        assert (await ledger.total("orders", max_age=0)).value == 1
-    assert seen == ["stock-* below 10#1#stock-7"]
-
-
-async def test_a_watch_of_the_settings_is_logged_and_counted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """It needs no code: a line in the log, and a metric by watch."""
-    place = Place()
-    place.change(101, "credit-1")
-    watches = {"credit": {"counters": "credit-*", "above": 100, "rearm": 80}}
-    async with made(place, watches=watches) as ledger:
-        await ledger.total("credit-1")
-        await place.clock.run_pending()
-        assert sample(ledger.metrics, "ledger_crossings_total", watch="credit", region=HOME) == 1
-    assert [record.message for record in caplog.records] == [
-        "watch 'credit': 'credit-1' is 101, above 100 (crossing 1)"
-    ]
-
-
-async def test_a_repeated_delivery_says_so_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """A person who reads both lines sees one crossing."""
-    metrics = Metrics()
-    crossing = Crossing("low", COUNTER, 1, "below", Decimal(10), Decimal(9), None, repeated=True)
-    for channel in channels_of(Watched(LOW), metrics=metrics, region=HOME):
-        await channel(crossing)
-    assert caplog.messages == ["watch 'low': 'stock-7' is 9, below 10 (crossing 1); again"]
-
-
-def test_two_watches_of_one_name_are_refused() -> None:
-    """In the settings or in code: they would end each other's crossings."""
-    watches = Watches(make_settings(watches={"low": {"counters": "stock-*", "below": 10}}))
-    with pytest.raises(InvalidInput, match="there is a watch 'low' already"):
-        watches.add(Watched(LOW))
-    watches.add(Watched(Watch.of("zero", "stock-7", below=0)))
-    assert [each.watch.name for each in watches.of("stock-7")] == ["low", "zero"]
-    assert watches.of("stick") == ()
-    assert watches.of("stock-7") is watches.of("stock-7")
-    assert watches.counters == {"stock-7"}
