@@ -90,7 +90,7 @@ async def write(counter: ItemCounter, fates: dict[int, Fate], writer: int, chanc
 
 
 @pytest.mark.parametrize(("method", "seed"), cases(EXACT))
-def test_each_change_counts_as_its_caller_was_told(method: str, seed: int) -> None:
+def test_each_change_counts_as_its_caller_was_answered(method: str, seed: int) -> None:
     """Whichever layouts callers know, wish for and make, in a storm, with kills."""
 
     async def run() -> tuple[Sequence[Fate], Sequence[int]]:
@@ -106,8 +106,8 @@ def test_each_change_counts_as_its_caller_was_told(method: str, seed: int) -> No
         await anyio.sleep(QUIET_SECONDS)
         value = await sure(counter_of(method, clients.client("reader")).value)
         assert await sure(writers[0].value) == value
-        told = [fates[place] for place in sorted(fates)]
-        return told, times_counted(value, len(told))
+        known = [fates[place] for place in sorted(fates)]
+        return known, times_counted(value, len(known))
 
     fates, counted = loop.run(run)
     assert wrong(fates, counted) == []
@@ -116,7 +116,7 @@ def test_each_change_counts_as_its_caller_was_told(method: str, seed: int) -> No
 
 @dataclass
 class Shop:
-    """What was put in stock and sold, as callers were told; what may have been besides."""
+    """What was put in stock and sold, as callers heard; what may have been besides."""
 
     stocked: int = 0
     sold: int = 0
@@ -180,10 +180,10 @@ def test_a_counter_is_converted_back_and_forth(seed: int) -> None:
     async def run() -> tuple[int, int, Decimal]:
         clients = Clients(seed, FAULTY)
         chance = stream(seed, "methods")
-        told, doubtful = 0, 0
+        applied, doubtful = 0, 0
 
         async def add(method: str) -> None:
-            nonlocal told, doubtful
+            nonlocal applied, doubtful
             counter = counter_of(method, clients.client(method))
             for _ in range(10):
                 await anyio.sleep(chance.uniform(0, 2))
@@ -191,7 +191,7 @@ def test_a_counter_is_converted_back_and_forth(seed: int) -> None:
                     fate = await counter.add(1)
                 except (InvalidInput, StoreError):
                     continue
-                told += isinstance(fate, Applied)
+                applied += isinstance(fate, Applied)
                 doubtful += isinstance(fate, Unknown)
 
         async def convert() -> None:
@@ -209,8 +209,8 @@ def test_a_counter_is_converted_back_and_forth(seed: int) -> None:
         await anyio.sleep(QUIET_SECONDS)
         last = counter_of("marker", clients.client("last", HOME))
         await sure(partial(last.convert, shards=2))
-        return told, doubtful, await sure(last.value)
+        return applied, doubtful, await sure(last.value)
 
-    told, doubtful, value = loop.run(run)
-    assert told <= value <= told + doubtful
-    assert told > 3
+    applied, doubtful, value = loop.run(run)
+    assert applied <= value <= applied + doubtful
+    assert applied > 3

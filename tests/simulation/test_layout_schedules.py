@@ -79,7 +79,7 @@ class World:
         await counter.convert(shards=shards)
 
     async def problems(self, method: str | None = None) -> list[str]:
-        """Return what is wrong once all is over: against what callers were told, and the limit."""
+        """Return what is wrong once all is over: against callers' outcomes, and the limit."""
         inner = MemoryStore("us-east-1", self.turns.table)
         counter = counter_of(method or self.method, inner, 99)
         value = int(await counter.value())

@@ -11,6 +11,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.metered import MeteredStore
 
 CHANGES = 10
+UNITS = "ledger_consumed_units_total"
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -42,6 +43,18 @@ def test_guarantees_are_whole_sentences(method: str) -> None:
     for field in dataclasses.fields(promised):
         said = getattr(promised, field.name)
         assert not isinstance(said, str) or len(said) > 20, field.name
+
+
+async def test_what_a_change_of_layout_costs() -> None:
+    """3 write and 2 read units for each item, 3 and 4 besides, as the page says."""
+    metrics, clock = Metrics(None), FakeClock(instant=True)
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
+    counter = make_counter("atomic", store, clock=clock)
+    await counter.add(90)
+    before = [sample(metrics, UNITS, kind=kind) for kind in ("write", "read")]
+    await counter.convert(shards=8)
+    after = [sample(metrics, UNITS, kind=kind) for kind in ("write", "read")]
+    assert [one - other for one, other in zip(after, before, strict=True)] == [27, 20]
 
 
 async def test_the_history_stays_within_a_write_unit() -> None:

@@ -1,4 +1,4 @@
-"""What a caller is told whose try had no answer when the layout changed."""
+"""What a caller learns whose try had no answer when the layout changed."""
 
 from collections.abc import Awaitable, Callable
 
@@ -39,7 +39,7 @@ async def in_doubt(method: str, fault: Fault, between: Between, inner: MemorySto
 
 
 async def test_exact_methods_are_exact_across_a_change_of_shards() -> None:
-    """Whether the try was lost or never arrived: it counts once, and its caller is told so."""
+    """Whether the try was lost or never arrived: it counts once, and is Applied."""
     for method in ("marker", "client-token", "optimistic", "history"):
         for fault in (Lost(), NeverArrived()):
             inner = MemoryStore("us-east-1")
@@ -62,7 +62,7 @@ async def test_a_change_of_method_leaves_a_doubt_unknown() -> None:
 
 
 async def test_no_answer_after_a_doubt_leaves_it_unknown() -> None:
-    """An error while the layout is read again is told with the doubt, not raised."""
+    """An error while the layout is read again is part of the doubt, not raised."""
     inner = MemoryStore("us-east-1")
     await counter_of("atomic", inner, 1).add(10)
     faults = iter([Slow(after_seconds=1, then=Lost())])
