@@ -48,3 +48,15 @@ def outcome_of(final: FinalOutcome, parts: Sequence[Part], *, token: str | None 
 
 def _value(item: Item | None) -> Decimal | None:
     return number_of(item, VALUE) if item is not None else None
+
+
+def is_full(outcome: Outcome) -> bool:
+    """Return whether a change was rejected since there is no room for it."""
+    return isinstance(outcome, Rejected) and outcome.reason == "threshold"
+
+
+def after_doubt(doubt: str | None, outcome: Outcome) -> Outcome:
+    """Return an outcome that says nothing sure of a try before it, without an answer."""
+    if doubt is None or not isinstance(outcome, Rejected):
+        return outcome
+    return Unknown(f"{doubt}; its repeat was rejected ({outcome.reason}), but it may be applied")

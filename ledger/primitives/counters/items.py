@@ -5,7 +5,7 @@ its token; a large one that adds to stock goes to all of them; one without room 
 is split, and pieces are moved where that pays.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -28,6 +28,7 @@ from ledger.core.errors import (
 from ledger.core.marker import Details, Marker
 from ledger.core.reconciled import Reconciled
 from ledger.primitives.counters import evening
+from ledger.primitives.counters.adding import after_doubt, is_full
 from ledger.primitives.counters.counter import ReconcileOutcome, keeps_nothing
 from ledger.primitives.counters.layout import (
     SHARDS_MAX,
@@ -38,11 +39,16 @@ from ledger.primitives.counters.layout import (
     moves_of,
 )
 from ledger.primitives.counters.layouts import CounterLayout, Layouts
-from ledger.primitives.counters.limits import Limits, Part
 from ledger.primitives.counters.recount import Recount, asked, record_put
 from ledger.primitives.counters.shard import ShardItems
 from ledger.primitives.counters.sharding import sharded_guarantees
-from ledger.primitives.counters.splitting import PARTS_MAX, is_restock, parts_for, spread_over
+from ledger.primitives.counters.splitting import (
+    PARTS_MAX,
+    is_restock,
+    parts_for,
+    spread_over,
+    values_after,
+)
 from ledger.primitives.counters.tokens import draw, new_token
 from ledger.primitives.tokens import checked_token
 from ledger.runtime.clock import Clock
@@ -139,7 +145,7 @@ class ItemCounter(ShardItems):
         for _ in range(LAYOUTS_MAX):
             try:
                 outcome = await self._placed(layout, amount, token, spread=spread)
-                return _after(doubt, self._said(outcome, layout, token))
+                return after_doubt(doubt, self._said(outcome, layout, token))
             except LayoutMoved as moved:
                 doubt = doubt or moved.doubt
             except StoreError as error:
@@ -153,7 +159,7 @@ class ItemCounter(ShardItems):
                 if doubt is None:
                     raise
                 return Unknown(f"{doubt}; then {error}")
-        return _after(doubt, Rejected("contention", "the number of shards changed each time"))
+        return after_doubt(doubt, Rejected("contention", "the number of shards changed each time"))
 
     def keeping(self, details: Details) -> Self:
         """Return the same counter, whose changes are kept with these details.
@@ -243,11 +249,11 @@ class ItemCounter(ShardItems):
         values, _ = await self._values(layout, consistent=True)
         done = count.against(amounts.total(values), self.store.region)
         shares = parts_for(
-            done.change, values, self._all_limits(layout), first=0, split=self.splits
+            done.change, values, layout.all_limits(self.limits), first=0, split=self.splits
         )
         if not shares:
             return Rejected("threshold", str(self.limits))
-        parts = self._parts(layout, shares) if done.change else []
+        parts = layout.parts(self.limits, shares) if done.change else []
         actions = [record_put(done), *await self.corrections(parts)]
         try:
             final = await self.retrier.until_answered(partial(self.store.transact, actions))
@@ -279,7 +285,7 @@ class ItemCounter(ShardItems):
             except LayoutMoved:
                 await self._layout.renewed()
                 continue
-            deltas = evening.even(values, self._all_limits(layout))
+            deltas = evening.even(values, layout.all_limits(self.limits))
             if deltas is None:
                 return evening.are_even(values)
             await self._moved(layout, deltas, moves)
@@ -332,8 +338,8 @@ class ItemCounter(ShardItems):
         shares = {first: change}
         if self._is_spread(layout, change, spread=spread):
             shares = spread_over(change, layout.shards, own)
-        outcome = await self.add_parts(self._parts(layout, shares), token)
-        if layout.shards == 1 or not _is_full(outcome) or not (self.splits or own is None):
+        outcome = await self.add_parts(layout.parts(self.limits, shares), token)
+        if layout.shards == 1 or not is_full(outcome) or not (self.splits or own is None):
             return outcome
         return await self._elsewhere(layout, change, token, first=first, own=own)
 
@@ -341,7 +347,7 @@ class ItemCounter(ShardItems):
         self, layout: Layout, change: Decimal, token: str | None, *, first: int, own: int | None
     ) -> Outcome:
         """Look for room in all shards, until it is found, used up, or others are always first."""
-        limits = self._all_limits(layout)
+        limits = layout.all_limits(self.limits)
         for _ in range(PLANS_MAX):
             values, moves = await self._values(layout, consistent=True)
             if own is not None and await self._has_room(layout, own, change, values, moves):
@@ -352,11 +358,11 @@ class ItemCounter(ShardItems):
                     return Rejected("threshold", str(self.limits))
                 if own is not None:
                     shares.setdefault(own, Decimal(0))  # for the token, where a repeat looks for it
-            outcome = await self.add_parts(self._parts(layout, shares), token)
-            if _is_full(outcome):
+            outcome = await self.add_parts(layout.parts(self.limits, shares), token)
+            if is_full(outcome):
                 continue
             if isinstance(outcome, Applied) and own is None:
-                await self._even_if_it_pays(layout, change, _changed(values, shares), moves)
+                await self._even_if_it_pays(layout, change, values_after(values, shares), moves)
             return outcome
         return Rejected("contention", "other writers used the free room each time")
 
@@ -364,7 +370,7 @@ class ItemCounter(ShardItems):
         self, layout: Layout, shard: int, change: Decimal, values: Sequence[Decimal], moves: int
     ) -> bool:
         """Return whether a shard has room for all of a change, once pieces were moved there."""
-        limits = self._all_limits(layout)
+        limits = layout.all_limits(self.limits)
         if limits[shard].allows(values[shard], change):
             return True
         deltas = evening.even(values, limits, shard=shard, change=change)
@@ -374,7 +380,7 @@ class ItemCounter(ShardItems):
         self, layout: Layout, change: Decimal, values: Sequence[Decimal], moves: int
     ) -> None:
         """Move pieces after a change that found room elsewhere; that one counts, whatever."""
-        limits = self._all_limits(layout)
+        limits = layout.all_limits(self.limits)
         if self._is_moving or not self.splits or not evening.pays(values, limits, change):
             return
         deltas = evening.even(values, limits)
@@ -391,7 +397,7 @@ class ItemCounter(ShardItems):
         """Move pieces unless others did since; returns whether it surely did. It counts once."""
         if layout.shards > TRANSACTION_ACTIONS_MAX:
             return False
-        parts = self._parts(layout, dict(enumerate(deltas)))
+        parts = layout.parts(self.limits, dict(enumerate(deltas)))
         keys = [self.key(part.shard) for part in parts]
         outcome = await self.store.transact(evening.move(keys, parts, moves))
         return isinstance(outcome, Applied)
@@ -427,15 +433,6 @@ class ItemCounter(ShardItems):
             return False
         return is_restock(change, self.limits, layout.shards) if spread is None else spread
 
-    def _parts(self, layout: Layout, shares: Mapping[int, Decimal]) -> list[Part]:
-        return [
-            Part(shard, change, layout.limits(self.limits, shard), layout.revision)
-            for shard, change in shares.items()
-        ]
-
-    def _all_limits(self, layout: Layout) -> list[Limits]:
-        return [layout.limits(self.limits, shard) for shard in range(layout.shards)]
-
     def _said(self, outcome: Outcome, layout: Layout, token: str | None) -> Outcome:
         """Return an outcome in terms of the counter: a shard's value is not the counter's."""
         if layout.shards == 1:
@@ -448,22 +445,3 @@ class ItemCounter(ShardItems):
 
     def _restless(self) -> Unreachable:
         return Unreachable(f"counter {self.name!r}: its shards changed during each read")
-
-
-def _is_full(outcome: Outcome) -> bool:
-    return isinstance(outcome, Rejected) and outcome.reason == "threshold"
-
-
-def _after(doubt: str | None, outcome: Outcome) -> Outcome:
-    """Return an outcome that says nothing sure of a try before it, without an answer."""
-    if doubt is None or not isinstance(outcome, Rejected):
-        return outcome
-    return Unknown(f"{doubt}; its repeat was rejected ({outcome.reason}), but it may be applied")
-
-
-def _changed(values: Sequence[Decimal], shares: Mapping[int, Decimal]) -> list[Decimal]:
-    """Return what the shards hold after a change."""
-    return [
-        amounts.total_wide([value, shares.get(shard, Decimal(0))])
-        for shard, value in enumerate(values)
-    ]

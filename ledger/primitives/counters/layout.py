@@ -26,7 +26,7 @@ from ledger.core import amounts
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import AmountOverflow, DamagedItem, InvalidInput
 from ledger.core.keys import COUNT_PREFIX
-from ledger.primitives.counters.limits import VALUE, Limits
+from ledger.primitives.counters.limits import VALUE, Limits, Part
 from ledger.store import writes
 from ledger.store.conditions import AllOf, AnyOf, Compares, Condition, Equals, Has, Not
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
@@ -93,6 +93,17 @@ class Layout:
         if self.revision == 0:
             return whole.part(shard, self.first)
         return whole.whole_part(shard, self.shards)
+
+    def all_limits(self, whole: Limits) -> list[Limits]:
+        """Return each shard's part of the thresholds."""
+        return [self.limits(whole, shard) for shard in range(self.shards)]
+
+    def parts(self, whole: Limits, shares: Mapping[int, Decimal]) -> list[Part]:
+        """Return what each shard's item is to be changed by, within its part of the thresholds."""
+        return [
+            Part(shard, change, self.limits(whole, shard), self.revision)
+            for shard, change in shares.items()
+        ]
 
     def changed(self, shape: Shape) -> "Layout":
         """Return the layout after this one."""

@@ -3,7 +3,7 @@
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from ledger.core import amounts
@@ -57,3 +57,11 @@ def spread_over(change: Decimal, shards: int, own: int | None) -> dict[int, Deci
     divided = amounts.whole_portion if change.copy_abs() >= shards else amounts.portion
     shares = {shard: divided(change, shard, shards) for shard in range(shards)}
     return {shard: share for shard, share in shares.items() if share or shard == own}
+
+
+def values_after(values: Sequence[Decimal], shares: Mapping[int, Decimal]) -> list[Decimal]:
+    """Return what the shards hold after a change."""
+    return [
+        amounts.total_wide([value, shares.get(shard, Decimal(0))])
+        for shard, value in enumerate(values)
+    ]
