@@ -5,7 +5,7 @@ One region writes each of them; the pages of `ledger.primitives` say what each k
 
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from random import Random
 from typing import Literal, Unpack, overload
@@ -16,6 +16,7 @@ from ledger.core.errors import InvalidInput
 from ledger.core.keys import checked_counter
 from ledger.ledger import Ledger
 from ledger.primitives.counters import (
+    OWN_OPTIONS,
     CollectionCounter,
     Counter,
     CounterOptions,
@@ -94,6 +95,8 @@ class Methods:
         minimum: int | Decimal | None = None,
         maximum: int | Decimal | None = None,
         shards: int | None = None,
+        kept_seconds: float | None = None,
+        tags_max: int | None = None,
     ) -> Counter:
         """Return a counter kept by one of the methods of `ledger.primitives.counters`.
 
@@ -101,23 +104,31 @@ class Methods:
         The others hold `minimum` and `maximum`, and must be written in one region; with `shards`
         they are kept in so many items, for more writes per second. The table says by which method
         and in how many items a name is kept: `shards` makes them so many where it is new, or has
-        fewer; another method is refused at the first call (`MethodConflict`).
+        fewer; another method is refused at the first call (`MethodConflict`). `kept_seconds` is for
+        how long markers live (a week), `tags_max` how many writers the history has (12).
 
         Raises:
             InvalidCounter: the name breaks a rule.
-            InvalidInput: there is no such method, it has no thresholds or shards, or 0, where
-                counters begin, is not within the thresholds.
+            InvalidInput: there is no such method, it has no thresholds, shards or other options, or
+                0, where counters begin, is not within the thresholds.
         """
+        options = {"kept_seconds": kept_seconds, "tags_max": tags_max}
+        own = {name: value for name, value in options.items() if value is not None}
         chosen = method_named(method, shards=shards)
+        _check_options(
+            method, **{name: own[name] for name in own if name != OWN_OPTIONS.get(method)}
+        )
         if method == "collection" and minimum is None and maximum is None:
             return CollectionCounter(self.ledger, name, clock=self._clock, randomness=self._random)
-        made = chosen.make(
+        make: Callable[..., Counter] = chosen.make
+        made = make(
             self._store,
             name,
             clock=self._clock,
             randomness=self._random,
             minimum=minimum,
             maximum=maximum,
+            **own,
         )
         if isinstance(made, ItemCounter):
             made.share(self._layouts, is_guarded=True)

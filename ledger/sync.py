@@ -299,14 +299,10 @@ class Table(_Opened[AsyncTable]):
         name: str,
         *,
         method: counters.MethodName = "collection",
-        minimum: int | Decimal | None = None,
-        maximum: int | Decimal | None = None,
-        shards: int | None = None,
+        **options: Unpack[counters.CounterOptions],
     ) -> Counter | ItemCounter:
         """Return a counter; see `ledger.Table.counter`."""
-        behind = self._behind.counter(
-            name, method=method, minimum=minimum, maximum=maximum, shards=shards
-        )
+        behind = self._behind.counter(name, method=method, **options)
         if isinstance(behind, counters.ItemCounter):
             return ItemCounter(behind, self._loop)
         return Counter(behind, self._loop)

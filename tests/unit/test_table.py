@@ -306,3 +306,33 @@ async def test_a_closed_table_says_so() -> None:
             Table.open(make_settings(), region=region)
         with pytest.raises(SettingsError, match=f"{region!r} is not one of the regions"):
             Ledger.open(make_settings(), region=region)
+
+
+async def test_markers_and_histories_are_kept_as_long_as_is_said() -> None:
+    """Each method takes its own option, and no other's."""
+    async with make_table(MemoryStore(HOME, clock=FakeClock())) as table:
+        history = table.counter("h", method="history", tags_max=2)
+        assert isinstance(await history.add(1, token="a"), Applied)
+        await history.add(1, token="b")
+        assert await history.add(1, token="a") == Rejected("applied before")
+        await history.add(1, token="c")
+        assert isinstance(await history.add(1, token="a"), Applied)
+        for method in ("marker", "marker-sharded"):
+            for kept in (60, 1.5):
+                assert table.counter(f"m-{method}", method=method, kept_seconds=kept)
+        for method, option in (
+            ("atomic", {"kept_seconds": 60}),
+            ("marker", {"tags_max": 3}),
+            ("collection", {"tags_max": 3}),
+        ):
+            with pytest.raises(InvalidInput, match=f"'{method}' takes no {next(iter(option))}"):
+                table.counter("x", method=method, **option)  # type: ignore[call-overload]
+        refused: tuple[tuple[str, dict[str, object]], ...] = (
+            ("marker", {"kept_seconds": 0}),
+            ("marker", {"kept_seconds": True}),
+            ("history", {"tags_max": 1}),
+            ("history", {"tags_max": 101}),
+        )
+        for method, wrong in refused:
+            with pytest.raises(InvalidInput, match=next(iter(wrong))):
+                table.counter("x", method=method, **wrong)  # type: ignore[call-overload]

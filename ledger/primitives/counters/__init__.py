@@ -12,6 +12,7 @@ from ledger.primitives.counters.marker import MarkerCounter
 from ledger.primitives.counters.optimistic import OptimisticCounter
 from ledger.primitives.counters.registry import (
     METHODS,
+    OWN_OPTIONS,
     CounterOptions,
     ItemMethodName,
     Make,
@@ -26,6 +27,7 @@ from ledger.store.writes import Applied, Outcome, Reason, Rejected, Unknown
 
 __all__ = [
     "METHODS",
+    "OWN_OPTIONS",
     "Applied",
     "AtomicCounter",
     "AtomicOnceCounter",

@@ -20,7 +20,9 @@ cannot be there. That is exact once no process of an earlier release writes. Bes
 
 from collections.abc import Sequence
 from copy import copy
+from decimal import Decimal
 from functools import cached_property
+from random import Random
 from types import MappingProxyType
 from typing import Self
 
@@ -49,8 +51,11 @@ from ledger.primitives.counters.marking import (
     same_details,
 )
 from ledger.primitives.counters.tokens import nonce
+from ledger.primitives.tokens import checked_kept
+from ledger.runtime.clock import Clock
 from ledger.store import writes
 from ledger.store.conditions import Absent
+from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected
 from ledger.writing.plan import checked_key
@@ -62,14 +67,17 @@ class MarkerCounter(ItemCounter):
     """A value changed by `ADD` in a transaction that puts the marker of the change's token.
 
     A marker carries the change and when and where it was made. It expires after `kept_seconds`
-    where the table's time to live is on for `~expires`; elsewhere it stays. With `both_places`
+    (a week; None for good) where the table's time to live is on for `~expires`; elsewhere it stays.
+    With `both_places`
     processes of an earlier release may write at the same time; see `marker_places` of the settings.
+
+    Raises:
+        InvalidInput: `kept_seconds` is not over 0 and up to a century.
     """
 
     kind = "sum"
     known_in = "counter"
     splits = True
-    kept_seconds = KEPT_SECONDS
     both_places = False
     guarantees = Guarantees(
         unknown="Exact: a try without an answer is repeated under its marker, and counts once.",
@@ -86,6 +94,29 @@ class MarkerCounter(ItemCounter):
         value_units=1,
     )
     details: Attributes = MappingProxyType({})
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        clock: Clock,
+        randomness: Random,
+        minimum: int | Decimal | None = None,
+        maximum: int | Decimal | None = None,
+        shards: int | None = None,
+        kept_seconds: float | None = KEPT_SECONDS,
+    ) -> None:
+        super().__init__(
+            store,
+            name,
+            clock=clock,
+            randomness=randomness,
+            minimum=minimum,
+            maximum=maximum,
+            shards=shards,
+        )
+        self.kept_seconds = checked_kept(kept_seconds)
 
     @cached_property
     def earlier(self) -> EarlierMarkers:

@@ -55,7 +55,7 @@ def marker_item(
     at: datetime,
     region: str,
     shards: list[int],
-    kept_seconds: float,
+    kept_seconds: float | None,
     details: Attributes,
 ) -> Item:
     """Return the marker of a change: what it was, when, in which region, at which shards.
@@ -63,7 +63,6 @@ def marker_item(
     Raises:
         InvalidEntry: with its details it is over 400 KB.
     """
-    expires = at + timedelta(seconds=kept_seconds)
     item = {
         **details,
         "pk": {"S": key[0]},
@@ -72,8 +71,10 @@ def marker_item(
         "at": {"S": at.isoformat()},
         "region": {"S": region},
         "shards": {"L": [{"N": str(shard)} for shard in shards]},
-        EXPIRES: {"N": str(int(expires.timestamp()))},
     }
+    if kept_seconds is not None:
+        expires = at + timedelta(seconds=kept_seconds)
+        item[EXPIRES] = {"N": str(int(expires.timestamp()))}
     if details and (size := item_size(item)) > ITEM_BYTES_MAX:
         raise InvalidEntry(
             f"details must leave a marker within {ITEM_BYTES_MAX:,} bytes, got {size:,} bytes"

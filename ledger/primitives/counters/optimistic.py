@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ledger.core import amounts
 from ledger.core.entry import Item, damaged
@@ -120,7 +120,7 @@ class OptimisticCounter(ItemCounter):
     kind = "optimistic"
     known_in = "item"
     splits = True
-    tags_max: ClassVar[int] = 1
+    tags_max: int = 1
     backoff = Backoff()
     guarantees = Guarantees(
         unknown="Never counts twice. Stays Unknown if another has written before the item is read"

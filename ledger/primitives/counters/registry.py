@@ -75,6 +75,8 @@ class CounterOptions(TypedDict, total=False):
     minimum: int | Decimal | None
     maximum: int | Decimal | None
     shards: int | None
+    kept_seconds: float | None
+    tags_max: int | None
 
 
 ITEM_METHODS: Mapping[str, type[ItemCounter]] = {
@@ -87,6 +89,14 @@ ITEM_METHODS: Mapping[str, type[ItemCounter]] = {
     "slots": SlotsCounter,
 }
 """The methods that keep a counter in one item, or in one per shard."""
+
+
+OWN_OPTIONS: Mapping[str, str] = {
+    "history": "tags_max",
+    "marker": "kept_seconds",
+    "marker-sharded": "kept_seconds",
+}
+"""The option that only this method has."""
 
 
 def _sharded(kind: type[ItemCounter], shards: int = SHARDS) -> Method:

@@ -37,7 +37,7 @@ from ledger.primitives.sequences.numbers import (
     last_of,
     partition_of,
 )
-from ledger.primitives.tokens import checked_token
+from ledger.primitives.tokens import checked_kept, checked_token
 from ledger.runtime.clock import Clock
 from ledger.store.conditions import Absent, AnyOf, Compares
 from ledger.store.port import Store
@@ -47,7 +47,6 @@ from ledger.store.retry import Backoff
 from ledger.store.writes import Applied, Put, Rejected, Unknown, Update
 
 BLOCK_MAX = 1_000_000
-KEPT_SECONDS_MAX = 100 * 365 * 24 * 3600.0
 
 MakeItem = Callable[[int], Item]
 """Returns the item, with its place, that is to be put under a number; always the same one."""
@@ -85,7 +84,7 @@ class CounterSequence:
         self._name = name
         self._clock = clock
         self._block = block
-        self._kept_seconds = _checked_kept(kept_seconds)
+        self._kept_seconds = checked_kept(kept_seconds)
         self._retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
         self._update = _taking((partition_of(name), COUNTER_SORT_KEY), block)
         self._leased = range(0)
@@ -243,18 +242,6 @@ class CounterSequence:
                 return _refused(outcome)
             case Unknown():
                 return outcome
-
-
-def _checked_kept(kept_seconds: float | None) -> float | None:
-    """Return for how long markers live, None for good."""
-    if kept_seconds is None:
-        return None
-    is_number = isinstance(kept_seconds, int | float) and not isinstance(kept_seconds, bool)
-    if not is_number or not 0 < kept_seconds <= KEPT_SECONDS_MAX:
-        raise InvalidInput(
-            f"kept_seconds must be over 0 and at most {KEPT_SECONDS_MAX:,.0f}, got {kept_seconds!r}"
-        )
-    return float(kept_seconds)
 
 
 def _token_of(token: str | None, resume: MaybeNumbered | None) -> str | None:
