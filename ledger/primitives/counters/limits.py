@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import AmountOverflow, InvalidInput
 from ledger.store.conditions import AnyOf, Compares, Condition, Has, Not
 
 VALUE = "value"
@@ -50,7 +50,7 @@ class Limits:
         bound = self.minimum if change < 0 else self.maximum
         if bound is None or change == 0:
             return None
-        edge = amounts.total([bound, change.copy_negate()])
+        edge = edge_of("minimum" if change < 0 else "maximum", bound, change)
         stands = Compares(VALUE, ">=" if change < 0 else "<=", {"N": amounts.to_text(edge)})
         return AnyOf((Not(Has(VALUE)), stands)) if self.allows(_ZERO, change) else stands
 
@@ -101,6 +101,21 @@ def checked_limits(minimum: int | Decimal | None, maximum: int | Decimal | None)
             f"limits must include 0, where a counter begins, got {Limits(low, high)}"
         )
     return Limits(low, high)
+
+
+def edge_of(name: str, bound: Decimal, change: Decimal) -> Decimal:
+    """Return the value from which a change just reaches a bound.
+
+    Raises:
+        AmountOverflow: it would not fit in 38 digits, so DynamoDB cannot compare with it.
+    """
+    try:
+        return amounts.total([bound, change.copy_negate()])
+    except AmountOverflow as error:
+        raise AmountOverflow(
+            f"{name} {amounts.to_text(bound)} less a change of {amounts.to_text(change)}, which the"
+            f" value is compared with: {error}"
+        ) from None
 
 
 def _part(bound: Decimal | None, shard: int, shards: int) -> Decimal | None:

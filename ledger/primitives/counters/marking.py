@@ -27,7 +27,7 @@ from ledger.core.entry import (
     key_of,
     number_of,
 )
-from ledger.core.errors import InvalidEntry
+from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry
 from ledger.core.keys import COUNT_PREFIX, EXPIRES, RESERVED
 from ledger.core.marker import Detail, Marker
 
@@ -147,7 +147,10 @@ def _attribute(name: object, value: Detail) -> AttributeValue:
     if isinstance(value, str) and _bytes(value) >= 0:
         return {"S": value}
     if isinstance(value, int | Decimal):
-        return {"N": amounts.to_text(amounts.exact(value))}
+        try:
+            return {"N": amounts.to_text(amounts.exact(value))}
+        except (AmountOverflow, InvalidAmount) as error:
+            raise type(error)(f"detail {name!r}: {error}") from None
     raise InvalidEntry(
         f"detail {name!r} must be text, an int, a Decimal or a bool, got {str(value)[:60]!r}"
         f" ({type(value).__name__})"

@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item, Key, entry_id
 from ledger.core.errors import InvalidEntry, InvalidInput
 from ledger.core.keys import COUNT_PREFIX
 from ledger.core.reconciled import Reconciled, reconciled_of, record_item
@@ -86,15 +86,19 @@ def asked(
             f"counter {counter!r}: this method keeps no past: give at together with value, what it"
             " showed then"
         )
-    if at is not None and at > now:
-        raise InvalidEntry(f"at must not be in the future, got {at.isoformat()}")
+    # In UTC: the same moment in another zone is the same count.
+    moment = now if at is None else entry_id(at, 0).at
+    if moment > now:
+        raise InvalidEntry(f"at must not be in the future, got {moment.isoformat()}")
+    if token is None:
+        token = made if at is None else moment.isoformat()
     return Recount(
         counter,
         amounts.exact(counted),
-        now if at is None else at,
+        moment,
         None if value is None else amounts.exact(value),
         None if reason is None else checked_key(reason, what="reason"),
-        checked_key(token or (made if at is None else at.isoformat()), what="token"),
+        checked_key(token, what="token"),
     )
 
 

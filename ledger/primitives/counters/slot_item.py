@@ -21,6 +21,7 @@ from typing import Self
 
 from ledger.core import amounts
 from ledger.core.entry import AttributeValue, Item, Key, number_of
+from ledger.primitives.counters.limits import edge_of
 from ledger.store.conditions import (
     AllOf,
     AnyOf,
@@ -122,7 +123,7 @@ def taking(
 def _taking_counted(key: Key, token: str, size: Decimal, maximum: Decimal | None) -> Update:
     free: Condition = Has(FILLED)
     if maximum is not None:
-        free = Compares(FILLED, "<=", _number(amounts.total([maximum, size.copy_negate()])))
+        free = Compares(FILLED, "<=", _number(edge_of("maximum", maximum, size)))
     absent = (Not(Contains(SLOTS, {"S": token})), Not(Has(_HOLDER + token)))
     singles = {SLOTS: {"SS": [token]}} if size == ONE else {}
     return Update(

@@ -84,8 +84,12 @@ def test_bounds_of_38_digits_are_exact() -> None:
 def test_a_bound_too_far_away_cannot_be_compared() -> None:
     """Bound and change must be close enough for DynamoDB to hold their difference."""
     limits = checked_limits(None, 10**37)
-    with pytest.raises(AmountOverflow):
+    with pytest.raises(
+        AmountOverflow, match=r"maximum 10{37} less a change of 0.0{19}1, .*38 digits"
+    ):
         limits.condition(Decimal("1E-20"))
+    with pytest.raises(AmountOverflow, match=r"minimum -10{37} less a change of -0.0{19}1,"):
+        Limits(minimum=Decimal(-(10**37))).condition(Decimal("-1E-20"))
 
 
 def test_limits_say_what_they_are() -> None:

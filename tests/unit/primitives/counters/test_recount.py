@@ -1,7 +1,7 @@
 """Counters of items corrected by physical counts: once for each, whatever comes in between."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from support.counting import SINGLE_ITEM, fate_of, make_counter
 from support.ledgers import HOME, make_settings, sample, seeded
 
 from ledger import Table, sync
-from ledger.core.errors import InvalidAmount, InvalidEntry, InvalidInput
+from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidEntry, InvalidInput
 from ledger.core.reconciled import Reconciled
 from ledger.primitives.counters import METHODS, AtomicCounter, OptimisticCounter
 from ledger.runtime.metrics import Metrics
@@ -120,6 +120,19 @@ async def test_a_count_of_the_past_comes_with_the_value_then() -> None:
     assert conflict.detail == "the token stands for a count of 98, not 99"
 
 
+async def test_a_moment_is_one_count_in_every_time_zone() -> None:
+    """Repeated with the same moment, written in another zone, it changes nothing more."""
+    clock = FakeClock(instant=True)
+    counter = make_counter("atomic", MemoryStore(HOME), clock=clock)
+    at = clock.now()
+    await counter.add(100)
+    elsewhere = at.astimezone(timezone(timedelta(hours=-5)))
+    first = await counter.reconcile(counted=98, at=elsewhere, value=100)
+    assert (first.at.tzinfo, first.token) == (UTC, at.isoformat())
+    assert (await counter.reconcile(counted=98, at=at, value=100)).repeated
+    assert await counter.value() == 98
+
+
 @pytest.mark.parametrize("method", SINGLE_ITEM)
 @pytest.mark.parametrize("fault", [NeverArrived(), Late(), Lost()])
 async def test_an_unknown_outcome_is_settled_by_the_same_call(method: str, fault: Fault) -> None:
@@ -145,7 +158,13 @@ async def test_an_unknown_outcome_is_settled_by_the_same_call(method: str, fault
         ({"value": "5"}, InvalidAmount, "int or a Decimal"),
         ({"at": START + timedelta(days=9), "value": 1}, InvalidEntry, "must not be in the future"),
         ({"at": START.replace(tzinfo=None), "value": 1}, InvalidEntry, "aware datetime"),
+        (
+            {"at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1))), "value": 1},
+            InvalidEntry,
+            "years 1970 to 9999",
+        ),
         ({"token": "x" * 1025}, InvalidEntry, "token"),
+        ({"token": ""}, InvalidEntry, "token must be"),
         ({"reason": ""}, InvalidEntry, "reason must be"),
     ],
 )
@@ -156,6 +175,16 @@ async def test_what_breaks_a_rule_is_refused(
     counter = make_counter("atomic", MemoryStore(HOME))
     with pytest.raises(error, match=message):
         await counter.reconcile(**{"counted": 5, **asked})
+    assert await counter.value() == 0
+
+
+async def test_a_correction_too_small_beside_a_threshold_names_the_threshold() -> None:
+    """DynamoDB cannot compare the value with what 38 digits cannot hold; `add` says the same."""
+    counter = make_counter("atomic", MemoryStore(HOME), maximum=10**37)
+    with pytest.raises(AmountOverflow, match=r"maximum 10{37} less a change of 0.0{19}1,"):
+        await counter.reconcile(counted=Decimal("1E-20"))
+    with pytest.raises(AmountOverflow, match=r"maximum 10{37} less a change of 0.0{19}1,"):
+        await counter.add(Decimal("1E-20"))
     assert await counter.value() == 0
 
 
