@@ -118,6 +118,7 @@ class Applied:
 class Rejected:
     """This call wrote nothing, and nothing of it can land later; `detail` is one line.
 
+    It speaks of this call alone: an earlier one, Unknown under the same token, may still land.
     `found` is the store's: it maps the position of each failed action (0 for a single write) to
     the existing item, None if there is none. `first` is what the token's change was when it was
     first made, where the method keeps that: of an "applied before", and a "token conflict".

@@ -20,6 +20,7 @@ from ledger.core.errors import TokenReused
 from ledger.core.tokens import request_token
 from ledger.primitives.counters.adding import addition
 from ledger.primitives.counters.counter import (
+    AFTER_UNKNOWN,
     EXACT_LIMITS,
     FIRST_USE,
     SINGLE_ITEM_REGIONS,
@@ -48,9 +49,11 @@ class ClientTokenCounter(ItemCounter):
     splits = True
     guarantees = Guarantees(
         unknown="A try without an answer is repeated under its token for a minute, and counts once;"
-        " again only if it arrives more than nine minutes after it was sent, which AWS allows.",
+        " again only if it arrives more than nine minutes after it was sent, which AWS allows."
+        + AFTER_UNKNOWN,
         tokens="Recognized for ten minutes, in one region; then it counts again. Another change"
-        " under it is refused.",
+        " under it is refused. A rejection by the threshold leaves the token free, also for an"
+        " earlier try that is still on its way.",
         thresholds=EXACT_LIMITS,
         regions=SINGLE_ITEM_REGIONS + " A token is known only where it was used.",
         cost="Twice the write units: a transaction." + FIRST_USE,

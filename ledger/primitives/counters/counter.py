@@ -117,4 +117,8 @@ SINGLE_ITEM_REGIONS = (
 FIRST_USE = (
     " A process reads the counter's layout once, a read unit; the very first one also writes it."
 )
+AFTER_UNKNOWN = (
+    " A threshold that rejects a later call under the token says nothing of an Unknown one before"
+    " it, which may land until its signature has expired, 15 minutes after it was sent."
+)
 EXACT_LIMITS = "minimum and maximum hold exactly, by a condition of the write."

@@ -31,6 +31,7 @@ from ledger.core.entry import Item, Key, number_of
 from ledger.core.marker import Details, Marker
 from ledger.primitives.counters.adding import addition
 from ledger.primitives.counters.counter import (
+    AFTER_UNKNOWN,
     EXACT_LIMITS,
     FIRST_USE,
     SINGLE_ITEM_REGIONS,
@@ -80,10 +81,12 @@ class MarkerCounter(ItemCounter):
     splits = True
     both_places = False
     guarantees = Guarantees(
-        unknown="Exact: a try without an answer is repeated under its marker, and counts once.",
+        unknown="Exact: a try without an answer is repeated under its marker, and counts once."
+        + AFTER_UNKNOWN,
         tokens="Recognized as long as its marker lives (TTL, a week by default), and"
         " distinguished from a threshold: a repeat returns what was first made, with its details."
-        " Another change, or other details, under it are refused.",
+        " Another change, or other details, under it are refused. A rejection by"
+        " the threshold leaves the token free, also for an earlier try that is still on its way.",
         thresholds=EXACT_LIMITS,
         regions=SINGLE_ITEM_REGIONS + " So does a marker: each region then counts the token once.",
         cost="Four write units: two items in a transaction. Markers are stored until they expire;"

@@ -1,7 +1,10 @@
+from collections.abc import Iterator
 from decimal import Decimal
 from importlib.resources import files
 
-from support.clock import START
+import pytest
+from support.clock import START, FakeClock
+from support.counting import known_counter
 from support.ledgers import HOME
 
 from ledger.core.capacity import item_size
@@ -9,6 +12,10 @@ from ledger.core.entry import entry_id, entry_item
 from ledger.core.values import Entry
 from ledger.primitives.counters import METHODS
 from ledger.settings import Settings
+from ledger.settings.fields import AWS_SIGNATURE_SECONDS
+from ledger.store.memory import MemoryStore
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, NeverArrived
+from ledger.store.writes import Rejected, Unknown
 
 READ_UNIT_BYTES = 4096
 
@@ -19,6 +26,31 @@ def test_every_method_is_on_the_page() -> None:
     """The table and the sections know every method of the registry."""
     for method in METHODS:
         assert f"`{method}`" in PAGE
+
+
+@pytest.mark.parametrize("method", ["marker", "client-token"])
+async def test_a_threshold_says_nothing_of_an_unknown_before_it(method: str) -> None:
+    """It cannot be known across calls, so guarantees and page say until when it may land."""
+    inner = MemoryStore(HOME)
+    faults: Iterator[Fault] = iter([Late(), *[NeverArrived()] * 4])
+
+    def decide(call: Call) -> Fault | None:
+        return next(faults, None) if call.operation == "transact" else None
+
+    store = FaultyStore(inner, decide, clock=FakeClock(instant=True))
+    counter = known_counter(method, store, minimum=0)
+    await known_counter(method, inner).add(5)
+    assert isinstance(await counter.add(-5, token="t"), Unknown)
+    other = known_counter(method, inner, minimum=0)
+    await other.add(-1)
+    assert await counter.add(-5, token="t") == Rejected("threshold", "minimum 0")
+    await other.add(1)
+    await store.land()
+    assert await other.value() == 0
+    until = f"until its signature has expired, {AWS_SIGNATURE_SECONDS / 60:.0f} minutes"
+    assert until in counter.guarantees.unknown
+    assert "still on its way" in counter.guarantees.tokens
+    assert until in " ".join(PAGE.split())
 
 
 def test_the_figures_about_random_sort_keys_follow_from_entries_and_settings() -> None:
