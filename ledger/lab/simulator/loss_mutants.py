@@ -1,6 +1,5 @@
 """Mutants of the rules for a lost region, which only worlds that lose one can show."""
 
-from compactor import apply as applying
 from compactor import passes, taking
 from ledger.lab.simulator import loss_mutations as mutations
 from ledger.lab.simulator.losses import is_lossy
@@ -27,14 +26,6 @@ LOSS_MUTANTS = (
         worlds=is_lossy,
     ),
     Mutant(
-        "again-unchecked",
-        "an entry is put again if it and the net are as they were observed",
-        "an entry comes back that was merged and forgotten meanwhile: counted twice",
-        80,
-        ((applying, "_put_again", mutations.put_again_unchecked),),
-        worlds=is_lossy,
-    ),
-    Mutant(
         "deletes-at-home",
         "a named entry that home no longer shows is deleted through each region that does",
         "a delete of the lost home that did not arrive everywhere is never made up for",
@@ -54,7 +45,7 @@ LOSS_MUTANTS = (
         "outdated-at-once",
         "nets of older generations are deleted once the new one is committed",
         "all that they count vanishes where the new one has not arrived",
-        100,
+        80,
         ((passes, "succeed", mutations.outdated_at_once),),
         worlds=is_lossy,
     ),

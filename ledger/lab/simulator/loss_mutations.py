@@ -3,15 +3,11 @@
 from dataclasses import replace
 from datetime import datetime
 
-from compactor import apply as applying
 from compactor import passes, succession
 from compactor.plan import Observation, Plan, Rules, is_committed
-from compactor.succession import Again, Succession, newest_net
+from compactor.succession import Succession, newest_net
 from ledger.core import keys
 from ledger.settings import Settings
-from ledger.store.port import Store
-from ledger.store.reads import Get
-from ledger.store.writes import Put
 
 _succeed, _rules_of = succession.succeed, passes.rules_of
 
@@ -22,14 +18,6 @@ def no_again(
     """Leave what only some regions show as it is."""
     found = _succeed(observation, rules, now=now, version=version, upto=upto)
     return replace(found, again=())
-
-
-async def put_again_unchecked(store: Store, partition: str, again: Again) -> None:
-    """Put an entry once more without a look at the net, which may name it by now."""
-    item = await store.get(Get((partition, again.key)))
-    if item is not None:
-        copies = int(item.get(applying.COPIES, {}).get("N", "0")) + 1
-        await store.transact([Put({**item, applying.COPIES: {"N": str(copies)}})])
 
 
 def deletes_at_home(
