@@ -223,6 +223,21 @@ async def test_what_was_sent_for_a_plain_set_is_void_once_it_is_counted(
     assert isinstance(await counter.add(3, token="t"), expected)
 
 
+async def test_a_token_that_took_the_place_of_another_is_not_counted_twice() -> None:
+    """As many members as were seen, but one of them is the token itself: it holds its one slot."""
+
+    async def trade(store: MemoryStore) -> None:
+        other = known_counter("slots", store)
+        await other.add(-1, token="a")
+        await other.add(1, token="t")
+
+    inner = Between(trade)
+    await of_an_earlier_release(MemoryStore(HOME, inner.table), "a")
+    outcome = await known_counter("slots", inner).add(3, token="t")
+    assert outcome == Rejected("token conflict", "the token holds 1 slots, not 3")
+    assert await shown(inner) == SlotSet(frozenset({"t"}))
+
+
 async def test_numbers_too_large_are_errors() -> None:
     """What 38 digits cannot hold is refused, and nothing is written."""
     counter = known_counter("slots", MemoryStore(HOME))

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.primitives.counters.limits import Limits
-from ledger.primitives.counters.splitting import PARTS_MAX, parts_for
+from ledger.primitives.counters.splitting import PARTS_MAX, is_restock, parts_for
+from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 
 VALUES = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 SMALL = st.integers(-20, 20)
@@ -47,9 +48,27 @@ def test_parts(
 
 
 def test_a_transaction_holds_no_more() -> None:
-    """What needs more parts than a transaction has actions is not planned."""
+    """What needs more parts than a transaction has actions, two of them markers, is not planned."""
+    markers = 2
+    assert PARTS_MAX + markers == TRANSACTION_ACTIONS_MAX
     assert len(parts(-PARTS_MAX, [1] * 150)) == PARTS_MAX
     assert parts(-PARTS_MAX - 1, [1] * 150) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "limits", "expected"),
+    [
+        ("8", Limits(minimum=Decimal(0)), True),
+        ("7.9", Limits(minimum=Decimal(0)), False),
+        ("-8", Limits(maximum=Decimal(0)), True),
+        ("-7.9", Limits(maximum=Decimal(0)), False),
+        ("-8", Limits(minimum=Decimal(0)), False),
+        ("8", Limits(maximum=Decimal(0)), False),
+    ],
+)
+def test_stock_is_a_unit_for_each_shard(change: str, limits: Limits, *, expected: bool) -> None:
+    """From one unit a shard on, away from the threshold that others go towards."""
+    assert is_restock(Decimal(change), limits, 8) == expected
 
 
 @given(change=SMALL, values=VALUES, first=st.integers(0, 5))
