@@ -20,7 +20,7 @@ from ledger.settings import Settings
 pytestmark = pytest.mark.slow
 HOME, STAYS, LEAVES = REGIONS = ("us-east-1", "eu-west-1", "ap-southeast-1")
 TIMES = {"settle": 0.6, "observation_delay": 0.1, "retry_horizon": 0.2, "contract_life": 0.5}
-COMPACTOR = {"fold_min": 1, "prune_min": 1, "lease": 2, "heartbeat": 0.5}
+COMPACTOR = {"fold_min": 1, "prune_min": 1, "lease": 10, "heartbeat": 1}
 
 
 async def test_a_region_is_taken_out() -> None:
