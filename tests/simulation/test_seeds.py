@@ -49,18 +49,19 @@ def test_no_fresh_seed_breaks_a_promise(seed: int) -> None:
     """Whatever happens in a world, no total is ever wrong, and at rest all regions agree."""
     result = run_seed(seed)
     assert _wrong([result]) == []
-    assert _is_alive(result)
+    assert result.steps > 100
+    assert result.reads > 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_fresh_seed_of_many_breaks_a_promise() -> None:
-    """The same in more worlds, and nearly all of them read more than a little."""
+    """The same in more worlds; nearly all of them write, read and merge more than a little."""
     seeds = range(FRESH_FROM, FRESH_FROM + FRESH_SEEDS)
     found = list(results([(seed, "") for seed in seeds]))
     assert _wrong(found) == []
     assert [result.seed for result in found] == list(seeds)
-    assert all(map(_is_alive, found))
+    assert sum(map(_is_alive, found)) > FRESH_SEEDS * 0.97
     assert sum(result.reads > 10 for result in found) > FRESH_SEEDS * 0.9
     assert sum(result.checks > 10 for result in found) > FRESH_SEEDS * 0.8
 
