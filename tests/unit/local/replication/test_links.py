@@ -130,6 +130,26 @@ async def test_what_is_being_applied_is_on_its_way() -> None:
         assert (link.waiting, link.idle) == (0, True)
 
 
+async def test_a_hold_waits_for_the_delivery_under_way() -> None:
+    """Nothing arrives once it returns: what was being delivered has arrived."""
+    begun, going = asyncio.Event(), asyncio.Event()
+    arrived: list[str] = []
+
+    async def deliver(source: str, target: str, shipments: Sequence[Shipment]) -> None:
+        del source, target
+        begun.set()
+        await going.wait()
+        arrived.extend(item.token[0] for item in shipments)
+
+    link = Link("us-east-1", "eu-west-1", deliver=deliver, delay=lambda: 0.0)
+    link.push(shipment("a"))
+    async with running(link), asyncio.timeout(WAIT_SECONDS):
+        await begun.wait()
+        asyncio.get_running_loop().call_soon(going.set)
+        await link.hold(Hold.PAUSED)
+        assert arrived == ["a"]
+
+
 async def test_an_error_beside_delivery_ends_no_link() -> None:
     """Whatever fails once an item has arrived, later items arrive too."""
     target = Target()

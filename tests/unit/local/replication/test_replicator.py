@@ -25,6 +25,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.number = 1
+        self.made_again: dict[str, int] = {}
 
     def replicas(self, region: str, name: str) -> Iterable[str]:
         """Return all regions."""
@@ -37,9 +38,9 @@ class Tables:
         return KEY
 
     def group(self, region: str, name: str) -> int:
-        """Return the number of the table that is there now."""
-        del region, name
-        return self.number
+        """Return the number of the table that a region has now."""
+        del name
+        return self.made_again.get(region, self.number)
 
 
 class World:
@@ -152,6 +153,18 @@ async def test_an_item_of_a_table_that_is_gone_reaches_no_table_of_its_name() ->
         await world.settle()
         assert await world.shown(WEST) == {"new": "0"}
         assert world.replicator.dropped > 0
+
+
+@pytest.mark.parametrize("region", [EAST, WEST])
+async def test_an_item_needs_its_table_in_both_regions(region: str) -> None:
+    """A table that was made again in one of them only gets nothing of the one before."""
+    async with open_world() as world:
+        async with world.replicator.locks[WEST]:
+            await world.put(EAST, "old")
+            await until_handed_over(world, EAST, WEST)
+            world.tables.made_again[region] = 2
+        await world.settle()
+        assert await world.shown(WEST) == {}
 
 
 async def test_an_item_that_could_not_be_applied_is_applied_later() -> None:
@@ -274,24 +287,27 @@ async def test_a_region_whose_items_were_kept_loses_none(tmp_path: Path) -> None
     journal.close()
 
 
-async def test_what_others_have_newer_is_sent_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("origin", "other"), [(EAST, ASIA), (ASIA, EAST)])
+async def test_what_others_have_newer_is_sent_again(
+    tmp_path: Path, origin: str, other: str
+) -> None:
     """After a start each item goes from where it was written last to those that lack it."""
     journal = Journal.open(tmp_path)
     async with open_world(journal=journal) as world:
-        await world.put(EAST, "everywhere")
+        await world.put(origin, "everywhere")
         await world.settle()
-        await world.replicator.link(EAST, WEST).hold(Hold.PAUSED)
-        await world.put(EAST, "new")
-        await world.put(EAST, "everywhere", 1)
+        await world.replicator.link(origin, WEST).hold(Hold.PAUSED)
+        await world.put(origin, "new")
+        await world.put(origin, "everywhere", 1)
         async with asyncio.timeout(WAIT_SECONDS):
-            await world.replicator.link(EAST, ASIA).until_idle()
+            await world.replicator.link(origin, other).until_idle()
     async with open_world(journal=journal) as world:
         for region in REGIONS:
             await world.replicator.restore(region, TABLE)
         assert await world.shown(WEST) == {"everywhere": "0"}
         world.replicator.resend(TABLE, REGIONS)
         waiting = {(link.source, link.target): link.waiting for link in world.replicator.links}
-        assert {pair for pair, count in waiting.items() if count} == {(EAST, WEST)}
+        assert {pair for pair, count in waiting.items() if count} == {(origin, WEST)}
         await world.settle()
         assert await world.shown(WEST) == {"everywhere": "1", "new": "0"}
     journal.close()

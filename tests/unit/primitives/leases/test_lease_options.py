@@ -77,6 +77,19 @@ async def test_a_delete_gets_past_a_heartbeat_in_flight(world: World) -> None:
     assert world.table.get(KEY) is None
 
 
+async def test_an_earlier_holding_gives_up_no_later_one(world: World) -> None:
+    """A late release of the same contender finds a record of its own, of another epoch."""
+    one = world.contender("one")
+    await one.acquire(0)
+    earlier = one._holding
+    assert earlier is not None
+    await one.release()
+    await one.acquire(0)
+    before = world.item()
+    assert await earlier.give_up(one._item, delete=False)
+    assert world.item() == before
+
+
 # --- take_expired
 
 
@@ -148,6 +161,18 @@ async def test_data_is_stored_under_the_fence(world: World) -> None:
     before = world.item()
     with pytest.raises(LeaseLost, match="'thief' has it"):
         await one.transact([Put(WORK)], data=PAGE_7)
+    assert world.item() == before
+    assert world.table.get(("report", "part 7")) is None
+
+
+async def test_data_is_not_stored_by_an_earlier_holding_of_the_same_owner(world: World) -> None:
+    """A process that was started again under a fixed `owner` has another epoch."""
+    zombie = world.contender("one")
+    await zombie.acquire(0)
+    await world.force_taken("one")
+    before = world.item()
+    with pytest.raises(LeaseLost, match="'one' has it"):
+        await zombie.transact([Put(WORK)], data=PAGE_7)
     assert world.item() == before
     assert world.table.get(("report", "part 7")) is None
 

@@ -207,6 +207,15 @@ async def test_kinds_share_the_turns_and_overtake_only_themselves() -> None:
     assert at_once.gate.versions == [1, 3, 9]
 
 
+async def test_a_lower_version_of_another_kind_is_handled() -> None:
+    """An address at 9 says nothing of a balance at 2, which is not old."""
+    store = Noting()
+    at_once = deliveries(store)
+    ends = await at_once.all(event(1), event(9, "address"), event(2, "balance"))
+    assert ends == [Handled(1), Handled(9), Handled(2)]
+    assert at_once.gate.versions == [1, 9, 2]
+
+
 async def test_subjects_do_not_wait_for_each_other() -> None:
     """An event of another subject is handled while the first subject's is under way."""
     store = Noting()
