@@ -27,7 +27,7 @@ from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
 from ledger.totals.history import Bound, history
 from ledger.totals.reader import Reader, Total
-from ledger.watching.delivery import Call, Watched
+from ledger.watching.delivery import Call, Watched, checked_call
 from ledger.watching.noticing import Watcher, Watches
 from ledger.writing.asked import ChangeLike, changes_of, listed_as
 from ledger.writing.hints import Hints
@@ -410,10 +410,10 @@ class Ledger:
         within 30 seconds. The next crossing begins when the total was at `rearm` again.
 
         Raises:
-            InvalidInput: a bound or the name breaks a rule, or a watch of the name is there.
+            InvalidInput: bound, pattern, name or `call` breaks a rule, or the name is taken.
         """
         watch = Watch.of(name, counters, below=below, above=above, rearm=rearm)
-        self._watches.add(Watched(watch, call))
+        self._watches.add(Watched(watch, checked_call(call)))
 
     async def _renew(self) -> None:
         """Read the table's contract again if that is due."""

@@ -216,7 +216,7 @@ class Methods:
             randomness=self._random,
             after_race="query" if after_race is None else after_race,
             added_max=ADDED_MAX if added_max is None else added_max,
-            consistent=consistent is not False,
+            consistent=True if consistent is None else consistent,
             queue=self._queues.setdefault(checked_counter(name), Queue()),
         )
 
@@ -332,7 +332,7 @@ class Methods:
             clock=self._clock,
             randomness=self._random,
             terms=_DEFAULT_TERMS if terms is None else terms,
-            check_first=check_first is not False,
+            check_first=True if check_first is None else check_first,
             waiting_max=WAITING_MAX if waiting_max is None else waiting_max,
             repeats=repeats,
             tombstone_seconds=tombstone_seconds,

@@ -23,7 +23,7 @@ from ledger.primitives import counters, leases, sequences, versions
 from ledger.primitives.leases import LeaseTerms
 from ledger.primitives.versions.committing import Committed
 from ledger.primitives.versions.lock import WAIT_SECONDS
-from ledger.primitives.versions.state import Repeats
+from ledger.primitives.versions.state import Repeats, checked_handler
 from ledger.primitives.versions.turns import WAITING_MAX
 from ledger.runtime.portal import Loop as _Loop
 from ledger.runtime.portal import Opened as _Opened
@@ -34,6 +34,7 @@ from ledger.runtime.portal import plain as _plain
 from ledger.settings import Settings
 from ledger.store.writes import Action, Check
 from ledger.table import Table as AsyncTable
+from ledger.watching.delivery import checked_call
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -86,6 +87,7 @@ class Ledger(_Opened[AsyncLedger]):
         name: str | None = None,
     ) -> None:
         """Call a function, in a thread of its own, for crossings; see the async `Ledger.watch`."""
+        checked_call(call)
 
         async def in_thread(crossing: Crossing) -> None:
             await anyio.to_thread.run_sync(call, crossing, abandon_on_cancel=True)
@@ -213,6 +215,7 @@ class LockGuard(_Sync[versions.LockGuard]):
         self, event: versions.Event, handler: Handler, *, wait_seconds: float = WAIT_SECONDS
     ) -> Committed | versions.Busy | versions.DeadLetter:
         """Run the handler, in a thread, if the event is newer; see the async `LockGuard.handle`."""
+        checked_handler(handler)
 
         async def in_thread(event: versions.Event, lease: leases.Lease) -> Sequence[Action]:
             return await anyio.to_thread.run_sync(handler, event, Lease(lease, self._loop))

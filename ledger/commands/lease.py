@@ -11,7 +11,7 @@ from ledger.commands.leased_run import LeasedRun
 from ledger.commands.options import AsJson, Region, print_json
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.primitives.leases import LeaseRecord, LeaseTerms
-from ledger.primitives.leases.state import MARGIN_SHARE_MAX
+from ledger.primitives.leases.state import LEASE_SECONDS_MAX, MARGIN_SHARE_MAX
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
@@ -84,10 +84,14 @@ def _terms(lease_seconds: float, grace_seconds: float) -> LeaseTerms:
     """Return terms whose margin is the grace: the command is dead before another can begin.
 
     Raises:
-        InvalidInput: the grace is half of the lease or more.
-        SettingsError: the lease is out of its range.
+        InvalidInput: the lease is out of its range, or the grace half of it or more.
     """
-    if lease_seconds > 0 and not grace_seconds < lease_seconds * MARGIN_SHARE_MAX:
+    if not 0 < lease_seconds <= LEASE_SECONDS_MAX:
+        raise InvalidInput(
+            f"--lease must be over 0 and at most {LEASE_SECONDS_MAX:,.0f} seconds,"
+            f" got {lease_seconds:g}"
+        )
+    if not grace_seconds < lease_seconds * MARGIN_SHARE_MAX:
         raise InvalidInput(
             f"--grace must be under half of --lease ({lease_seconds:g} s), so that the command can"
             f" be ended before another may begin, got {grace_seconds:g}"
@@ -95,7 +99,7 @@ def _terms(lease_seconds: float, grace_seconds: float) -> LeaseTerms:
     return LeaseTerms(
         lease_seconds=lease_seconds,
         heartbeat_seconds=lease_seconds / HEARTBEATS_PER_LEASE,
-        margin_share=grace_seconds / lease_seconds if lease_seconds > 0 else 0.0,
+        margin_share=grace_seconds / lease_seconds,
     )
 
 

@@ -45,38 +45,49 @@ _SHARD = re.compile(r"~([1-9][0-9]{0,3})~(.+)", flags=re.DOTALL | re.ASCII)
 _NET = re.compile(r"~net#([0-9]{4})", flags=re.ASCII)
 
 
-def checked_counter(counter: object) -> str:
-    """Return `counter` if it is a counter id.
+def checked_counter(counter: object, what: str = "counter") -> str:
+    """Return `counter` if it is a counter id, or follows its rules; errors call it `what`.
 
     Raises:
         InvalidCounter: not a str of 1 to 1,024 bytes of UTF-8 without control characters, or it
             begins with `~`.
     """
     if not isinstance(counter, str):
-        raise InvalidCounter(
-            f"counter must be a string, got {counter!r} ({type(counter).__name__})"
-        )
+        raise InvalidCounter(f"{what} must be a string, got {counter!r} ({type(counter).__name__})")
     # Nearly every counter is plain; checking rule by rule takes five times as long.
     plain = counter.isascii() and counter.isprintable() and 0 < len(counter) <= COUNTER_BYTES_MAX
-    return counter if plain and counter[0] != RESERVED else _checked_text(counter)
+    return counter if plain and counter[0] != RESERVED else _checked_text(counter, what)
 
 
-def _checked_text(counter: str) -> str:
+def _checked_text(counter: str, what: str) -> str:
     if not counter:
-        raise InvalidCounter("counter must have 1 to 1,024 bytes, got ''")
+        raise InvalidCounter(f"{what} must have 1 to 1,024 bytes, got ''")
     if counter.startswith(RESERVED):
-        raise InvalidCounter(f"counter must not begin with '~', which is reserved, got {counter!r}")
+        raise InvalidCounter(f"{what} must not begin with '~', which is reserved, got {counter!r}")
     try:
         size = len(counter.encode())
     except UnicodeEncodeError:
-        raise InvalidCounter(f"counter must be encodable in UTF-8, got {counter!r}") from None
+        raise InvalidCounter(f"{what} must be encodable in UTF-8, got {counter!r}") from None
     if size > COUNTER_BYTES_MAX:
         raise InvalidCounter(
-            f"counter must have 1 to 1,024 bytes, got {size:,} bytes: {counter[:40]!r}..."
+            f"{what} must have 1 to 1,024 bytes, got {size:,} bytes: {counter[:40]!r}..."
         )
     if not counter.isprintable() and any(unicodedata.category(sign) == "Cc" for sign in counter):
-        raise InvalidCounter(f"counter must not contain control characters, got {counter!r}")
+        raise InvalidCounter(f"{what} must not contain control characters, got {counter!r}")
     return counter
+
+
+def checked_own_partition(partition: str) -> str:
+    """Return the partition key of a caller's own item.
+
+    Raises:
+        InvalidInput: it begins with `~`, so the item would lie among the ledger's own.
+    """
+    if partition.startswith(RESERVED):
+        raise InvalidInput(
+            f"the item's partition must not begin with {RESERVED!r}, got {partition!r}"
+        )
+    return partition
 
 
 def partition_key(counter: str, shard: int) -> str:

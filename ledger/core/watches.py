@@ -81,6 +81,11 @@ class Watch:
         called = f"{counters} {side} {amounts.to_text(bound)}" if name is None else name
         for what, text in (("the pattern", counters), ("the name", called)):
             _check_text(f"{what} of a watch", text)
+        if counters.startswith(keys.RESERVED):
+            raise InvalidInput(
+                f"the pattern of a watch must not begin with {keys.RESERVED!r}, as no counter does,"
+                f" got {counters!r}"
+            )
         return Watch(called, counters, side, bound, back)
 
     @property

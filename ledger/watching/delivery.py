@@ -10,7 +10,9 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from ledger.core.errors import InvalidInput
 from ledger.core.watches import Crossing, Watch
 from ledger.runtime.metrics import Metrics
 
@@ -18,6 +20,7 @@ log = logging.getLogger("ledger.watching")
 Channel = Callable[[Crossing], Awaitable[None]]
 Call = Callable[[Crossing], Awaitable[None] | None]
 """A caller's own: a coroutine function, or a plain one that does not block."""
+Called = TypeVar("Called")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,17 @@ class Watched:
 
     watch: Watch
     call: Call | None = None
+
+
+def checked_call(call: Called) -> Called:
+    """Return the caller's own function of a watch.
+
+    Raises:
+        InvalidInput: it cannot be called.
+    """
+    if not callable(call):
+        raise InvalidInput(f"call of a watch must be callable, got {call!r:.80}")
+    return call
 
 
 def channels_of(watched: Watched, *, metrics: Metrics, region: str) -> Sequence[Channel]:

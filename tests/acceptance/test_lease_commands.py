@@ -59,7 +59,9 @@ def test_a_command_under_a_lease_uses_the_ledger(desk: Desk) -> None:
     ("arguments", "status", "reason"),
     [
         (("run", "x", "--grace", "20", "--", "true"), 2, "--grace must be under half of --lease"),
-        (("run", "x", "--lease", "-1", "--", "true"), 1, "lease_seconds must be over 0"),
+        (("run", "x", "--lease", "-1", "--", "true"), 2, "--lease must be over 0"),
+        (("run", "x", "--lease", "nan", "--", "true"), 2, "--lease must be over 0"),
+        (("run", "", "--", "true"), 2, "name of a lease must have 1 to 1,024 bytes, got ''"),
         (("run", "~x", "--", "true"), 2, "must not begin with '~'"),
         (("show", "never-held"), 1, "it was never held, or is deleted"),
     ],

@@ -52,6 +52,14 @@ async def test_counters_of_every_method(method: Any) -> None:
         assert await counter.value() == 2
 
 
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_value_is_read_consistently_or_not(method: Any) -> None:
+    """A text would count as True; every method refuses it."""
+    async with make_table() as table:
+        with pytest.raises(InvalidInput, match="consistent must be True or False, got 'no'"):
+            await table.counter("stock", method=method).value(consistent="no")
+
+
 async def test_counters_take_thresholds_and_shards() -> None:
     """Thresholds hold, and a counter has the shards that are asked for."""
     store = MemoryStore(HOME)
@@ -177,6 +185,10 @@ async def test_a_sequence_has_a_name_of_the_rules() -> None:
         ({"kept_seconds": 0}, "kept_seconds must be over 0 and at most 3,153,600,000, got 0"),
         ({"method": "sort-key", "block": 10}, "method 'sort-key' takes no block, got 10"),
         ({"method": "sort-key", "kept_seconds": 9}, "'sort-key' takes no kept_seconds, got 9"),
+        (
+            {"method": "sort-key", "consistent": "no"},
+            "consistent must be True or False, got 'no'",
+        ),
         ({"method": "sort-key", "added_max": 0}, "added_max must be a whole number from 1 to 64"),
         (
             {"method": "sort-key", "after_race": "retry"},
@@ -205,6 +217,13 @@ async def test_a_guard_by_condition_takes_no_option_of_a_lock(option: Any, shown
     async with make_table() as table:
         with pytest.raises(InvalidInput, match=f"method 'condition' takes no {shown}"):
             table.versions(**option)
+
+
+async def test_a_lock_is_asked_for_first_or_not() -> None:
+    """What is neither True nor False is refused by the table too."""
+    async with make_table() as table:
+        with pytest.raises(InvalidInput, match="check_first must be True or False, got 'no'"):
+            table.versions(method="lock", check_first="no")  # type: ignore[call-overload]
 
 
 async def test_leases_have_owners_of_their_own() -> None:

@@ -115,6 +115,15 @@ def test_a_lease_without_async(plain: sync.Table) -> None:
     assert one.release()
 
 
+def test_what_cannot_be_called_is_refused_without_async(plain: sync.Table) -> None:
+    """Neither a handler nor the function of a watch waits for its first call to fail."""
+    lock = plain.versions(method="lock")
+    with pytest.raises(LedgerError, match="handler must be callable, got None"):
+        lock.handle(Event("customer", 1), None)  # type: ignore[arg-type]
+    with pytest.raises(LedgerError, match="call of a watch must be callable, got 'x'"):
+        plain.ledger.watch("stock-*", below=10, call="x")  # type: ignore[arg-type]
+
+
 def test_a_lock_without_async_runs_its_handler_in_a_thread(plain: sync.Table) -> None:
     """The handler may wait, and use the lease, while the loop goes on."""
     here, seen = threading.get_ident(), list[int]()

@@ -6,6 +6,7 @@ from random import Random
 from typing import Protocol
 
 from ledger.core import ids, keys
+from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidEntry, InvalidInput, KeyConflict, OutcomeUnknown
 from ledger.core.marker import Details, Marker
 from ledger.core.reconciled import Reconciled
@@ -134,7 +135,7 @@ class CollectionCounter:
 
     async def value(self, *, consistent: bool = True) -> Decimal:
         """Return the total in this region, read now; see `Counter.value`."""
-        del consistent  # the ledger's settings decide how it reads
+        checked_bool("consistent", consistent)  # the ledger's settings decide how it reads
         return (await self._ledger.total(self.name, max_age=0)).value
 
 

@@ -69,6 +69,7 @@ class Counter(Protocol):
         """Return the value in this region; eventually consistent at half the price.
 
         Raises:
+            InvalidInput: `consistent` is no bool.
             DamagedItem, StoreError: as `add`.
         """
 

@@ -16,6 +16,7 @@ from typing import Self
 import anyio
 
 from ledger.core import amounts
+from ledger.core.choices import checked_bool
 from ledger.core.entry import Item
 from ledger.core.errors import (
     InvalidInput,
@@ -188,7 +189,7 @@ class ItemCounter(ShardItems):
         """
         for tries in range(1, LAYOUTS_MAX + 1):
             again = tries > 1
-            consistent = consistent or again
+            consistent = checked_bool("consistent", consistent) or again
             layout = await self._layout.to_read(again=again, consistent=consistent)
             if layout is None:
                 return Decimal(0)

@@ -135,7 +135,7 @@ class Lease:
         `LeaseGrant` again while it is held, and stores nothing then.
 
         Raises:
-            InvalidInput: the data is no map of attributes or over 400 KB, or the wait no number.
+            InvalidInput: the data is no map of attributes or over 400 KB, or the wait none from 0.
             LeaseLost: the lease belongs to another region.
             DamagedItem: the item in the table is not a lease.
             StoreError: the table could not be read or written; nothing is held.

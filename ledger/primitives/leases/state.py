@@ -241,7 +241,7 @@ def own_key(name: str) -> Key:
     Raises:
         InvalidCounter: the name breaks a rule of counter ids.
     """
-    return f"{keys.LEASE_PREFIX}{keys.checked_counter(name)}", OWN_SORT_KEY
+    return f"{keys.LEASE_PREFIX}{keys.checked_counter(name, 'name of a lease')}", OWN_SORT_KEY
 
 
 def checked_key(key: Key) -> Key:
@@ -298,13 +298,14 @@ def checked_wait(wait_seconds: object) -> float:
     """Return how long to wait for a lease, without end for None.
 
     Raises:
-        InvalidInput: it is not a number.
+        InvalidInput: it is not a number from 0.
     """
     if wait_seconds is None:
         return math.inf
-    if not isinstance(wait_seconds, int | float) or math.isnan(wait_seconds):
-        raise InvalidInput(f"wait_seconds must be a number or None, got {wait_seconds!r}")
-    return float(wait_seconds)
+    is_number = isinstance(wait_seconds, int | float) and not isinstance(wait_seconds, bool)
+    if not is_number or not float(wait_seconds) >= 0:  # type: ignore[arg-type]
+        raise InvalidInput(f"wait_seconds must be a number from 0, or None, got {wait_seconds!r}")
+    return float(wait_seconds)  # type: ignore[arg-type]
 
 
 def checked_data(data: Mapping[str, AttributeValue]) -> Item:

@@ -68,10 +68,7 @@ def checked_item(item: Item) -> Item:
     for name in sorted(_PLACE):
         if not isinstance(item.get(name, {}).get("S"), str) or not item[name]["S"]:
             raise InvalidInput(f"the item must have a string {name!r}, got {item.get(name)!r}")
-    if item["pk"]["S"].startswith(keys.RESERVED):
-        raise InvalidInput(
-            f"the item's partition must not begin with {keys.RESERVED!r}, got {item['pk']['S']!r}"
-        )
+    keys.checked_own_partition(item["pk"]["S"])
     if ours := sorted(name for name in item if name.startswith(keys.RESERVED)):
         raise InvalidInput(f"the item must not have reserved attributes, got {', '.join(ours)}")
     check_size(item, what="the item")

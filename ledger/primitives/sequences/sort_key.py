@@ -16,6 +16,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
+from ledger.core.choices import checked_bool
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.primitives.sequences.contents import (
@@ -68,7 +69,8 @@ class SortKeySequence:
 
     Raises:
         InvalidCounter: the project's name breaks a rule of counter ids.
-        InvalidInput: there is no such `after_race`, or `added_max` is not from 1 to 64.
+        InvalidInput: there is no such `after_race`, `added_max` is not from 1 to 64, or
+            `consistent` no bool.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class SortKeySequence:
             )
         self._after_race = after_race
         self._added_max = added_max
-        self._consistent = consistent
+        self._consistent = checked_bool("consistent", consistent)
         self._queue = Queue() if queue is None else queue
 
     async def append(

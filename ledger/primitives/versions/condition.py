@@ -13,6 +13,8 @@ as a record has.
 import random
 from collections.abc import Mapping, Sequence
 
+from ledger.core import keys
+from ledger.core.choices import checked_bool
 from ledger.core.entry import Item, Key
 from ledger.core.errors import InvalidInput
 from ledger.primitives.versions.committing import Committing, Judged
@@ -80,11 +82,12 @@ class ConditionGuard:
         afterwards counts as `Handled`, whichever delivery wrote it.
 
         Raises:
-            InvalidInput: the version is not an int from 0, the item has no key, or is a tombstone.
+            InvalidInput: the version is not an int from 0, the item has no key, or is a tombstone,
+                or its partition begins with `~`.
             DamagedItem: the item that is there has no version: `adopt` gives it one.
             StoreError: nothing was written, nor will be.
         """
-        key = _key_in(item)
+        key = _own_key(_key_in(item))
         return await self._replace({**item, **stamped(key, checked_version(version))}, version)
 
     async def delete(self, key: Key, *, version: int) -> Handled | Skipped | Unknown:
@@ -95,17 +98,18 @@ class ConditionGuard:
         Raises:
             InvalidInput, DamagedItem, StoreError: as `put`.
         """
-        item = stamped(_checked_key(key), checked_version(version))
+        item = stamped(_own_key(key), checked_version(version))
         return await self._replace(item | self._rules.tombstone(now=self._clock.now()), version)
 
     async def read(self, key: Key, *, consistent: bool = True) -> Item | None:
         """Return the record under a key; None for no item, and for a tombstone.
 
         Raises:
-            InvalidInput: the key is not two texts.
+            InvalidInput: the key is not two texts, or `consistent` no bool.
             StoreError: the table could not be read.
         """
-        item = await self._store.get(Get(_checked_key(key), consistent=consistent))
+        get = Get(_checked_key(key), consistent=checked_bool("consistent", consistent))
+        item = await self._store.get(get)
         return None if item is None or is_tombstone(item) else item
 
     async def adopt(
@@ -118,13 +122,14 @@ class ConditionGuard:
         if there is none or the caller's own `condition` on it is false. Repeated as `put` is.
 
         Raises:
-            InvalidInput: the version is not an int from 0, or the key not two texts.
+            InvalidInput: the version is not an int from 0, or the key not two texts, or its
+                partition begins with `~`.
             DamagedItem: the item has something as its `version` that is none.
             StoreError: nothing was written, nor will be.
         """
         own = (condition,) if condition else ()
         adoption = Update(
-            _checked_key(key),
+            _own_key(key),
             set={"version": {"N": str(checked_version(version))}},
             condition=AllOf((Has("pk"), Not(Has("version")), *own)),
         )
@@ -187,6 +192,11 @@ def _checked_key(key: object) -> Key:
         case (str(partition), str(sort_key)) if partition and sort_key:
             return partition, sort_key
     raise InvalidInput(f"key must be two texts, partition and sort key, got {key!r}")
+
+
+def _own_key(key: object) -> Key:
+    partition, sort_key = _checked_key(key)
+    return keys.checked_own_partition(partition), sort_key
 
 
 def _key_in(item: object) -> Key:

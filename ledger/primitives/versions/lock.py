@@ -16,6 +16,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput, LeaseLost
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld
@@ -30,6 +31,7 @@ from ledger.primitives.versions.state import (
     Rules,
     Skipped,
     checked_event,
+    checked_handler,
     is_within,
     version_of,
 )
@@ -90,7 +92,7 @@ class LockGuard:
         self._clock = clock
         self._random = randomness
         self._terms = terms
-        self._check_first = check_first
+        self._check_first = checked_bool("check_first", check_first)
         self._rules = Rules(repeats, tombstone_seconds)
         self._turns = Turns(rules=self._rules, clock=clock, owner=owner, waiting_max=waiting_max)
         retrier = Retrier.of(store, clock=clock, randomness=randomness, backoff=backoff)
@@ -109,12 +111,13 @@ class LockGuard:
 
         Raises:
             InvalidInput: the handler returned over 98 actions, or what is no list of actions; the
-                event is none; the wait is not from 0 to a day.
+                event is none; the handler cannot be called; the wait is not from 0 to a day.
             LeaseLost: the lock belongs to another region.
             DamagedItem: the lock, or the version, is not of our form.
             StoreError: the table could not be read or written; the guard wrote no version.
         """
         checked_event(event)
+        checked_handler(handler)
         if wait_seconds != 0 and not is_within(wait_seconds, WAIT_SECONDS_MAX):
             raise InvalidInput(
                 f"wait_seconds must be from 0 to {WAIT_SECONDS_MAX:,.0f}, got {wait_seconds!r}"

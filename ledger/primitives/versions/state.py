@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from ledger.core import keys
 from ledger.core.amounts import DIGITS_MAX
+from ledger.core.choices import checked_bool
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput
 from ledger.store.conditions import Absent, AnyOf, Compares, Condition
@@ -43,7 +44,8 @@ class Event:
     Raises:
         InvalidCounter: the subject breaks a rule of counter ids.
         InvalidInput: the version is not an int from 0 to 10^38 - 1, the kind not a text of
-            1 to 1,024 bytes that begins with anything but `~`, or the body no bytes or too long.
+            1 to 1,024 bytes that begins with anything but `~`, `deletes` no bool, or the
+            body no bytes or too long.
     """
 
     subject: str
@@ -54,9 +56,10 @@ class Event:
     body: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        keys.checked_counter(self.subject)
+        keys.checked_counter(self.subject, "subject")
         checked_version(self.version)
         _check_kind(self.kind)
+        checked_bool("deletes", self.deletes)
         if not isinstance(self.body, bytes) or len(self.body) > BODY_BYTES_MAX:
             got = f"{len(self.body):,}" if isinstance(self.body, bytes) else repr(self.body)[:40]
             raise InvalidInput(f"body must have at most {BODY_BYTES_MAX:,} bytes, got {got}")
@@ -190,6 +193,16 @@ def checked_event(event: object) -> Event:
     if not isinstance(event, Event):
         raise InvalidInput(f"event must be an Event, got {type(event).__name__} {event!r}")
     return event
+
+
+def checked_handler(handler: object) -> None:
+    """Return if `handler` can be called.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    if not callable(handler):
+        raise InvalidInput(f"handler must be callable, got {handler!r:.80}")
 
 
 def checked_version(version: object) -> int:

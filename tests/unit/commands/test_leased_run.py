@@ -13,7 +13,9 @@ import pytest
 from support.clock import FakeClock
 from support.leases import FIRST, World
 
+from ledger.commands.lease import _terms
 from ledger.commands.leased_run import LOST, NOT_HELD, LeasedRun
+from ledger.core.errors import InvalidInput
 from ledger.primitives.leases import LeaseGrant, LeaseTerms
 from ledger.primitives.leases.state import own_key, record_of
 
@@ -199,3 +201,10 @@ async def take(world: World) -> None:
 async def settle(clock: FakeClock) -> None:
     """Let a child that was signalled end, if it does."""
     await clock.run_pending()
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), 86_401.0])
+def test_a_lease_out_of_its_range_is_a_misused_option(seconds: float) -> None:
+    """It ends with 2, as other bad options do: the error is one of input, not of settings."""
+    with pytest.raises(InvalidInput, match="--lease must be over 0 and at most 86,400 seconds"):
+        _terms(seconds, 0.0)

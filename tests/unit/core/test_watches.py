@@ -125,6 +125,7 @@ def test_a_watch_without_a_name_is_called_by_its_pattern_and_bound() -> None:
         (lambda: Watch.of("n" * 256, "c", below=1), "the name of a watch must have 1 to 255"),
         (lambda: Watch.of("n\n", "c", below=1), "the name of a watch must have 1 to 255"),
         (lambda: Watch.of("n", "", below=1), "the pattern of a watch must have 1 to 255"),
+        (lambda: Watch.of("n", "~a*", below=1), "must not begin with '~', .* got '~a\\*'"),
     ],
 )
 def test_a_watch_that_makes_no_sense_is_refused(make: Callable[[], Watch], problem: str) -> None:

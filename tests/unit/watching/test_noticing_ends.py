@@ -134,6 +134,13 @@ async def test_a_repeated_delivery_says_so_in_the_log(caplog: pytest.LogCaptureF
     assert caplog.messages == ["watch 'low': 'stock-7' is 9, below 10 (crossing 1); again"]
 
 
+async def test_what_cannot_be_called_is_refused_at_once() -> None:
+    """Not when the first crossing is to be delivered."""
+    async with made(Place()) as ledger:
+        with pytest.raises(InvalidInput, match="call of a watch must be callable, got 'x'"):
+            ledger.watch(LOW.counters, below=10, call="x")  # type: ignore[arg-type]
+
+
 def test_two_watches_of_one_name_are_refused() -> None:
     """In the settings or in code: they would end each other's crossings."""
     watches = Watches(make_settings(watches={"low": {"counters": "stock-*", "below": 10}}))

@@ -9,7 +9,7 @@ from support.clock import START
 from support.leases import FIRST, KEY, TERMS, World
 
 from ledger.core.entry import Item
-from ledger.core.errors import DamagedItem, InvalidInput, LeaseLost
+from ledger.core.errors import DamagedItem, InvalidCounter, InvalidInput, LeaseLost
 from ledger.primitives.leases.environment import environment_of, grant_from
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.listing import list_leases
@@ -294,6 +294,8 @@ def test_an_environment_without_a_holding_is_refused(name: str, value: str, reas
 WRONG: dict[str, tuple[str, Callable[[Lease], Coroutine[Any, Any, object]]]] = {
     "a wait that is no number": ("wait_seconds", lambda lease: lease.acquire("5")),  # type: ignore[arg-type]
     "a wait of NaN": ("wait_seconds", lambda lease: lease.acquire(float("nan"))),
+    "a wait below 0": ("a number from 0, or None, got -1", lambda lease: lease.acquire(-1)),
+    "a wait of True": ("a number from 0, or None, got True", lambda lease: lease.acquire(True)),  # noqa: FBT003
     "data that is no map": ("data must be a map", lambda lease: lease.heartbeat(data=[1])),  # type: ignore[arg-type]
     "data of Python's": ("data must be a map", lambda lease: lease.heartbeat(data={"a": 1})),  # type: ignore[dict-item]
     "an empty region": ("home must be", lambda lease: lease.hand_over("")),
@@ -309,6 +311,12 @@ async def test_bad_input_is_refused_by_name(world: World, case: str) -> None:
         await one.acquire(0)
     with pytest.raises(InvalidInput, match=reason):
         await call(one)
+
+
+def test_the_name_of_a_lease_is_called_so() -> None:
+    """An error of its rules does not speak of a counter."""
+    with pytest.raises(InvalidCounter, match="name of a lease must have 1 to 1,024 bytes, got ''"):
+        own_key("")
 
 
 def test_an_owner_is_a_text(world: World) -> None:

@@ -151,4 +151,20 @@ async def test_what_is_no_event_no_item_and_no_action_is_refused() -> None:
         await guard.put("item", version=1)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="key must be two texts"):
         await guard.put({"pk": "customer", "sk": {"S": "7"}}, version=1)  # type: ignore[dict-item]
+    with pytest.raises(InvalidInput, match="consistent must be True or False, got 'no'"):
+        await guard.read(KEY, consistent="no")  # type: ignore[arg-type]
+    assert store.calls == 0
+
+
+async def test_nothing_is_put_among_what_is_the_ledger_s_own() -> None:
+    """A partition that begins with `~` is refused, by each call that writes, before it is sent."""
+    store = faulty()
+    guard = condition_guard(store)
+    own = ("~contract", "contract")
+    with pytest.raises(InvalidInput, match="partition must not begin with '~', got '~contract'"):
+        await guard.put({"pk": {"S": own[0]}, "sk": {"S": own[1]}}, version=1)
+    with pytest.raises(InvalidInput, match="partition must not begin with '~', got '~contract'"):
+        await guard.delete(own, version=1)
+    with pytest.raises(InvalidInput, match="partition must not begin with '~', got '~contract'"):
+        await guard.adopt(own, version=1)
     assert store.calls == 0

@@ -202,3 +202,13 @@ async def test_an_owner_and_an_event_are_checked() -> None:
             LockGuard(Noting(), owner=owner, clock=FakeClock(), randomness=seeded())  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="event must be an Event, got int 7"):
         await lock_guard(Noting()).handle(7, Handling())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="check_first must be True or False, got 'no'"):
+        lock_guard(Noting(), check_first="no")  # type: ignore[arg-type]
+
+
+async def test_a_handler_must_be_callable() -> None:
+    """What cannot be called is refused before anything is sent."""
+    store = Noting()
+    with pytest.raises(InvalidInput, match="handler must be callable, got None"):
+        await lock_guard(store).handle(event(1), None)  # type: ignore[arg-type]
+    assert store.calls == []

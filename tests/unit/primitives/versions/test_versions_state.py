@@ -29,11 +29,19 @@ def test_other_kinds_are_refused(version: object) -> None:
 
 def test_subjects_and_kinds_have_rules() -> None:
     """A subject follows the rules of counter ids; a kind has 1 to 1,024 bytes."""
-    with pytest.raises(InvalidCounter):
+    with pytest.raises(InvalidCounter, match="subject must not begin with '~'"):
         Event("~c", 1)
+    with pytest.raises(InvalidCounter, match="subject must have 1 to 1,024 bytes, got ''"):
+        Event("", 1)
     for kind in ("", "k" * 1025):
         with pytest.raises(InvalidInput, match="kind"):
             Event("c", 1, kind)
+
+
+def test_an_event_deletes_or_does_not() -> None:
+    """A text would count as True, and end the record."""
+    with pytest.raises(InvalidInput, match="deletes must be True or False, got 'no'"):
+        Event("c", 1, deletes="no")  # type: ignore[arg-type]
 
 
 def test_the_ledger_takes_no_version_for_a_counter() -> None:
