@@ -110,6 +110,29 @@ async def test_a_crossing_of_another_process_is_ended_by_one_that_did_not_see_it
     assert place.numbers == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "numbers"), [(REFRESH_SECONDS - 0.001, [1]), (REFRESH_SECONDS, [1, 2])]
+)
+async def test_a_return_that_only_a_process_of_an_older_state_reads_ends_a_crossing_after_a_minute(
+    seconds: float, numbers: list[int]
+) -> None:
+    """One reads 25, the other 9, the one 25 again, then both 9: crossing 2 only past the bound."""
+    place = Place()
+    place.clock.pass_by(1000)
+    place.change(25)
+    async with watching(place) as one, watching(place) as other:
+        await read(one, place)
+        place.clock.pass_by(seconds)
+        place.change(-16)
+        await read(other, place)
+        place.change(16)
+        await read(one, place)
+        place.change(-16)
+        await read(one, place)
+        await read(other, place)
+    assert place.numbers == numbers
+
+
 async def test_a_reader_elsewhere_decides_by_the_total_of_the_home() -> None:
     """It suspects, and looks again while the change is on its way; then it is called."""
     place, away = Place(), Table()
