@@ -413,6 +413,7 @@ class Table(_Opened[AsyncTable]):
         source: "Source | Path | str",
         *,
         dead_letters: "LaneDeadLetters | Path | str",
+        name: str | None = None,
         on_counted: "OnCounted | None" = None,
     ) -> Iterator[Pipeline]:
         """Open a pipeline of one lane; see `ledger.Table.pipeline`.
@@ -420,7 +421,7 @@ class Table(_Opened[AsyncTable]):
         `on_counted` is called in the loop's thread and must not call back into the table.
         """
         opening = self._behind.pipeline(
-            lane, source, dead_letters=dead_letters, on_counted=on_counted
+            lane, source, dead_letters=dead_letters, name=name, on_counted=on_counted
         )
         with self._loop.portal.wrap_async_context_manager(opening) as behind:
             yield Pipeline(behind, self._loop)

@@ -16,6 +16,7 @@ from ledger.ledger import Ledger, live_settings
 from ledger.methods import Methods
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.settings import Settings
+from ledger.settings.live import OfPipeline
 from ledger.store.port import Store
 
 if TYPE_CHECKING:
@@ -137,15 +138,18 @@ class Table(Methods):
         source: "Source | Path | str",
         *,
         dead_letters: "DeadLetters | Path | str",
+        name: str | None = None,
         on_counted: "OnCounted | None" = None,
     ) -> "AsyncIterator[Pipeline]":
         """Open a pipeline of one lane, with connections to every region that is home to records.
 
         A path as `source` is a file of JSON lines; as `dead_letters`, a file to append to.
+        `name` is that of one of several pipelines in the settings; see `Settings.of_pipeline`.
         `on_counted` is called with positions up to which the totals show everything.
 
         Raises:
-            SettingsError: no category is configured, or a home region is not in the settings.
+            SettingsError: there is no such pipeline, it has no category, or a home region of its
+                records is not in the settings.
             InvalidInput: the lane's name is empty or too long.
         """
         # Imported only here: most users of a table run no pipeline.
@@ -155,7 +159,7 @@ class Table(Methods):
         from ledger.pipeline.sources.source import FileSource  # noqa: PLC0415
         from ledger.pipeline.stages.worker import Pipeline  # noqa: PLC0415
 
-        live = live_settings(self.ledger)
+        live = OfPipeline(live_settings(self.ledger), name)
         opening = open_stores(
             live.current,
             self.region,

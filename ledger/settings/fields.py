@@ -11,7 +11,6 @@ from ledger.settings.groups import (
     CacheSettings,
     CompactorSettings,
     Count,
-    PipelineSettings,
     PositiveSeconds,
     Region,
     Seconds,
@@ -20,6 +19,7 @@ from ledger.settings.groups import (
     WriterSettings,
     constant,
 )
+from ledger.settings.pipelines import Pipelines, PipelineSettings
 
 AWS_SIGNATURE_SECONDS = 900.0
 """How long DynamoDB takes a signature for valid: it refuses one of another time with "(... - 15
@@ -111,6 +111,7 @@ class SettingsFields(BaseModel):
     cache: CacheSettings = CacheSettings()
     compactor: CompactorSettings = CompactorSettings()
     pipeline: PipelineSettings = PipelineSettings()
+    pipelines: Pipelines = {}
     combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = {}
     watches: Watches = {}

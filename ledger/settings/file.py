@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -212,7 +212,7 @@ def problems_of(error: ValidationError, settings_type: type[BaseModel]) -> tuple
 
 def constants_in(sources: Sources, settings_type: type[BaseModel]) -> Iterator[Problem]:
     """Yield a problem for each constant to which a file or a variable gives another value."""
-    for location, value in _constants(settings_type, ()):
+    for location, value in _constants(settings_type, (), sources):
         given = [_at(each, location) for each in (sources.file_values, sources.variables)]
         if any(each is not None and str(each) != str(value) for each in given):
             name = ".".join(location)
@@ -220,14 +220,33 @@ def constants_in(sources: Sources, settings_type: type[BaseModel]) -> Iterator[P
 
 
 def _constants(
-    group: type[BaseModel], above: tuple[str, ...]
+    group: type[BaseModel], above: tuple[str, ...], sources: Sources
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the place of each constant and its value; of groups by name, where one is given."""
     for name, known in group.model_fields.items():
         extra = known.json_schema_extra
         if isinstance(extra, Mapping) and extra.get(CONSTANT):
             yield (*above, name), known.default
         elif isinstance(known.annotation, type) and issubclass(known.annotation, BaseModel):
-            yield from _constants(known.annotation, (*above, name))
+            yield from _constants(known.annotation, (*above, name), sources)
+        elif (named := _group_by_name(known.annotation)) is not None:
+            for key in _keys_at(sources, (*above, name)):
+                yield from _constants(named, (*above, name, key), sources)
+
+
+def _group_by_name(annotation: object) -> type[BaseModel] | None:
+    """Return the group of which a field has several by name, if it is such a field."""
+    if get_origin(annotation) is not dict:
+        return None
+    kind = get_args(annotation)[1]
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _keys_at(sources: Sources, location: Location) -> Iterator[str]:
+    for values in (sources.file_values, sources.variables):
+        found = _at(values, location)
+        if isinstance(found, Mapping):
+            yield from map(str, found)
 
 
 def _at(values: Any, location: Location) -> Any:

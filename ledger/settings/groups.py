@@ -5,10 +5,10 @@ Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h",
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -29,7 +29,6 @@ from ledger.core.errors import InvalidInput
 from ledger.core.ids import PACKED_BYTES
 from ledger.core.watches import NAME_BYTES_MAX, Watch
 from ledger.settings.file import CONSTANT, Broken, raise_broken
-from ledger.settings.templates import path_of, template_of
 
 MERGED_ID_BYTES = PACKED_BYTES
 """One id in the net change's `merged`: 8 bytes of microseconds, 8 of suffix."""
@@ -45,11 +44,6 @@ WATCHES_MAX = 100
 """The most watches of the settings: every total that is read is compared with each that matches."""
 SCAN_SEGMENTS_MAX = 1_000
 """The most segments of the compactor's scan: each is a request in flight and a cursor to keep."""
-
-TEMPLATES_MAX = 20
-"""The most categories of one record: twice as many changes stand in one map item."""
-BATCH_RECORDS_MAX = 10_000
-"""The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
 
 LINGER_SECONDS_MAX = 1.0
 """A change that waits longer for company than for DynamoDB itself gains nothing by it."""
@@ -116,13 +110,13 @@ Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
 CountOrNone = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 
 
-class _Group(BaseModel):
+class Group(BaseModel):
     """What all groups share: frozen, and an unknown key is an error, not a silent default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Region(_Group):
+class Region(Group):
     """How one region is reached; everything else is found as the AWS SDK finds it."""
 
     endpoint: str | None = None
@@ -131,7 +125,7 @@ class Region(_Group):
     @field_validator("endpoint")
     @classmethod
     def _is_endpoint(cls, endpoint: str | None) -> str | None:
-        if endpoint is not None and not _is_url(endpoint):
+        if endpoint is not None and not is_url(endpoint):
             raise rule("an endpoint is a URL such as http://127.0.0.1:8000")
         return endpoint
 
@@ -144,7 +138,8 @@ class Region(_Group):
         return any(host.endswith(f".{domain}") for domain in AWS_DOMAINS)
 
 
-def _is_url(text: str) -> bool:
+def is_url(text: str) -> bool:
+    """Return whether a text is the URL of a service."""
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -153,7 +148,7 @@ def _is_url(text: str) -> bool:
     return usable and text.isprintable()
 
 
-class CacheSettings(_Group):
+class CacheSettings(Group):
     """How long a total may be kept, and how many.
 
     With `incremental`, a read covers only what is younger than `settle`: what is older is a sum
@@ -171,7 +166,7 @@ class CacheSettings(_Group):
     incremental: bool = False
 
 
-class WriterSettings(_Group):
+class WriterSettings(Group):
     """How concurrent changes share requests; see `ledger.writing.group_commit`."""
 
     linger: Annotated[Seconds, Field(le=LINGER_SECONDS_MAX)] = 0.002
@@ -188,7 +183,7 @@ def _heartbeat(values: Mapping[str, Any]) -> float:
     return float(min(HEARTBEAT_SECONDS_MAX, values["lease"] / HEARTBEATS_OF_A_LEASE))
 
 
-class CompactorSettings(_Group):
+class CompactorSettings(Group):
     """When and how much the compactor merges."""
 
     name: Annotated[str, Field(min_length=1, max_length=255)] = "compactor"
@@ -237,68 +232,6 @@ def _compactor_relations(compactor: CompactorSettings) -> Iterator[Broken]:
         )
 
 
-def _as_path(text: str) -> str:
-    return _accepted(path_of, text)
-
-
-def _as_template(text: str) -> str:
-    return _accepted(template_of, text)
-
-
-def _accepted(read: Callable[[str], object], text: str) -> str:
-    try:
-        read(text)
-    except ValueError as error:
-        raise rule(str(error)) from None
-    return text
-
-
-FieldPath = Annotated[str, AfterValidator(_as_path)]
-
-
-class PipelineFields(_Group):
-    """Where a record has its id, version and value: names joined by dots."""
-
-    id: FieldPath
-    version: FieldPath
-    value: FieldPath
-
-
-class PipelineHome(_Group):
-    """Which region keeps a record's state: the first pattern that its `field` matches.
-
-    Without patterns it is the home region. The field is the record's id unless another is named; it
-    must be the same in every version of a record, or the record would count once in each region.
-    """
-
-    field: FieldPath | None = None
-    regions: dict[Annotated[str, Field(min_length=1)], str] = {}
-
-
-class PipelineSettings(_Group):
-    """How records become changes of counters; see `ledger/pipeline/README.md`."""
-
-    fields: PipelineFields | None = None
-    categories: Annotated[
-        tuple[Annotated[str, AfterValidator(_as_template)], ...], Field(max_length=TEMPLATES_MAX)
-    ] = ()
-    home: PipelineHome = PipelineHome()
-    batch_max: Annotated[Count, Field(le=BATCH_RECORDS_MAX)] = 500
-    in_flight: Count = constant(32)
-    cache_max: Count = constant(50_000)
-    reduce_every: Seconds = 0.25
-    record_bytes_max: Count = constant(65_536)
-    dead_letter_queue: str | None = None
-    deletes: Literal["refuse", "ignore"] = "refuse"
-
-    @field_validator("dead_letter_queue")
-    @classmethod
-    def _is_queue(cls, url: str | None) -> str | None:
-        if url is not None and not _is_url(url):
-            raise rule("dead_letter_queue is the URL of a queue, as SQS gives it")
-        return url
-
-
 def _bound(value: object) -> object:
     """Return the amount of a bound; a float has lost the decimal that was written."""
     if isinstance(value, float):
@@ -312,7 +245,7 @@ def _bound(value: object) -> object:
 Bound = Annotated[Decimal, BeforeValidator(_bound)]
 
 
-class WatchSettings(_Group):
+class WatchSettings(Group):
     """A bound on the totals of the counters of a pattern; see `ledger/watching/README.md`."""
 
     counters: Annotated[str, Field(min_length=1, max_length=NAME_BYTES_MAX)]
@@ -333,7 +266,7 @@ class WatchSettings(_Group):
         return Watch.of(name, self.counters, below=self.below, above=self.above, rearm=self.rearm)
 
 
-class ShardStep(_Group):
+class ShardStep(Group):
     """From `since` on, the counter's changes may use `count` shards."""
 
     count: Annotated[Count, Field(le=SHARDS_MAX)]

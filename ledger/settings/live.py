@@ -1,5 +1,6 @@
 """Settings as they are at a moment, for parts that outlive a change of the table's contract."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.core.contract import Validity
@@ -23,3 +24,29 @@ class LiveSettings(Protocol):
         Raises:
             ContractStale: what they rest on cannot be read, and was read too long ago.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class OfPipeline:
+    """Live settings with the pipeline of a name in place of `pipeline`."""
+
+    behind: LiveSettings
+    name: str | None
+
+    @property
+    def current(self) -> Settings:
+        """The settings as far as is known now.
+
+        Raises:
+            SettingsError: they name no such pipeline.
+        """
+        return self.behind.current.of_pipeline(self.name)
+
+    @property
+    def validity(self) -> Validity | None:
+        """Until when a request that rests on `current` may be signed."""
+        return self.behind.validity
+
+    async def renew(self) -> None:
+        """Look whether they have changed, as those behind do."""
+        await self.behind.renew()

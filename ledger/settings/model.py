@@ -102,6 +102,33 @@ class Settings(SettingsFields):
                 values[name] = value
         return type(self)(**values)
 
+    def of_pipeline(self, name: str | None = None) -> Self:
+        """Return these settings with the pipeline of a name as `pipeline`.
+
+        Without a name: the one under `pipeline`, or the only one under `pipelines`.
+
+        Raises:
+            SettingsError: there is none of this name, or no name and several to choose from.
+        """
+        if name is None:
+            named = self.pipeline.name
+            if self.pipeline.is_configured or not (named or self.pipelines):
+                return self
+            name = named or (next(iter(self.pipelines)) if len(self.pipelines) == 1 else None)
+        chosen = self.pipelines.get(name or "")
+        if chosen is None:
+            if name == self.pipeline.name and self.pipeline.is_configured:
+                return self
+            raise SettingsError(self._no_pipeline(name))
+        others = {each: one for each, one in self.pipelines.items() if each != name}
+        return self.model_copy(update={"pipeline": chosen, "pipelines": others})
+
+    def _no_pipeline(self, name: str | None) -> str:
+        own = [self.pipeline.name or "''"] if self.pipeline.is_configured else []
+        known = ", ".join((*own, *self.pipelines)) or "none"
+        missing = "several pipelines, and none named" if name is None else f"no pipeline {name!r}"
+        return f"{missing}: those of the settings are {known} (--pipeline NAME)"
+
     def region(self, name: str) -> Region:
         """Return how a region is reached.
 

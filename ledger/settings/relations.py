@@ -30,13 +30,27 @@ def relations(settings: SettingsFields) -> Iterator[Broken]:
             "cache.incremental needs consistent_reads: an entry that a read missed would be missed "
             "for as long as the net change stays as it is",
         )
-    for pattern, region in settings.pipeline.home.regions.items():
-        if region not in regions:
-            yield Broken(
-                ("pipeline.home.regions", "regions"),
-                f"pipeline.home.regions sends {pattern!r} to {region!r}, which is not one of the"
-                f" regions {', '.join(regions)}",
-            )
+    yield from _broken_pipelines(settings)
+
+
+def _broken_pipelines(settings: SettingsFields) -> Iterator[Broken]:
+    """Yield each home that is no region, and the name that two pipelines have."""
+    own, several = settings.pipeline, settings.pipelines
+    if own.is_configured and own.name in several:
+        yield Broken(
+            ("pipeline.name", "pipelines"),
+            f"two pipelines are called {own.name!r}, under pipeline and pipelines: they would take"
+            " each other's states for their own",
+        )
+    places = {"pipeline": own, **{f"pipelines.{name}": one for name, one in several.items()}}
+    for place, chosen in places.items():
+        for pattern, region in chosen.home.regions.items():
+            if region not in settings.regions:
+                yield Broken(
+                    (f"{place}.home.regions", "regions"),
+                    f"{place}.home.regions sends {pattern!r} to {region!r}, which is not one of the"
+                    f" regions {', '.join(settings.regions)}",
+                )
 
 
 def _broken_durations(settings: SettingsFields) -> Iterator[Broken]:

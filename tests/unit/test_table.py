@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 from support.ledgers import AWAY, HOME, make_settings, sample
+from support.pipelines import FIELDS
 from support.tables import changes_file, make_table, trades
 
 from ledger import (
@@ -268,6 +269,22 @@ async def test_a_pipeline_counts_each_record_once(tmp_path: Path) -> None:
         assert (await table.ledger.total("desk/x", max_age=0)).value == Decimal("8.5")
         assert positions[-1] == pipeline.position
     assert summed(registry, "ledger_pipeline_in_total", stage="state") == 3
+
+
+async def test_a_pipeline_is_chosen_by_its_name(tmp_path: Path) -> None:
+    """Several pipelines of the settings count the same file, each for itself."""
+    forms = {name: {"fields": FIELDS, "categories": [f"{name}/{{Desk}}"]} for name in ("a", "b")}
+    table = Table(make_settings(pipelines=forms), region=HOME, store=MemoryStore(HOME))
+    async with table:
+        for name in forms:
+            dead, file = tmp_path / "dead", trades(tmp_path)
+            async with table.pipeline("trades", file, dead_letters=dead, name=name) as pipeline:
+                await pipeline.run()
+        totals = [await table.ledger.total(f"{name}/x", max_age=0) for name in forms]
+        assert [total.value for total in totals] == [Decimal("8.5")] * 2
+        with pytest.raises(SettingsError, match="no pipeline 'c'"):
+            async with table.pipeline("trades", file, dead_letters=dead, name="c"):
+                pass
 
 
 async def test_an_import_counts_each_row_once(tmp_path: Path) -> None:

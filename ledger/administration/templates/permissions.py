@@ -6,9 +6,9 @@ they hold no write at all; nor do users of the other methods, which hold in one 
 **Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
 compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
 so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
-pipeline (`~state~`, `~pipeline~`) and the states of watches (`~watch~`), so no writer can touch
-them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes nothing else. The
-net change shares its partition key with its entries, so IAM cannot distinguish the two: its version
+pipelines (all that begin with `~state`, `~pipeline`) and the states of watches (`~watch~`), so no
+writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
+nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish the two: its version
 condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also

@@ -37,7 +37,7 @@ from ledger.administration.templates.permissions import POLICY_VERSION, Role
 from ledger.administration.templates.rendering import FORMAT_VERSION, Intrinsic, attribute, ref
 from ledger.administration.templates.rendering import function as intrinsic
 from ledger.settings import Settings
-from ledger.settings.groups import BATCH_RECORDS_MAX
+from ledger.settings.pipelines import BATCH_RECORDS_MAX
 
 HANDLER = "ledger.pipeline.aws.aws_lambda.handler"
 FUNCTION_SECONDS_MAX = 120

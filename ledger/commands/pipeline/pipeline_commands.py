@@ -56,6 +56,12 @@ LaneName = Annotated[
         help="Name of the lane.", show_default="the file's name and a hash of its first line"
     ),
 ]
+PipelineName = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
+    ),
+]
 MetricsPort = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port to serve Prometheus metrics on.")
 ]
@@ -78,6 +84,7 @@ def run_file(
         Path | None,
         typer.Option(help="With -: new file that keeps standard input.", dir_okay=False),
     ] = None,
+    pipeline: PipelineName = None,
     metrics_port: MetricsPort = None,
     config: Config = None,
 ) -> None:
@@ -91,7 +98,7 @@ def run_file(
     the input while it is processed. After a crash, run the command again with the spool file in
     place of -.
     """
-    settings = Settings.load(config)
+    settings = Settings.load(config).of_pipeline(pipeline)
     spooling = _spool(file, spool)
     path = spooling.file if spooling else Path(file)
     chosen = Lane(
@@ -116,6 +123,7 @@ def replay(
             help="File for letters that fail again.", show_default="FILE.dead", dir_okay=False
         ),
     ] = None,
+    pipeline: PipelineName = None,
     metrics_port: MetricsPort = None,
     config: Config = None,
 ) -> None:
@@ -126,7 +134,7 @@ def replay(
     added since. A letter that fails again goes to another file, with the new reason, this lane, and
     its position in FILE, where the first lane and reason stand.
     """
-    settings = Settings.load(config)
+    settings = Settings.load(config).of_pipeline(pipeline)
     again = dead or _beside(file)
     if again.resolve() == file.resolve():
         raise InvalidInput(f"--dead must be a file other than {file}, which is being read")
@@ -147,10 +155,11 @@ def status(
     ],
     *,
     region: Region = None,
+    pipeline: PipelineName = None,
     config: Config = None,
 ) -> None:
     """Show how far each lane has come, and how many map items wait to be reduced."""
-    settings = Settings.load(config)
+    settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
     names = {name: lane_of(Path(name)) if Path(name).is_file() else name for name in files}
     anyio.run(_show_status, settings, place, names)
@@ -251,7 +260,9 @@ async def _show_status(settings: Settings, region: str, names: Mapping[str, str]
         table.add_column(heading, justify="right", overflow="fold")
     async with open_store(settings, region) as store:
         for given, name in names.items():
-            lanes = Lanes(lane_id(region, name), store, SystemClock())
+            lanes = Lanes(
+                lane_id(region, name), store, SystemClock(), pipeline=settings.pipeline.name
+            )
             waiting = len(await lanes.load())
             size = f"{Path(given).stat().st_size:,}" if given != name else ""  # noqa: ASYNC240
             table.add_row(

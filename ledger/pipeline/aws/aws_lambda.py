@@ -4,9 +4,10 @@ The event source mapping must have `ReportBatchItemFailures`, and a parallelizat
 more of it hands records of one shard to several invocations at once, so that one commits a position
 past records that another has not brought in yet. `ledger deploy template pipeline` sets it so.
 
-The settings are those of LEDGER_CONFIG and `LEDGER_*`, read once; `pipeline.dead_letter_queue` must
-be set. Connections, and what is known of lanes, are kept between invocations. An invocation can be
-cut off anywhere: the next one with the same records, however they are divided, goes on.
+The settings are those of LEDGER_CONFIG and `LEDGER_*`, read once; LEDGER_PIPELINE__NAME chooses one
+of several pipelines, and `dead_letter_queue` of the one chosen must be set. Connections, and what
+is known of lanes, are kept between invocations. An invocation can be cut off anywhere: the next one
+with the same records, however they are divided, goes on.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
 @cache
 def environment() -> "Environment":
     """Return what this process keeps between invocations."""
-    return Environment(Settings.load())
+    return Environment(Settings.load().of_pipeline())
 
 
 class Environment:

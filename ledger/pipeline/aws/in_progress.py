@@ -55,33 +55,33 @@ def joined(known: InProgress | None, committed: str, asked: InProgress) -> InPro
     return InProgress(asked.first, max(asked.last, known.last))
 
 
-async def begin(store: Store, lane: str, positions: Sequence[str]) -> None:
+async def begin(store: Store, lane: str, positions: Sequence[str], *, pipeline: str = "") -> None:
     """Leave the marker of records at these positions, as far as they are not committed yet.
 
     Raises:
         LeftOut: other records in progress, not committed, lie between.
         StoreError: the marker could not be written.
     """
-    partition = position_key(lane)[0]
+    partition = position_key(lane, pipeline)[0]
     for _ in range(TRIES_MAX):
         # In this order: what is committed in between has passed the marker, not the reverse.
         known = mark_of(await store.get(Get((partition, MARKER_SORT_KEY))))
-        committed = position_of(await store.get(Get(position_key(lane))))
+        committed = position_of(await store.get(Get(position_key(lane, pipeline))))
         first = next((position for position in positions if position > committed), None)
         if first is None:
             return
         mark = joined(known, committed, InProgress(first, positions[-1]))
         if mark == known:
             return
-        if isinstance(await store.write(Put(mark_item(lane, mark), _still(known))), Applied):
+        if isinstance(await store.write(Put(mark_item(partition, mark), _still(known))), Applied):
             return
     raise Unreachable(f"the in-progress marker of lane {lane} was not written in {TRIES_MAX} tries")
 
 
-def mark_item(lane: str, mark: InProgress) -> Item:
-    """Return the item of a lane's marker."""
+def mark_item(partition: str, mark: InProgress) -> Item:
+    """Return the item of a lane's marker, in the lane's partition."""
     return {
-        "pk": {"S": position_key(lane)[0]},
+        "pk": {"S": partition},
         "sk": {"S": MARKER_SORT_KEY},
         "first": {"S": mark.first},
         "last": {"S": mark.last},

@@ -84,6 +84,7 @@ class _Lane:
 
     store: Store
     name: str
+    pipeline_name: str
     pipeline: Pipeline = field(init=False)
     deliveries: Sequence[Delivery] = ()
 
@@ -93,7 +94,8 @@ class _Lane:
 
     async def bring_in(self, deliveries: Sequence[Delivery]) -> None:
         """Bring records in, until the totals show them."""
-        await begin(self.store, self.name, [delivery.position for delivery in deliveries])
+        positions = [delivery.position for delivery in deliveries]
+        await begin(self.store, self.name, positions, pipeline=self.pipeline_name)
         self.deliveries = deliveries
         await self.pipeline.run()
 
@@ -110,6 +112,7 @@ class Invocations:
         randomness: Random,
         metrics: PipelineMetrics | None = None,
     ) -> None:
+        settings = settings.of_pipeline()
         Form(settings)  # refuses settings that could count nothing
         self._settings = settings
         self._connections = connections
@@ -157,7 +160,7 @@ class Invocations:
         settings = await self._connections.settings(batch.region)
         regions = {batch.region, *Form(settings.current).homes}
         stores = {region: await self._connections.store(region) for region in sorted(regions)}
-        lane = _Lane(stores[batch.region], name)
+        lane = _Lane(stores[batch.region], name, settings.current.pipeline.name)
         lane.pipeline = Pipeline(
             batch.lane,
             lane,

@@ -1,5 +1,7 @@
 """The pipeline's items in the table and their codec: states, lanes' positions, map items.
 
+Of a pipeline with a name, `~state~` is `~state.NAME~` and `~pipeline~` is `~pipeline.NAME~`.
+
 - state: pk `~state~` + record, sk `state`: `version` N, `value` N, `categories` SS, `home` S (the
   only region that may write it), `open` M (lane, position, category, change);
 - lane: pk `~pipeline~` + lane, sk `position`: `position` S, up to which all is in map items;
@@ -25,8 +27,10 @@ from ledger.pipeline.core.sums import Changes, Image
 from ledger.pipeline.core.transitions import Open, State
 from ledger.primitives.versions.state import version_of
 
-STATE_PREFIX = f"{RESERVED}state~"
-PIPELINE_PREFIX = f"{RESERVED}pipeline~"
+STATE_PREFIX = f"{RESERVED}state"
+"""Of the partitions of every pipeline's states, and of no others."""
+PIPELINE_PREFIX = f"{RESERVED}pipeline"
+"""Of the partitions of every pipeline's lanes, and of no others."""
 STATE_SORT_KEY = "state"
 POSITION_SORT_KEY = "position"
 MAP_PREFIX = "map#"
@@ -57,19 +61,23 @@ def lane_id(region: str, name: str) -> str:
     return lane
 
 
-def state_key(record_id: str) -> Key:
-    """Return the key of a record's state."""
-    return f"{STATE_PREFIX}{record_id}", STATE_SORT_KEY
+def state_key(record_id: str, pipeline: str = "") -> Key:
+    """Return the key of a record's state in a pipeline."""
+    return f"{_of(STATE_PREFIX, pipeline)}{RESERVED}{record_id}", STATE_SORT_KEY
 
 
-def position_key(lane: str) -> Key:
-    """Return the key of a lane's committed position."""
-    return f"{PIPELINE_PREFIX}{lane}", POSITION_SORT_KEY
+def position_key(lane: str, pipeline: str = "") -> Key:
+    """Return the key of a lane's committed position in a pipeline."""
+    return f"{_of(PIPELINE_PREFIX, pipeline)}{RESERVED}{lane}", POSITION_SORT_KEY
 
 
-def state_item(record_id: str, state: State) -> Item:
+def _of(prefix: str, pipeline: str) -> str:
+    return f"{prefix}.{pipeline}" if pipeline else prefix
+
+
+def state_item(record_id: str, state: State, pipeline: str = "") -> Item:
     """Return the item of a record's state."""
-    partition, sort_key = state_key(record_id)
+    partition, sort_key = state_key(record_id, pipeline)
     item: dict[str, AttributeValue] = {
         "pk": {"S": partition},
         "sk": {"S": sort_key},
@@ -98,9 +106,9 @@ def state_of(item: Item) -> State:
     return State(version, image, home, _open_of(item))
 
 
-def lane_item(lane: str, position: str) -> Item:
+def lane_item(lane: str, position: str, pipeline: str = "") -> Item:
     """Return the item of a lane's committed position."""
-    partition, sort_key = position_key(lane)
+    partition, sort_key = position_key(lane, pipeline)
     return {"pk": {"S": partition}, "sk": {"S": sort_key}, "position": {"S": position}}
 
 
@@ -118,10 +126,10 @@ def position_of(item: Item | None) -> str:
     return position
 
 
-def map_item(lane: str, digest: str, part: int, changes: Changes) -> Item:
+def map_item(lane: str, digest: str, part: int, changes: Changes, pipeline: str = "") -> Item:
     """Return the item of one part of a batch."""
     return {
-        "pk": {"S": f"{PIPELINE_PREFIX}{lane}"},
+        "pk": {"S": position_key(lane, pipeline)[0]},
         "sk": {"S": f"{MAP_PREFIX}{digest}#{part:0{PART_DIGITS}d}"},
         "sums": {"M": _numbers(changes)},
     }

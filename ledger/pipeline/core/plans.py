@@ -24,7 +24,7 @@ from ledger.core.contract import Validity
 from ledger.core.entry import Item, Key
 from ledger.core.tokens import request_token
 from ledger.core.values import Entry
-from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of
+from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of, position_key
 from ledger.pipeline.core.sums import Changes, digest, divided, place_of, total
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Condition, Equals, Has
@@ -60,7 +60,9 @@ class ReducePlan:
         return [item for place, item in enumerate(self.items, first) if place not in found]
 
 
-def plan_map(lane: str, after: str, upto: str, changes: Changes) -> MapPlan | None:
+def plan_map(
+    lane: str, after: str, upto: str, changes: Changes, pipeline: str = ""
+) -> MapPlan | None:
     """Plan the commit of what a lane's positions in (after, upto] change; None if it is too much.
 
     The same positions give the same plan, since what they change is settled by then.
@@ -68,11 +70,11 @@ def plan_map(lane: str, after: str, upto: str, changes: Changes) -> MapPlan | No
     parts = divided(changes)
     if parts is None:
         return None
-    name = digest(lane, after, upto, changes)
-    made = [map_item(lane, name, number, part) for number, part in enumerate(parts)]
+    name = digest(position_key(lane, pipeline)[0], after, upto, changes)
+    made = [map_item(lane, name, number, part, pipeline) for number, part in enumerate(parts)]
     if sum(map(item_size, made)) > MAP_BYTES_MAX:
         return None
-    moved = Put(lane_item(lane, upto), still_at(after))
+    moved = Put(lane_item(lane, upto, pipeline), still_at(after))
     puts = (Put(item, Absent()) for item in made)
     return MapPlan(upto, tuple(map(map_item_of, made)), (moved, *puts), request_token(name))
 

@@ -60,10 +60,10 @@ def total(changes: Iterable[Changes]) -> dict[str, Decimal]:
     return {category: change for category, change in sums if change}
 
 
-def digest(lane: str, after: str, upto: str, changes: Changes) -> str:
-    """Return the SHA-256, in hex, of what a batch of a lane changes: changes in their order."""
+def digest(partition: str, after: str, upto: str, changes: Changes) -> str:
+    """Return the SHA-256, in hex, of what a batch changes: lane's partition, positions, changes."""
     pairs = [[category, amounts.to_text(change)] for category, change in changes.items()]
-    return hashlib.sha256(orjson.dumps([lane, after, upto, pairs])).hexdigest()
+    return hashlib.sha256(orjson.dumps([partition, after, upto, pairs])).hexdigest()
 
 
 def divided(changes: Changes) -> Sequence[Changes] | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.core.entry import Key
 from ledger.core.errors import StoreError
 from ledger.pipeline.core.items import (
     MAP_LAST,
@@ -28,8 +29,9 @@ class Lanes:
     What it knows of a lane may be behind, never ahead: a position that was committed stays so.
     """
 
-    def __init__(self, lane: str, store: Store, clock: Clock) -> None:
+    def __init__(self, lane: str, store: Store, clock: Clock, *, pipeline: str = "") -> None:
         self.lane = lane
+        self.pipeline = pipeline
         self.position = ""
         self._store = store
         self._clock = clock
@@ -47,7 +49,7 @@ class Lanes:
         """
         await self.read()
         found: list[MapItem] = []
-        partition = position_key(self.lane)[0]
+        partition = self._key(self.lane)[0]
         query = Query(partition, first=MAP_PREFIX, last=MAP_LAST)
         for _page in range(MAP_PAGES_MAX):
             page = await self._store.query(query)
@@ -63,8 +65,11 @@ class Lanes:
         Raises:
             StoreError: the table cannot be read.
         """
-        self.position = position_of(await self._store.get(Get(position_key(self.lane))))
+        self.position = position_of(await self._store.get(Get(self._key(self.lane))))
         return self.position
+
+    def _key(self, lane: str) -> Key:
+        return position_key(lane, self.pipeline)
 
     async def committed(self, lanes: Iterable[str]) -> Mapping[str, str]:
         """Return how far these lanes are known to have come; our own by what it committed."""
@@ -81,7 +86,7 @@ class Lanes:
             self._others.clear()
         self._others[lane] = now, position  # one reads, the others need not wait
         try:
-            position = position_of(await self._store.get(Get(position_key(lane), consistent=False)))
+            position = position_of(await self._store.get(Get(self._key(lane), consistent=False)))
         except StoreError:
             return position  # the transitions stay where they are a little longer
         self._others[lane] = now, position

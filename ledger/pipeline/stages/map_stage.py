@@ -64,7 +64,8 @@ class MapStage:
             taken = (
                 transition for position, transition in batch.transitions if after < position <= upto
             )
-            plan = plan_map(self._lanes.lane, after, upto, total(taken))
+            lanes = self._lanes
+            plan = plan_map(lanes.lane, after, upto, total(taken), lanes.pipeline)
             if plan is not None:
                 return count, plan
             count //= 2

@@ -63,6 +63,7 @@ class StateStage:
         self._lanes = lanes
         self._form = form
         self._stores = stores
+        self._pipeline = settings.pipeline.name
         self._in_flight = settings.pipeline.in_flight
         self._dead_letters = dead_letters
         self._retrier = replace(retrier, on_retry=metrics.retry)
@@ -142,14 +143,14 @@ class StateStage:
         lane = self._lanes.lane
         new = advanced(state, record, lane=lane, position=position, committed=committed)
         expected = Equals("version", {"N": str(state.version)}) if state else Absent()
-        outcome = await store.write(Put(state_item(record.id, new), expected))
+        outcome = await store.write(Put(state_item(record.id, new, self._pipeline), expected))
         if isinstance(outcome, Applied):
             return new, True
         # Not every engine hands back the item that was in the way.
         found = outcome.found[0] if isinstance(outcome, Rejected) else None
         if state is not None or not isinstance(outcome, Rejected):
             self._metrics.retry()
-        found = found or await store.get(Get(state_key(record.id)))
+        found = found or await store.get(Get(state_key(record.id, self._pipeline)))
         return (state_of(found) if found else None), False
 
     def _count(self, batch: "_Batch", *, taken: int, given: int) -> None:

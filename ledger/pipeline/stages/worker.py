@@ -96,7 +96,7 @@ class Pipeline:
         self._metrics = metrics or PipelineMetrics()
         self._ledger_metrics = ledger_metrics or Metrics()
         self._on_counted = on_counted or _ignore
-        self._lanes = Lanes(lane_id(region, lane), store, clock)
+        self._lanes = Lanes(lane_id(region, lane), store, clock, pipeline=current.pipeline.name)
         retrier = Retrier.of(store, clock=clock, randomness=randomness)
         self._state = StateStage(
             self._lanes,

@@ -8,7 +8,7 @@ from ledger.administration.templates import pipeline_template
 from ledger.administration.templates.pipeline_function import RETENTION_HOURS_MIN
 from ledger.administration.templates.rendering import Intrinsic
 from ledger.settings import Settings
-from ledger.settings.groups import BATCH_RECORDS_MAX
+from ledger.settings.pipelines import BATCH_RECORDS_MAX
 
 TEMPLATE = pipeline_template(
     Settings(home="us-east-1", regions={"us-east-1": {}, "eu-west-1": {}}, table="money")

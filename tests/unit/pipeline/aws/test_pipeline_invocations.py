@@ -294,7 +294,7 @@ async def test_a_lane_does_not_pass_what_was_begun_and_given_up() -> None:
 async def test_without_the_mark_what_was_given_up_would_be_lost() -> None:
     """The mutant: the lane goes on, and records sent again change nothing any more."""
 
-    async def leave_none(*_: object) -> None:
+    async def leave_none(*_: object, **__: object) -> None:
         pass
 
     kept = Kept()

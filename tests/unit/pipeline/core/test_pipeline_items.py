@@ -104,7 +104,12 @@ def test_damaged_sums_are_told() -> None:
 @pytest.mark.parametrize("text", ["1", "1~x", "~1~x", "state", "é", "a/b"])
 def test_no_reader_takes_them_for_a_counter(text: str) -> None:
     """Partitions of the pipeline are the ledger's own: no counter, no shard of one."""
-    for partition in (state_key(text)[0], position_key(lane_id(HOME, text))[0]):
+    for partition in (
+        state_key(text)[0],
+        position_key(lane_id(HOME, text))[0],
+        state_key(text, "name")[0],
+        position_key(lane_id(HOME, text), "name")[0],
+    ):
         assert keys.counter_of(partition) is None
 
 

@@ -1,3 +1,4 @@
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -11,6 +12,7 @@ from support.lanes import lane_worker
 from support.ledgers import AWAY, HOME, sample
 from support.pipelines import (
     BOTH_HOMES,
+    FIELDS,
     POISON,
     deliveries,
     map_items,
@@ -75,6 +77,27 @@ async def test_a_lane_run_again_changes_nothing(batch_max: int) -> None:
     for lane in ("one", "one", "two"):
         await lane_worker(deliveries(RAWS), store, lane=lane, batch_max=batch_max).run()
         assert shown(store.table) == truth(RAWS)
+
+
+async def test_two_pipelines_of_one_table_know_nothing_of_each_other() -> None:
+    """The same records, lanes and positions counted by another form leave the first as it was."""
+    store = MemoryStore(HOME)
+    forms = {"risk": "Value", "notional": "Notional"}
+
+    def raws(version: int, value: int, notional: int) -> list[bytes]:
+        told = {"TradeID": "T1", "Version": version, "Value": value, "Notional": notional, "K": "k"}
+        return [json.dumps(told).encode()]
+
+    async def bring_in(name: str, records: list[bytes]) -> None:
+        fields = {**FIELDS, "value": forms[name]}
+        options = {"name": name, "fields": fields, "categories": [f"{name}/{{K}}"]}
+        await lane_worker(deliveries(records), store, **options).run()
+
+    for name in forms:
+        await bring_in(name, raws(1, 10, 300))
+    assert shown(store.table) == {"risk/k": 10, "notional/k": 300}
+    await bring_in("risk", raws(1, 10, 300) + raws(2, 20, 300))
+    assert shown(store.table) == {"risk/k": 20, "notional/k": 300}
 
 
 async def test_entries_are_ordinary_ones() -> None:

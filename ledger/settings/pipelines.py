@@ -1,0 +1,119 @@
+"""The groups of the settings that say how the pipelines of a table count records."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+
+from ledger.settings.groups import Count, Group, Seconds, constant, is_url, rule
+from ledger.settings.templates import path_of, template_of
+
+TEMPLATES_MAX = 20
+"""The most categories of one record: twice as many changes stand in one map item."""
+BATCH_RECORDS_MAX = 10_000
+"""The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
+PIPELINES_MAX = 100
+"""The most pipelines of one file of settings."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_NAME_RULE = "a pipeline's name is up to 32 of the characters a-z 0-9 -, the first one no -"
+
+
+def _as_path(text: str) -> str:
+    return _accepted(path_of, text)
+
+
+def _as_template(text: str) -> str:
+    return _accepted(template_of, text)
+
+
+def _accepted(read: Callable[[str], object], text: str) -> str:
+    try:
+        read(text)
+    except ValueError as error:
+        raise rule(str(error)) from None
+    return text
+
+
+FieldPath = Annotated[str, AfterValidator(_as_path)]
+
+
+class PipelineFields(Group):
+    """Where a record has its id, version and value: names joined by dots."""
+
+    id: FieldPath
+    version: FieldPath
+    value: FieldPath
+
+
+class PipelineHome(Group):
+    """Which region keeps a record's state: the first pattern that its `field` matches.
+
+    Without patterns it is the home region. The field is the record's id unless another is named; it
+    must be the same in every version of a record, or the record would count once in each region.
+    """
+
+    field: FieldPath | None = None
+    regions: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
+
+
+class PipelineSettings(Group):
+    """How records become changes of counters; see `ledger/pipeline/README.md`.
+
+    `name` is part of every key of the pipeline: pipelines of one table know nothing of each other.
+    """
+
+    name: str = ""
+    fields: PipelineFields | None = None
+    categories: Annotated[
+        tuple[Annotated[str, AfterValidator(_as_template)], ...], Field(max_length=TEMPLATES_MAX)
+    ] = ()
+    home: PipelineHome = PipelineHome()
+    batch_max: Annotated[Count, Field(le=BATCH_RECORDS_MAX)] = 500
+    in_flight: Count = constant(32)
+    cache_max: Count = constant(50_000)
+    reduce_every: Seconds = 0.25
+    record_bytes_max: Count = constant(65_536)
+    dead_letter_queue: str | None = None
+    deletes: Literal["refuse", "ignore"] = "refuse"
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether it says which records count where."""
+        return self.fields is not None or bool(self.categories)
+
+    @field_validator("name")
+    @classmethod
+    def _is_name(cls, name: str) -> str:
+        if name and not _NAME.fullmatch(name):
+            raise rule(_NAME_RULE)
+        return name
+
+    @field_validator("dead_letter_queue")
+    @classmethod
+    def _is_queue(cls, url: str | None) -> str | None:
+        if url is not None and not is_url(url):
+            raise rule("dead_letter_queue is the URL of a queue, as SQS gives it")
+        return url
+
+
+def _named(value: object) -> object:
+    """Give each of several pipelines the name under which it stands."""
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _with_name(name, one) for name, one in value.items()}
+
+
+def _with_name(name: str, one: object) -> object:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise rule(_NAME_RULE)
+    given = one.get("name") if isinstance(one, Mapping) else getattr(one, "name", name)
+    if given not in {None, name}:
+        raise rule(f"the pipeline under {name!r} calls itself {given!r}: it has one name")
+    return {**one, "name": name} if isinstance(one, Mapping) else one
+
+
+Pipelines = Annotated[
+    dict[str, PipelineSettings], BeforeValidator(_named), Field(max_length=PIPELINES_MAX)
+]
+"""Pipelines by their names, beside or in place of the one under `pipeline`."""
