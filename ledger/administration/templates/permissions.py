@@ -8,8 +8,8 @@ compactor's search have partition keys of their own (`~contract`, `~lease`, `~im
 so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
 pipelines (all that begin with `~state`, `~pipeline`) and the states of watches (`~watch~`), so no
 writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
-nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish the two: its version
-condition guards it.
+nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish
+the two: its version condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys).

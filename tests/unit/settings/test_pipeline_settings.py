@@ -23,7 +23,7 @@ def chosen(name: str | None = None, **given: Any) -> tuple[str, tuple[str, ...]]
 
 def test_a_pipeline_is_chosen_by_its_name() -> None:
     """Without a name it is the one under `pipeline`, or the only one there is."""
-    both = {"pipeline": ONE, "pipelines": {"two": TWO}}
+    both: dict[str, Any] = {"pipeline": ONE, "pipelines": {"two": TWO}}
     assert chosen(pipeline=ONE) == ("", ("one/{K}",))
     assert chosen(**both) == ("", ("one/{K}",))
     assert chosen("two", **both) == ("two", ("two/{K}",))

@@ -29,9 +29,11 @@ def _always(record: Record, state: State | None) -> bool:
     return True
 
 
-def _unconditional_map(lane: str, after: str, upto: str, changes: Changes) -> MapPlan | None:
+def _unconditional_map(
+    lane: str, after: str, upto: str, changes: Changes, pipeline: str = ""
+) -> MapPlan | None:
     """Commit wherever the lane is, under a name of its own: a repeated batch counts again."""
-    plan = _plan_map(lane, after, upto, changes)
+    plan = _plan_map(lane, after, upto, changes, pipeline)
     if plan is None:
         return None
     moved, *parts = (put.item for put in plan.actions)

@@ -3,6 +3,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import anyio
 import pytest
@@ -90,7 +91,7 @@ async def test_two_pipelines_of_one_table_know_nothing_of_each_other() -> None:
 
     async def bring_in(name: str, records: list[bytes]) -> None:
         fields = {**FIELDS, "value": forms[name]}
-        options = {"name": name, "fields": fields, "categories": [f"{name}/{{K}}"]}
+        options: dict[str, Any] = {"name": name, "fields": fields, "categories": [f"{name}/{{K}}"]}
         await lane_worker(deliveries(records), store, **options).run()
 
     for name in forms:
