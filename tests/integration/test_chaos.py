@@ -74,10 +74,13 @@ def check_held(result: Result, report: dict[str, Any], *, checks: int = 4) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [DYNOXIDE, pytest.param("memory", marks=pytest.mark.slow)])
 def test_a_small_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    """Seconds of chaos with real processes: every read right, all merged to rest, status 0."""
+    """Seconds of chaos with real processes: every read right, all merged to rest, status 0.
+
+    The seed is one whose six seconds hold many faulty requests.
+    """
     monkeypatch.setattr(run, "TIMES", TIMES)
     monkeypatch.setattr(run, "MERGING", MERGING)
-    options = ["--seed", "3", "--minutes", SMALL_MINUTES, "--engine", engine]
+    options = ["--seed", "17", "--minutes", SMALL_MINUTES, "--engine", engine]
     check_held(*run_chaos(tmp_path, *options))
 
 
