@@ -78,6 +78,7 @@ def rules_of(settings: Settings) -> Rules:
         fold_age=compactor.fold_age,
         prune_min=compactor.prune_min,
         generation=terms.generation,
+        unmerged=terms.unmerged,
         given_up=None if terms.given_up_at is None else terms.given_up_at + skew,
     )
 

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from ledger.core import amounts, ids
+from ledger.core import amounts, ids, keys
+from ledger.core.contract import matches_any
 from ledger.core.fold import Collection, stamp_of
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
@@ -43,7 +44,8 @@ class Rules:
     """The settings that a plan depends on; durations in seconds, see `ledger.settings.model`.
 
     `generation` is the table's: a collection's first net is made with it. Ids up to `given_up` may
-    have been written by a region that is lost; None if none is.
+    have been written by a region that is lost; None if none is. Counters that match a pattern of
+    `unmerged` are not folded; what earlier folds began is finished.
     """
 
     home: str
@@ -54,6 +56,14 @@ class Rules:
     prune_min: int
     generation: int = 1
     given_up: datetime | None = None
+    unmerged: tuple[str, ...] = ()
+
+    def merges(self, partition: str) -> bool:
+        """Return whether entries of this collection may be merged, by the counter that it is of."""
+        if not self.unmerged:
+            return True
+        place = keys.counter_of(partition)
+        return place is None or not matches_any(place[0], self.unmerged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,8 @@ def _open(
 
 def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> bool:
     """Return whether the settled entries that any region shows would be worth a fold."""
+    if not rules.merges(observation.partition):
+        return False
     merged = set(observation.net.merged) if observation.net else set()
     shown = {key for view in observation.views.values() for key in view.entries}
     found = [
@@ -202,6 +214,8 @@ def _candidates(
     observation: Observation, rules: Rules, *, now: datetime, room: int
 ) -> tuple[EntryId, ...]:
     """Return up to `room` settled entries that every region shows alike, oldest first."""
+    if not rules.merges(observation.partition):
+        return ()
     home = observation.views[rules.home].entries
     others = [view.entries for view in observation.views.values()]
     merged = set(observation.net.merged) if observation.net else set()

@@ -49,7 +49,9 @@ class Summary:
             self.entries.add(entry)
 
     def backlog(self, rules: Rules, *, now: datetime) -> list[EntryId]:
-        """Return the settled entries that the net does not count yet, oldest first."""
+        """Return the settled entries that are to be merged and that no net counts, oldest first."""
+        if not rules.merges(self.partition):
+            return []
         unmerged = self.entries - self.merged
         return sorted(entry for entry in unmerged if is_older(entry, rules.settle, now=now))
 

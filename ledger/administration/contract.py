@@ -92,6 +92,8 @@ def first_values(given: Sequence[str]) -> dict[str, Any]:
         if name == "shards":
             pattern, count = _pattern_and_count(value)
             values.setdefault(name, {})[pattern] = count
+        elif name == "unmerged":
+            values[name] = _patterns(value)
         else:
             values[name] = value
     return values
@@ -174,8 +176,8 @@ def refined(
 ) -> Terms:
     """Return the terms of a contract with one value changed.
 
-    `value` is a duration, a region (home), regions separated by commas (regions), or PATTERN=COUNT
-    (shards), dated `since`.
+    `value` is a duration, a region (home), regions or patterns separated by commas (regions,
+    unmerged), or PATTERN=COUNT (shards), dated `since`.
 
     Raises:
         InvalidInput: there is no such value in a contract.
@@ -191,6 +193,8 @@ def refined(
         new = tuple(part.strip() for part in value.split(","))
     elif name == "shards":
         new = _with_step(contract, value, since=since, now=now)
+    elif name == "unmerged":
+        new = _patterns(value)
     else:
         raise InvalidInput(
             f"what can be set in the contract is {', '.join((*CONTRACTED, 'regions'))};"
@@ -219,6 +223,10 @@ def _with_step(contract: Contract, value: str, *, since: datetime | None, now: d
             " same counters"
         )
     return {**shards, pattern: (*steps, ShardStep(count, since or now + SHARDS_AHEAD))}
+
+
+def _patterns(value: str) -> tuple[str, ...]:
+    return tuple(part for each in value.split(",") if (part := each.strip()))
 
 
 def _pattern_and_count(value: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ began and when it ends: plans were held by the old terms while it was under way.
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -84,7 +84,8 @@ class Terms:
     `regions` are observed by compactors; those in `closed` are not written to. `lost` are those
     ever given up for good, each as often as it was: one may be added again, as a new replica, and
     be lost again; the latest was at `given_up_at`. `announced` are
-    shards that a pending change brings: readers query them, writers do not use them. `home`,
+    shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
+    patterns of counters whose entries are never merged, so that each stays to be read. `home`,
     `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
     `home` is then a region.
     """
@@ -100,6 +101,7 @@ class Terms:
     read_deadline: float
     contract_life: float = CONTRACT_LIFE
     shards: Shards = field(default_factory=dict)
+    unmerged: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     given_up_at: datetime | None = None
     generation: int = 1
@@ -116,6 +118,10 @@ class Terms:
         steps = (*_steps(self.shards, counter), *_steps(self.announced or {}, counter))
         return max(step.count for step in steps)
 
+    def is_unmerged(self, counter: str) -> bool:
+        """Return whether the entries of a counter are never merged."""
+        return matches_any(counter, self.unmerged)
+
     def shards_at(self, counter: str, at: datetime) -> int | None:
         """Return the number of shards for a keyed change whose id has this time.
 
@@ -130,6 +136,11 @@ class Terms:
     def shards_now(self, counter: str, now: datetime) -> int:
         """Return the number of shards for a change without a key: the newest in force."""
         return _count_at(self.shards, counter, now)
+
+
+def matches_any(counter: str, patterns: Iterable[str]) -> bool:
+    """Return whether a counter matches one of these patterns."""
+    return any(fnmatchcase(counter, pattern) for pattern in patterns)
 
 
 def is_pending(revision: int) -> bool:
@@ -157,6 +168,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         observation_delay=max(old.observation_delay, new.observation_delay),
         read_deadline=min(old.read_deadline, new.read_deadline),
         contract_life=min(old.contract_life, new.contract_life),
+        unmerged=tuple(dict.fromkeys((*old.unmerged, *new.unmerged))),
         lost=max(old.lost, new.lost, key=len),
         given_up_at=new.given_up_at or old.given_up_at,
         closed=_only_in_one(old, new),

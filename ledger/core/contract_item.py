@@ -154,6 +154,7 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
         if field.name not in _NEVER_STORED
     }
     values["regions"] = list(terms.regions)
+    values["unmerged"] = list(terms.unmerged)
     values["lost"] = list(terms.lost)
     values["given_up_at"] = terms.given_up_at.isoformat() if terms.given_up_at else None
     values["shards"] = {
@@ -194,6 +195,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         format=int(values["format"]),
         home=str(values["home"]),
         regions=tuple(str(region) for region in values["regions"]),
+        unmerged=tuple(str(pattern) for pattern in values.get("unmerged", ())),
         lost=tuple(str(region) for region in values["lost"]),
         given_up_at=_time(values.get("given_up_at")),
         shards={

@@ -114,4 +114,5 @@ class SettingsFields(BaseModel):
     pipelines: Pipelines = {}
     combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = {}
+    unmerged: tuple[str, ...] = ()
     watches: Watches = {}

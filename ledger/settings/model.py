@@ -10,7 +10,6 @@ Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h",
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -49,7 +48,7 @@ _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 _TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 
 
-CONTRACTED = ("home", *DURATIONS, "shards")
+CONTRACTED = ("home", *DURATIONS, "shards", "unmerged")
 """The settings that the table's contract holds, beside the names of the regions."""
 
 
@@ -237,6 +236,7 @@ class Settings(SettingsFields):
                 pattern: tuple(contract.ShardStep(step.count, step.since) for step in steps)
                 for pattern, steps in self.shards.items()
             },
+            unmerged=self.unmerged,
         )
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
@@ -258,7 +258,7 @@ class Settings(SettingsFields):
 
     def combines(self, counter: str) -> bool:
         """Return whether changes of `counter` that wait together become one entry."""
-        return any(fnmatchcase(counter, pattern) for pattern in self.combine)
+        return contract.matches_any(counter, self.combine)
 
     @field_validator("table")
     @classmethod
@@ -277,7 +277,7 @@ class Settings(SettingsFields):
                 raise rule(f"{name!r} is not the name of a region such as eu-west-1")
         return regions
 
-    @field_validator("shards", "combine")
+    @field_validator("shards", "combine", "unmerged")
     @classmethod
     def _are_patterns(cls, patterns: Patterns) -> Patterns:
         if "" in patterns:

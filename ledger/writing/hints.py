@@ -134,7 +134,10 @@ class Hints:
                 await self._send_batch()
 
     def _leave(self, counter: str, at: datetime | None) -> None:
-        hint = None if at is None else hint_for(counter, at, settle=self._settings.current.settle)
+        settings = self._settings.current
+        if settings.terms.is_unmerged(counter):
+            return
+        hint = None if at is None else hint_for(counter, at, settle=settings.settle)
         if hint is None or hint in self._left or self._is_refused:
             return
         if self._is_closed or len(self._waiting) >= WAITING_MAX:

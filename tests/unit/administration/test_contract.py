@@ -40,6 +40,8 @@ def changed(name: str, value: str, *, contract: Contract | None = None, **option
         ("contract_life", "2m", 120.0),
         ("home", AWAY, AWAY),
         ("regions", f"{HOME}, {AWAY}", (HOME, AWAY)),
+        ("unmerged", "audit/*, legal", ("audit/*", "legal")),
+        ("unmerged", "", ()),
     ],
 )
 def test_each_value_as_a_file_has_it(name: str, value: str, expected: Any) -> None:

@@ -396,3 +396,4 @@ def test_rules_come_from_the_settings() -> None:
     rules = rules_of(settings)
     assert (rules.home, rules.settle, rules.fold_max) == (HOME, SETTLE, 40)
     assert (rules.fold_min, rules.prune_min, rules.fold_age) == (3, 2, 10_000)
+    assert rules_of(settings.replace(unmerged=["audit/*"])).unmerged == ("audit/*",)

@@ -354,3 +354,23 @@ def test_a_remembered_entry_that_comes_back_is_deleted() -> None:
                         first=net(A)), AFTER_LOSS)  # fmt: skip
     assert plan.deletes == (str(A),)
     assert not plan.is_last
+
+
+@pytest.mark.parametrize("partition", ["audit/x", "~3~audit/x"])
+def test_a_counter_left_out_of_merging_is_not_folded(partition: str) -> None:
+    """What is settled stays, however much there is; it is no backlog, and nothing waits for it."""
+    rules = replace(RULES, unmerged=("other", "audit/*"))
+    found = replace(everywhere(A, B, C), partition=partition)
+    plan = plan_of(found, rules)
+    assert (plan.is_idle, plan.backlog, plan.is_last) == (True, 0, True)
+    assert plan_of(replace(found, partition="audits"), rules).folded == 3
+
+
+def test_what_a_fold_began_is_finished_after_its_counter_was_left_out() -> None:
+    """Merged entries that still show are deleted, ids that no region shows are forgotten."""
+    rules = replace(RULES, unmerged=("counter",))
+    assert plan_of(everywhere(A, B, C, shown=net(A, B)), rules).deletes == (str(A), str(B))
+    fold = plan_of(everywhere(F, shown=net(A, B, C)), rules).fold
+    assert fold is not None
+    assert not fold.merged
+    assert fold.change == 100

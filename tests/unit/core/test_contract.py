@@ -94,6 +94,13 @@ def test_a_region_closed_in_either_terms_is_not_written() -> None:
     assert [terms.written for terms in _orders(OLD, shut)] == [("us-east-1",), ("us-east-1",)]
 
 
+def test_what_either_terms_leave_unmerged_is_not_merged() -> None:
+    """A compactor that knows the old terms alone may not fold what the new ones keep."""
+    some, others = replace(OLD, unmerged=("a", "b")), replace(OLD, unmerged=("b", "c"))
+    for found in _orders(some, others):
+        assert [found.is_unmerged(counter) for counter in "abcd"] == [True, True, True, False]
+
+
 def test_announced_shards_are_read_and_not_written() -> None:
     """Readers query all shards of both; a change without a key keeps to the old number."""
     terms = stricter(OLD, GROWN)
@@ -185,6 +192,6 @@ def test_the_latest_loss_is_dated() -> None:
 
 def test_each_term_has_its_rule() -> None:
     """A term that is added is noticed here, so that a pending change of it is thought about."""
-    others = {"home", "regions", "shards", "lost", "given_up_at"}
+    others = {"home", "regions", "shards", "unmerged", "lost", "given_up_at"}
     others |= {"generation", "closed", "announced"}
     assert {each.name for each in fields(Terms)} == {*NUMBERS, *others}

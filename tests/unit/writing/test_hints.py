@@ -49,7 +49,9 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(*, fault: Fault | None = None, hint_every: int = 1) -> AsyncIterator[Desk]:
+async def desk(
+    *, fault: Fault | None = None, hint_every: int = 1, **overrides: Any
+) -> AsyncIterator[Desk]:
     """Open a desk."""
     calls: list[Call] = []
 
@@ -59,7 +61,7 @@ async def desk(*, fault: Fault | None = None, hint_every: int = 1) -> AsyncItera
 
     table, metrics, clock = MemoryStore(HOME), Metrics(), FakeClock(START)
     settings = make_settings(
-        settle=SETTLE, signature_lifetime=300, compactor={"hint_every": hint_every}
+        settle=SETTLE, signature_lifetime=300, compactor={"hint_every": hint_every}, **overrides
     )
     async with anyio.create_task_group() as tasks:
         made = Hints(
@@ -92,6 +94,14 @@ async def test_a_hint_is_left_in_the_background() -> None:
         assert one.left() == [key_of("a"), key_of("b"), key_of("c")]
         assert [call.operation for call in one.calls] == ["write_batch"]
         assert (one.count("left"), one.count("dropped")) == (3, 0)
+
+
+async def test_no_hint_for_a_counter_that_is_not_merged() -> None:
+    """A visit would read its whole collection in every region for nothing."""
+    async with desk(unmerged=["audit/*"]) as one:
+        one.hints.wrote_all([entry("audit/x"), entry("audits")])
+        await one.clock.run_pending()
+        assert one.left() == [key_of("audits")]
 
 
 async def test_a_busy_counter_leaves_one_hint_a_span() -> None:

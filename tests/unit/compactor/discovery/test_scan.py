@@ -314,3 +314,13 @@ async def test_a_net_that_does_not_count_is_found() -> None:
     outdated, last = (net("counter", 5, (), generation=number) for number in (1, 2))
     assert (await found_in(store_of(last))).due == []
     assert (await found_in(store_of(outdated, last))).due == ["counter"]
+
+
+async def test_what_is_left_out_of_merging_is_no_backlog() -> None:
+    """It is not due, however many entries it has, unless an earlier fold is to be finished."""
+    rules = replace(RULES, unmerged=("kept*",))
+    items = [entry(counter, one) for counter in ("kept", "other") for one in OLD]
+    items += [entry("kept before", OLD[0]), net("kept before", 5, OLD[:1])]
+    found = await found_in(store_of(*items), rules=rules)
+    assert sorted(found.due) == ["kept before", "other"]
+    assert found.backlog_entries == len(OLD)
