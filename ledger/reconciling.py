@@ -249,7 +249,12 @@ class Reconciler:
         collection, net = read.collection, read.collection.net
         merged = Decimal(0) if net is None else net.change
         if border is None:
-            return amounts.total_wide([merged, collection.unmerged().change])
+            return amounts.total_wide([merged, collection.unmerged().change, collection.added])
+        if collection.sums:
+            raise InvalidInput(
+                f"at is not possible for {partition!r}: pipelines add to it, and their sums have no"
+                " times; count again without it, or with `pipeline.totals: entries` from the start"
+            )
         if net is not None and net.until >= border:
             raise InvalidInput(
                 f"at is too far back: {partition!r} is merged up to {net.until}, so single entries"

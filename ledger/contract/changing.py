@@ -167,7 +167,11 @@ class ContractWriter:
         contract = await self.newest()
         self._check_clocks(contract.terms)
         terms = contract.terms
-        wanted = replace(refine(contract), lost=terms.lost, given_up_at=terms.given_up_at)
+        wanted = refine(contract)
+        out = tuple(region for region in terms.regions if region not in wanted.regions)
+        wanted = replace(
+            wanted, lost=terms.lost, left=(*terms.left, *out), given_up_at=terms.given_up_at
+        )
         if contract.coming is None:
             if wanted == contract.terms:
                 return await self._until_all_show(contract)

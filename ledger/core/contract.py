@@ -83,7 +83,8 @@ class Terms:
 
     `regions` are observed by compactors; those in `closed` are not written to. `lost` are those
     ever given up for good, each as often as it was: one may be added again, as a new replica, and
-    be lost again; the latest was at `given_up_at`. `announced` are
+    be lost again; the latest was at `given_up_at`. `left` are those taken out while they worked,
+    in the same way. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
     patterns of counters whose entries are never merged, so that each stays to be read. `home`,
     `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
@@ -103,6 +104,7 @@ class Terms:
     shards: Shards = field(default_factory=dict)
     unmerged: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     given_up_at: datetime | None = None
     generation: int = 1
     closed: tuple[str, ...] = ()
@@ -112,6 +114,14 @@ class Terms:
     def written(self) -> tuple[str, ...]:
         """The regions that may be written to."""
         return tuple(region for region in self.regions if region not in self.closed)
+
+    def epoch_of(self, region: str) -> int:
+        """Return the epoch of a region: 1, and one more each time it was lost or taken out."""
+        return 1 + self.lost.count(region) + self.left.count(region)
+
+    def is_over(self, region: str, epoch: int) -> bool:
+        """Return whether nothing is written in this epoch of a region any more."""
+        return region not in self.regions or epoch < self.epoch_of(region)
 
     def shards_read(self, counter: str) -> int:
         """Return how many shards a reader of a counter must query: the most ever in use."""
@@ -170,6 +180,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         contract_life=min(old.contract_life, new.contract_life),
         unmerged=tuple(dict.fromkeys((*old.unmerged, *new.unmerged))),
         lost=max(old.lost, new.lost, key=len),
+        left=max(old.left, new.left, key=len),
         given_up_at=new.given_up_at or old.given_up_at,
         closed=_only_in_one(old, new),
         announced=None if new.shards == old.shards else new.shards,

@@ -156,6 +156,9 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["regions"] = list(terms.regions)
     values["unmerged"] = list(terms.unmerged)
     values["lost"] = list(terms.lost)
+    values["left"] = list(terms.left)
+    if not terms.left:
+        del values["left"]
     values["given_up_at"] = terms.given_up_at.isoformat() if terms.given_up_at else None
     values["shards"] = {
         pattern: [
@@ -197,6 +200,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         regions=tuple(str(region) for region in values["regions"]),
         unmerged=tuple(str(pattern) for pattern in values.get("unmerged", ())),
         lost=tuple(str(region) for region in values["lost"]),
+        left=tuple(str(region) for region in values.get("left", ())),
         given_up_at=_time(values.get("given_up_at")),
         shards={
             str(pattern): tuple(_step(step) for step in steps)

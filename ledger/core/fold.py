@@ -1,6 +1,7 @@
 """From the items of a collection to its total.
 
-total = the net's change + the change of every entry whose id is not in the net's `merged`. The
+total = the net's change + the change of every entry whose id is not in the net's `merged` + the
+value of every sum item (`ledger.core.sums`). The
 result depends on the set of items only, not on page borders or on the order of arrival. Of several
 net changes the one of the highest generation counts alone (a region that was home, and is lost,
 leaves nets of earlier generations behind). An item under a foreign key counts as an entry
@@ -24,10 +25,11 @@ from typing import TypeVar
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, net_of, number_of
 from ledger.core.errors import LedgerError
+from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
 from ledger.core.values import NetChange
 
-ATTRIBUTES = ("sk", "change", "count", "merged", "version", "until", "home", "digest")
-"""The attributes of entries and net changes that a total depends on."""
+ATTRIBUTES = ("sk", "change", "count", "merged", "version", "until", "home", "digest", "value")
+"""The attributes of entries, net changes and sums that a total depends on."""
 
 Amount = TypeVar("Amount", str, Decimal)
 Stamp = tuple[int, str] | None
@@ -49,14 +51,15 @@ class Subtotal:
 
 
 class Collection:
-    """What one region shows of one collection: entries by sort key, and the net change.
+    """What one region shows of one collection: entries by sort key, the net change, and sums.
 
     `below` is the sum of entries that were condensed, or read earlier; `partition` is the
     collection's key, for items that were read without it (`ATTRIBUTES`). `outdated` has the
-    generations of further nets, all lower than that of `net`, which count for nothing.
+    generations of further nets, all lower than that of `net`, which count for nothing. `sums` has
+    the newer of each sum item and its copy.
     """
 
-    __slots__ = ("_parsed", "_partition", "_texts", "below", "net", "outdated")
+    __slots__ = ("_parsed", "_partition", "_texts", "below", "net", "outdated", "sums")
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Collection:
         self._partition = partition
         self.net = net
         self.outdated: frozenset[int] = frozenset()
+        self.sums: dict[SumPlace, Sum] = {}
         self.below = below
         self._parsed = {} if entries is None else entries
         # Newer than `_parsed`: where both have a key, the text counts.
@@ -94,6 +98,9 @@ class Collection:
             DamagedItem: an item that counts cannot be read.
         """
         texts = _plain_texts(items)
+        if texts is None or (texts and max(texts) >= SUM_PREFIX):
+            items = self._without_sums(items)
+            texts = _plain_texts(items)
         if texts is None:
             self._add_each(items)
             return
@@ -110,6 +117,17 @@ class Collection:
             is_net = sort_key.startswith(keys.NET_PREFIX)
             if not is_net and ("change" in item or ids.parse(sort_key) is not None):
                 entries[sort_key] = number_of(self._whole(item), "change")
+
+    def _without_sums(self, items: Sequence[Item]) -> list[Item]:
+        """Take the sums in a page; return what else is in it."""
+        others: list[Item] = []
+        for item in items:
+            if not item["sk"]["S"].startswith(SUM_PREFIX):
+                others.append(item)
+                continue
+            place, found = sum_of(self._whole(item))
+            self.sums[place] = newer(self.sums.get(place), found)
+        return others
 
     def _take_nets(self, items: Sequence[Item]) -> list[Item]:
         """Take the net of the highest generation in a page; return all nets in it."""
@@ -163,7 +181,17 @@ class Collection:
             LedgerError: the collection is not sound.
         """
         before = Decimal(0) if self.net is None else self.net.change
-        return amounts.total([before, self.unmerged().change])
+        return amounts.total([before, self.unmerged().change, self.added])
+
+    @property
+    def added(self) -> Decimal:
+        """The sum of all sums, without a check of its range."""
+        return amounts.total_wide(each.value for each in self.sums.values())
+
+    @property
+    def additions(self) -> int:
+        """How many additions the sums stand for."""
+        return sum(each.version for each in self.sums.values())
 
     def _subtotal(self, net: NetChange | None, upto: str | None) -> Subtotal:
         """Return `below` plus the entries below a sort key that this net does not name."""

@@ -37,7 +37,8 @@ class Total:
     those that came before it `ended`, some. So of several shards, or pages, it need not have been
     the sum at any one moment; a `steady` one was, at every moment from `as_of` to `ended`. Both are
     times of this machine's clock. It comprises `entries` entries that are not merged yet, and the
-    net changes named in `versions` (one per shard that has one), which stand for `merged` entries.
+    net changes named in `versions` (one per shard that has one), which stand for `merged` entries,
+    and what pipelines have added to it in so many `additions` (one a reduce).
     `cached` is whether an earlier call read it.
     """
 
@@ -52,11 +53,12 @@ class Total:
     steady: bool = False
     _: KW_ONLY
     ended: datetime
+    additions: int = 0
 
     @property
     def changes(self) -> int:
-        """How many entries are counted, merged or not."""
-        return self.entries + self.merged
+        """How many entries, merged or not, and additions of pipelines are counted."""
+        return self.entries + self.merged + self.additions
 
 
 class Reader:
@@ -131,6 +133,7 @@ class Reader:
         nets = [read.collection.net for read in reads if read.collection.net is not None]
         left = [read.collection.unmerged() for read in reads]
         changes = [*(net.change for net in nets), *(collection.change for collection in left)]
+        changes += [read.collection.added for read in reads]
         return Total(
             counter=counter,
             value=_value(counter, changes),
@@ -140,6 +143,7 @@ class Reader:
             merged=sum(net.count for net in nets),
             versions=tuple(net.version for net in nets),
             ended=self._clock.now(),
+            additions=sum(read.collection.additions for read in reads),
         )
 
     @property

@@ -217,7 +217,7 @@ async def test_a_region_leaves_in_force_once_its_replica_is_removed() -> None:
     leaving = Leaving(world)
     smaller = make_terms(regions=(HOME, AWAY))
     done = await world.operator().change(to(smaller))
-    assert (done.terms, done.coming) == (smaller, None)
+    assert (done.terms, done.coming) == (replace(smaller, left=(SOUTH,)), None)
     assert leaving.seen == [(SOUTH,), (SOUTH,)]
     assert world.elapsed >= WAIT
     assert "once the replica in ap-southeast-2 is removed" in str(
@@ -330,6 +330,21 @@ async def test_a_region_that_was_lost_stays_so(regions: tuple[str, ...]) -> None
     done = await world.operator().change(to(make_terms(regions=regions, settle=4000.0)))
     assert (done.terms.settle, done.terms.regions, done.terms.lost) == (4000.0, regions, (SOUTH,))
     assert done.regions == regions
+
+
+async def test_a_region_that_is_added_again_has_another_epoch() -> None:
+    """What it writes from then on is told from what it wrote before, taken out or lost."""
+    world = await established(replace(make_terms(regions=(HOME, AWAY)), left=(SOUTH,)))
+    before = (await world.operator().newest()).terms
+    done = await world.operator().change(to(make_terms(regions=REGIONS)))
+    assert (done.terms.left, done.terms.epoch_of(SOUTH), done.terms.epoch_of(AWAY)) == (
+        (SOUTH,),
+        2,
+        1,
+    )
+    assert (before.is_over(SOUTH, 1), done.terms.is_over(SOUTH, 1)) == (True, True)
+    assert not done.terms.is_over(SOUTH, 2)
+    assert replace(done.terms, lost=(SOUTH,)).epoch_of(SOUTH) == 3
 
 
 async def test_a_change_is_withdrawn_without_a_wait() -> None:

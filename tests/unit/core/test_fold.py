@@ -9,6 +9,7 @@ from ledger.core.entry import Item, entry_item, net_item
 from ledger.core.errors import AmountOverflow, DamagedItem, LedgerError
 from ledger.core.fold import Collection, collect
 from ledger.core.ids import EntryId
+from ledger.core.sums import COPY, SumPlace
 from ledger.core.values import Entry, NetChange
 
 IDS = [EntryId(1_700_000_000_000_000 + number, number) for number in range(4)]
@@ -25,6 +26,20 @@ def net(change: int, *merged: int, generation: int = 1) -> Item:
     return net_item(
         NetChange(Decimal(change), len(packed), packed, "v", "", "home", generation), "a"
     )
+
+
+def added(
+    value: int | str,
+    version: int | str = 1,
+    *,
+    region: str = "a.b",
+    epoch: int = 1,
+    slot: int = 0,
+    copy: bool = False,
+) -> Item:
+    """Return the sum item of a region, or the copy of one."""
+    sort_key = f"{SumPlace(region, epoch, slot).sort_key}{COPY if copy else ''}"
+    return foreign(sort_key, value=str(value), version=str(version))
 
 
 def foreign(key: str, **attributes: str) -> Item:
@@ -47,6 +62,13 @@ def foreign(key: str, **attributes: str) -> Item:
         pytest.param([foreign("settings", size="5"), entry(0, 1)], 1, id="no change: not ours"),
         pytest.param([foreign("settings")], 0, id="only keys"),
         pytest.param([entry(0, 1), entry(0, 1)], 1, id="the same entry on two pages"),
+        pytest.param([entry(0, 3), net(7, 0), added(5)], 12, id="a sum beside net and entries"),
+        pytest.param([entry(0, 3), added(5)], 8, id="a sum and a plain entry"),
+        pytest.param([added(5), added(2, region="b"), added(1, slot=1)], 8, id="several sums"),
+        pytest.param([added(5), added(4, epoch=2)], 9, id="epochs of one region"),
+        pytest.param([added(5), added(6, 2, copy=True)], 6, id="a copy that is newer"),
+        pytest.param([added(7, 3), added(6, 2, copy=True)], 7, id="an item newer than its copy"),
+        pytest.param([added(6, 2, copy=True)], 6, id="a copy alone"),
         pytest.param([net(1), net(2, generation=2)], 2, id="the highest generation"),
         pytest.param([net(2, generation=2), net(1)], 2, id="whichever comes first"),
         pytest.param(
@@ -157,3 +179,31 @@ def test_nets_that_do_not_count_are_known(order: tuple[int, ...]) -> None:
 def test_a_damaged_net_that_does_not_count_is_not_read() -> None:
     """What stands for nothing cannot hide a total."""
     assert collect([{**net(1), "merged": {"S": "x"}}, net(2, generation=2)]).total() == 2
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        added("1E+39x"),
+        added(1, "0"),
+        added(1, "1.5"),
+        foreign("~sum#a.1#0", version="1"),
+        foreign("~sum#a.1#0", value="1"),
+        foreign("~sum#a.0#0", value="1", version="1"),
+        foreign("~sum#a.1", value="1", version="1"),
+        foreign("~sum#a.1#0#other", value="1", version="1", change="5"),
+    ],
+)
+def test_a_sum_that_cannot_be_read_is_never_left_out(item: Item) -> None:
+    """Nor is it taken for a foreign entry because it has a change."""
+    with pytest.raises(DamagedItem, match="~sum#"):
+        collect([entry(0, 1), item])
+
+
+def test_sums_are_exact_and_their_overflow_is_an_error() -> None:
+    """38 digits are what a total has; more is refused, as of entries."""
+    wide = collect([added("0.000000000000001"), added("99999999999999999999999", slot=1)])
+    assert wide.total() == Decimal("99999999999999999999999.000000000000001")
+    assert (wide.additions, wide.sums[SumPlace("a.b", 1, 1)].version) == (2, 1)
+    with pytest.raises(AmountOverflow):
+        collect([entry(0, 1), added("1E+38")]).total()
