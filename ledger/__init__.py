@@ -55,7 +55,17 @@ if TYPE_CHECKING:
     from ledger.ledger import Ledger
     from ledger.runtime.gc import tune_gc
     from ledger.settings import Settings
-    from ledger.store.writes import Action, Applied, Check, Delete, Put, Rejected, Unknown, Update
+    from ledger.store.writes import (
+        Action,
+        Applied,
+        Check,
+        Delete,
+        InTable,
+        Put,
+        Rejected,
+        Unknown,
+        Update,
+    )
     from ledger.table import Table
     from ledger.totals.reader import Total
     from ledger.writing.plan import Change
@@ -80,6 +90,7 @@ __all__ = [
     "Entry",
     "HomeMoving",
     "ImportRefused",
+    "InTable",
     "InvalidAmount",
     "InvalidCounter",
     "InvalidEntry",
@@ -128,6 +139,7 @@ _PLACES = {
     "Crossing": "ledger.core.watches",
     "Delete": _WRITES,
     "Entry": "ledger.core.values",
+    "InTable": _WRITES,
     "Ledger": "ledger.ledger",
     "Put": _WRITES,
     "Reconciled": "ledger.core.reconciled",

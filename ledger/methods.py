@@ -27,7 +27,6 @@ from ledger.primitives.counters import (
     item_method_named,
     method_named,
 )
-from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.leases import Lease, LeaseRecord, LeaseTerms
 from ledger.primitives.leases.connecting import thread_to
 from ledger.primitives.leases.keeping import Keeping, in_loop
@@ -113,13 +112,20 @@ class Methods:
                 0, where counters begin, is not within the thresholds.
         """
         options = {"kept_seconds": kept_seconds, "tags_max": tags_max}
-        own = {name: value for name, value in options.items() if value is not None}
+        own: dict[str, object] = {
+            name: value for name, value in options.items() if value is not None
+        }
         chosen = method_named(method, shards=shards)
         _check_options(
             method, **{name: own[name] for name in own if name != OWN_OPTIONS.get(method)}
         )
         if method == "collection" and minimum is None and maximum is None:
             return CollectionCounter(self.ledger, name, clock=self._clock, randomness=self._random)
+        if OWN_OPTIONS.get(method) == "kept_seconds":
+            own |= {
+                "marker_table": self.settings.marker_table,
+                "marker_places": self.settings.marker_places,
+            }
         make: Callable[..., Counter] = chosen.make
         made = make(
             self._store,
@@ -132,8 +138,6 @@ class Methods:
         )
         if isinstance(made, ItemCounter):
             made.share(self._layouts, is_guarded=True)
-        if self.settings.marker_places == "both":
-            write_both_places(made)
         return made
 
     async def convert_counter(

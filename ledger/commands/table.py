@@ -31,11 +31,15 @@ from ledger.settings import Settings
 
 app = new_app(about="Create, inspect and delete the global table.")
 
+Markers = Annotated[
+    bool, typer.Option("--markers", help="The markers' own table, `marker_table` of the settings.")
+]
 Timeout = Annotated[float, typer.Option(min=0, help="Maximum seconds to wait.")]
 
 
 @app.command()
 def create(
+    *,
     config: Config = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     warm: Annotated[
@@ -47,14 +51,16 @@ def create(
         ),
     ] = None,
     first: contract.FirstValues = None,
+    markers: Markers = False,
 ) -> None:
     """Create the table with a replica in every region, or complete a partly created one.
 
     Then write its contract: what must be equal in all processes, from the settings and --set. Safe
     to run again at any time: it changes nothing if the table is complete, and a contract is only
-    compared with the settings.
+    compared with the settings. A table of markers has no contract, and always time to live.
     """
     settings = Settings.load(config, **first_values(first or ()))
+    settings = settings.for_markers() if markers else settings
     with _bar() as bar:
         state = create_table(
             settings,
@@ -63,20 +69,22 @@ def create(
             warm=None if warm is None else Warm.parse(warm),
         )
     _say_taken(state)
-    contract.established(settings)
+    if not markers:
+        contract.established(settings)
 
 
 @app.command()
-def status(config: Config = None) -> None:
+def status(config: Config = None, *, markers: Markers = False) -> None:
     """Show the table in every region; exit with 1 if anything is missing or does not replicate."""
-    state = table_state(Settings.load(config))
+    settings = Settings.load(config)
+    state = table_state(settings.for_markers() if markers else settings)
     Console().print(_as_table(state))
     for error in state.errors.values():
         typer.echo(f"error: {error}", err=True)
     if not state.errors and base_of(state.views) is None:
         raise TableMissing(
             f"table {state.table} does not exist in any region:"
-            " create it with `ledger table create`"
+            f" create it with `ledger table create{' --markers' if markers else ''}`"
         )
     base = base_of(state.views)
     if base and base.warm:
@@ -95,15 +103,18 @@ def status(config: Config = None) -> None:
 
 @app.command()
 def delete(
+    *,
     config: Config = None,
     confirm: Annotated[
         str | None,
         typer.Option(metavar="TABLE", help="The table's name, in place of the prompt."),
     ] = None,
     timeout: Timeout = TIMEOUT_SECONDS,
+    markers: Markers = False,
 ) -> None:
     """Delete the table and all its data in every region, even if it is protected from deletion."""
     settings = Settings.load(config)
+    settings = settings.for_markers() if markers else settings
     _confirm(settings, confirm)
     with _bar() as bar:
         state = delete_table(settings, timeout=timeout, report=_shown(bar))

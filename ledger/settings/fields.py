@@ -92,7 +92,8 @@ class SettingsFields(BaseModel):
 
     table: str = "ledger"
     time_to_live: bool = False
-    marker_places: Literal["own", "both"] = "own"
+    marker_table: str | None = None
+    marker_places: Literal["own", "both", "only"] = "own"
     regions: dict[str, Annotated[Region, BeforeValidator(_region_or_default)]]
     home: str = Field(default_factory=_first_region)
     settle: Seconds = FOLLOWING

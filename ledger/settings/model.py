@@ -128,6 +128,16 @@ class Settings(SettingsFields):
         missing = "several pipelines, and none named" if name is None else f"no pipeline {name!r}"
         return f"{missing}: those of the settings are {known} (--pipeline NAME)"
 
+    def for_markers(self) -> Self:
+        """Return the settings of the markers' own table: in the same regions, with time to live.
+
+        Raises:
+            SettingsError: markers have none.
+        """
+        if self.marker_table is None:
+            raise SettingsError("`marker_table` names no table of the markers' own")
+        return self.replace(table=self.marker_table, marker_table=None, time_to_live=True)
+
     def region(self, name: str) -> Region:
         """Return how a region is reached.
 
@@ -260,10 +270,10 @@ class Settings(SettingsFields):
         """Return whether changes of `counter` that wait together become one entry."""
         return contract.matches_any(counter, self.combine)
 
-    @field_validator("table")
+    @field_validator("table", "marker_table")
     @classmethod
-    def _is_table_name(cls, table: str) -> str:
-        if not _TABLE_NAME.fullmatch(table):
+    def _is_table_name(cls, table: str | None) -> str | None:
+        if table is not None and not _TABLE_NAME.fullmatch(table):
             raise rule("a table name is 3 to 255 of the characters a-z A-Z 0-9 _ . -")
         return table
 

@@ -16,6 +16,12 @@ def relations(settings: SettingsFields) -> Iterator[Broken]:
     home, regions = settings.home, settings.regions
     if home not in regions:
         yield Broken(("home",), f"home {home!r} is not one of the regions {', '.join(regions)}")
+    if settings.marker_table == settings.table:
+        yield Broken(
+            ("marker_table", "table"),
+            f"marker_table must not be {settings.table!r}, the table itself: without the line"
+            " markers lie there",
+        )
     yield from _broken_durations(settings)
     yield from _broken_by_signatures(settings)
     if settings.cache.incremental and len(regions) > 1:

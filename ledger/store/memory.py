@@ -31,23 +31,31 @@ from ledger.store.writes import (
     Check,
     Delete,
     Outcome,
+    OwnAction,
     Put,
     Rejected,
     Update,
     Write,
     checked_actions,
+    placed,
 )
 
 
 class Table:
     """The items of one region, independent of the stores that access them.
 
-    Several stores can share a table, as several processes share a region.
+    Several stores can share a table, as several processes share a region. `others` are the region's
+    further tables, by name, which transactions and reads of one item may reach as well.
     """
 
     def __init__(self) -> None:
         self.partitions: dict[str, dict[str, Item]] = {}
         self.tokens: dict[str, tuple[float, tuple[Action, ...]]] = {}
+        self.others: dict[str, Table] = {}
+
+    def named(self, name: str) -> "Table":
+        """Return a table of the region, made if it is missing; this one without a name."""
+        return self.others.setdefault(name, Table()) if name else self
 
     def get(self, key: Key) -> Item | None:
         """Return the item under a key."""
@@ -123,7 +131,7 @@ class MemoryStore:
 
     async def get(self, get: Get) -> Item | None:
         """Read one item; there is one copy, so every read is consistent."""
-        return self.table.get(get.key)
+        return self.table.named(get.table).get(get.key)
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition in order."""
@@ -165,17 +173,18 @@ class MemoryStore:
         """Do nothing: there is nothing to close."""
 
     def _apply(self, actions: Sequence[Action]) -> Outcome:
-        found = [self.table.get(action.key) for action in actions]
+        places = [(self.table.named(name), action) for name, action in map(placed, actions)]
+        found = [table.get(action.key) for table, action in places]
         failed = {
             position: item
-            for position, (action, item) in enumerate(zip(actions, found, strict=True))
+            for position, ((_, action), item) in enumerate(zip(places, found, strict=True))
             if not holds(action.condition, item)
         }
         if failed:
             return Rejected(found=failed)
-        images = [_image(action, item) for action, item in zip(actions, found, strict=True)]
-        for action, image in zip(actions, images, strict=True):
-            self.table.set(action.key, image)
+        images = [_image(action, item) for (_, action), item in zip(places, found, strict=True)]
+        for (table, action), image in zip(places, images, strict=True):
+            table.set(action.key, image)
         first = actions[0]
         if isinstance(first, Put) and first.returns_old:
             return Applied(found[0])
@@ -206,7 +215,7 @@ def _page(
     return Page(part, last, units)
 
 
-def _image(action: Action, item: Item | None) -> Item | None:
+def _image(action: OwnAction, item: Item | None) -> Item | None:
     """Return the item after an action."""
     match action:
         case Put():

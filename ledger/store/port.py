@@ -52,6 +52,9 @@ class Store(Protocol):
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions on different items, all or none, in this region.
 
+        An action `InTable` is on an item of another table of the region; all else of the port but
+        `get` reaches the store's own table alone.
+
         `token` makes repeats harmless that arrive within ten minutes, in this region.
         """
 

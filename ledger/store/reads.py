@@ -22,11 +22,12 @@ from ledger.core.entry import Item, Key
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read one item, by default strongly consistent."""
+    """Read one item, by default strongly consistent; `table` names another one of the region."""
 
     key: Key
     _: KW_ONLY
     consistent: bool = True
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,29 @@ class Check:
     condition: Condition
 
 
+@dataclass(frozen=True, slots=True)
+class InTable:
+    """An action of a transaction on an item of another table of the same region, by its name."""
+
+    table: str
+    action: "OwnAction"
+
+    @property
+    def key(self) -> Key:
+        """The key of the item in that table."""
+        return self.action.key
+
+    @property
+    def condition(self) -> Condition | None:
+        """The condition on the item in that table."""
+        return self.action.condition
+
+
 Write = Put | Delete | Update
 BatchWrite = Put | Delete
-Action = Put | Delete | Update | Check
+OwnAction = Write | Check
+"""An action on an item of the store's own table."""
+Action = OwnAction | InTable
 
 
 Reason = Literal[
@@ -176,9 +196,15 @@ class BatchOutcome:
 _SIGNED_BY = (Put, Update)
 
 
+def placed(action: Action) -> tuple[str, OwnAction]:
+    """Return the name of an action's table, "" for the store's own, and the action there."""
+    return (action.table, action.action) if isinstance(action, InTable) else ("", action)
+
+
 def signed_by(actions: Sequence[Action]) -> datetime | None:
     """Return the last time at which a request of these actions may be signed; None for any."""
-    limits = {action.not_after for action in actions if isinstance(action, _SIGNED_BY)}
+    own = [placed(action)[1] for action in actions]
+    limits = {action.not_after for action in own if isinstance(action, _SIGNED_BY)}
     limits.discard(None)
     return min(limits, default=None)  # type: ignore[type-var]
 
@@ -191,5 +217,5 @@ def checked_actions(actions: Sequence[Action], most: int) -> None:
     """
     if not 1 <= len(actions) <= most:
         raise RequestRefused(f"a request must have 1 to {most} actions, got {len(actions)}")
-    if len({action.key for action in actions}) < len(actions):
+    if len({(placed(action)[0], action.key) for action in actions}) < len(actions):
         raise RequestRefused("the actions of a request must be on different items, got two on one")

@@ -14,6 +14,7 @@ pytest.register_assert_rewrite(
     "conformance.store_conditions",
     "conformance.store_groups",
     "conformance.store_reads",
+    "conformance.store_tables",
     "conformance.counter_suite",
 )
 

@@ -31,6 +31,13 @@ class RealStoreSuite(StoreSuite):
         """Return a store over an empty table."""
         return await empty_table(opened, f"table-{next(_numbers)}")
 
+    @pytest.fixture
+    async def other(self, opened: Store) -> str:
+        """Make another empty table, and return its name."""
+        name = f"table-{next(_numbers)}"
+        await empty_table(opened, name)
+        return name
+
 
 class TestMemoryEngine(RealStoreSuite):
     """The store over the local global table on the memory engine."""

@@ -11,10 +11,15 @@ from typer.testing import CliRunner
 from ledger.administration.table import connect, create_table, delete_table, table_state
 from ledger.administration.table_plan import Kind
 from ledger.commands import table as table_commands
-from ledger.core.errors import AccessDenied, RequestRefused, Unreachable
+from ledger.core.errors import AccessDenied, RequestRefused, TableMissing, Unreachable
 from ledger.local import LocalGlobalTable
+from ledger.primitives.counters.marking import marker_key
 from ledger.settings import Settings
 from ledger.settings.groups import Region
+from ledger.store.opening import open_store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Rejected
+from ledger.table import Table
 
 pytestmark = pytest.mark.slow
 
@@ -152,3 +157,32 @@ def test_a_profile_that_does_not_exist_is_named(
     settings = Settings(home="us-east-1", regions={"us-east-1": Region(profile="absent")})
     with pytest.raises(AccessDenied, match=r"us-east-1, table ledger: .*absent"):
         create_table(settings)
+
+
+async def test_markers_have_a_table_that_is_made_and_replicates() -> None:
+    """The operator makes it beside the counters' own; it has time to live, and replicas."""
+    async with LocalGlobalTable.start(regions=REGIONS) as world:
+        settings = world.settings().replace(marker_table="markers")
+        assert Kind.EXPIRY in await created(settings.for_markers())
+        async with Table.open(settings, region="us-east-1") as table:
+            stock = table.counter("stock", method="marker")
+            assert isinstance(await stock.add(5, token="t"), Applied)
+            assert await stock.add(5, token="t") == Rejected("applied before")
+        await world.wait_replicated()
+        key = marker_key("stock", "t")
+        async with open_store(settings, "eu-west-1") as other:
+            assert await other.get(Get(key, table="markers")) is not None
+            assert await other.get(Get(key)) is None
+
+
+async def test_a_missing_table_of_markers_is_named() -> None:
+    """The error says which of the two tables is not there, and nothing was counted."""
+    async with LocalGlobalTable.start(regions=REGIONS[:1]) as world:
+        settings = world.settings().replace(marker_table="markers")
+        async with Table.open(settings) as table:
+            stock = table.counter("stock", method="marker")
+            with pytest.raises(TableMissing, match="markers"):
+                await stock.add(5, token="t")
+            with pytest.raises(TableMissing, match=r"ledger or markers|markers or ledger"):
+                await stock.add(5)
+            assert await stock.value() == 0

@@ -29,6 +29,7 @@ from ledger.store.writes import (
     Rejected,
     Update,
     Write,
+    placed,
 )
 
 HOME, OTHER = "us-east-1", "eu-west-1"
@@ -72,6 +73,7 @@ class Call:
     action: str
     region: str
     partitions: tuple[str, ...] = ()
+    table: str = "money"
 
     @property
     def place(self) -> tuple[str, str]:
@@ -83,7 +85,7 @@ class Call:
         return any(self._is_allowed_by(statement) for statement in document["Statement"])
 
     def _is_allowed_by(self, statement: Mapping[str, Any]) -> bool:
-        resource = f"arn:aws:dynamodb:{self.region}:111122223333:table/money"
+        resource = f"arn:aws:dynamodb:{self.region}:111122223333:table/{self.table}"
         return (
             f"dynamodb:{self.action}" in statement["Action"]
             and resource in statement["Resource"]
@@ -138,8 +140,8 @@ class RecordingStore(ForwardingStore):
         super().__init__(inner)
         self._calls = calls
 
-    def _note(self, action: str, *partitions: str) -> None:
-        self._calls.append(Call(action, self.region, partitions))
+    def _note(self, action: str, *partitions: str, table: str = "") -> None:
+        self._calls.append(Call(action, self.region, partitions, table or SETTINGS.table))
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
@@ -153,13 +155,13 @@ class RecordingStore(ForwardingStore):
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction."""
-        for action in actions:
-            self._note(ACTIONS[type(action)], action.key[0])
+        for table, action in map(placed, actions):
+            self._note(ACTIONS[type(action)], action.key[0], table=table)
         return await super().transact(actions, token=token)
 
     async def get(self, get: Get) -> Item | None:
         """Read one item."""
-        self._note("GetItem", get.key[0])
+        self._note("GetItem", get.key[0], table=get.table)
         return await super().get(get)
 
     async def query(self, query: Query) -> Page:
@@ -215,9 +217,11 @@ def granted(role: Role, region: str) -> set[str]:
     }
 
 
-def assert_just_enough(role: Role, calls: Sequence[Call], regions: Sequence[str]) -> None:
+def assert_just_enough(
+    role: Role, calls: Sequence[Call], regions: Sequence[str], settings: Settings = SETTINGS
+) -> None:
     """Every call is allowed, and each statement's every action was called in each region."""
-    document = policy(SETTINGS, role)
+    document = policy(settings, role)
     assert [call for call in calls if not call.is_allowed(document)] == []
     for statement in document["Statement"]:
         allowed = {call.place for call in calls if call.is_allowed({"Statement": [statement]})}

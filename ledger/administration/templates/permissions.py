@@ -20,7 +20,7 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
 from ledger.administration.templates.table import home_first
@@ -77,7 +77,7 @@ class Where(StrEnum):
 class Grant:
     """Some actions on the table: in which regions, and on which partition keys.
 
-    A `*` in a key stands for any text.
+    A `*` in a key stands for any text. `tables` says of which tables, where markers have their own.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Grant:
     where: Where = Where.EVERY_REGION
     only_keys: tuple[str, ...] = ()
     never_keys: tuple[str, ...] = ()
+    tables: Literal["own", "markers", "both"] = "own"
 
 
 _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
@@ -152,6 +153,14 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant(
             "Count", ("GetItem", "PutItem", "Query", "UpdateItem"), Where.HOME, only_keys=(_COUNTS,)
         ),
+        # Where markers have a table of their own: they are put and read there, and nothing else is.
+        Grant(
+            "Mark",
+            ("GetItem", "PutItem"),
+            Where.HOME,
+            only_keys=(_COUNTS,),
+            tables="markers",
+        ),
         Grant(
             "Number",
             ("GetItem", "PutItem", "Query", "UpdateItem"),
@@ -196,6 +205,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
                 "UpdateTable",
                 "UpdateTimeToLive",
             ),
+            tables="both",
         ),
         # DynamoDB requires these to add a replica, which it fills in the name of the caller.
         Grant(
@@ -209,6 +219,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
                 "Scan",
                 "UpdateItem",
             ),
+            tables="both",
         ),
     ),
 }
@@ -232,8 +243,8 @@ def policy(
     may do in the home region alone is then left out of every other region's policy.
     """
 
-    def table(name: str) -> str:
-        return f"arn:{_partition(name)}:dynamodb:{name}:{account}:table/{settings.table}"
+    def table(region: str, name: str) -> str:
+        return f"arn:{_partition(region)}:dynamodb:{region}:{account}:table/{name}"
 
     return _document(settings, role, table, region=region)
 
@@ -241,8 +252,8 @@ def policy(
 def policy_in_template(settings: Settings, role: Role) -> dict[str, Any]:
     """Return the policy of `role` for use in a template: its account is that of the stack."""
 
-    def table(name: str) -> object:
-        arn = f"dynamodb:{name}:${{AWS::AccountId}}:table/{settings.table}"
+    def table(region: str, name: str) -> object:
+        arn = f"dynamodb:{region}:${{AWS::AccountId}}:table/{name}"
         return sub(f"arn:${{AWS::Partition}}:{arn}")
 
     return _document(settings, role, table, region=None)
@@ -274,14 +285,14 @@ def iam_template(settings: Settings) -> dict[str, Any]:
 def _document(
     settings: Settings,
     role: Role,
-    table: Callable[[str], object],
+    table: Callable[[str, str], object],
     *,
     region: str | None,
 ) -> dict[str, Any]:
     statements = [
-        _statement(grant, [table(name) for name in names])
+        _statement(grant, [table(each, name) for name in tables for each in regions])
         for grant in grants(role)
-        if (names := _regions(settings, grant, region))
+        if (regions := _regions(settings, grant, region)) and (tables := _tables(settings, grant))
     ]
     if role is Role.ADMINISTRATOR:
         statements.append(_service_linked_role())
@@ -291,6 +302,12 @@ def _document(
 def _regions(settings: Settings, grant: Grant, region: str | None) -> list[str]:
     names = [settings.home] if grant.where is Where.HOME else home_first(settings)
     return [name for name in names if region in {None, name}]
+
+
+def _tables(settings: Settings, grant: Grant) -> list[str]:
+    own = [] if grant.tables == "markers" else [settings.table]
+    markers = [settings.marker_table] if settings.marker_table and grant.tables != "own" else []
+    return [*own, *markers]
 
 
 def _statement(grant: Grant, resources: list[object]) -> dict[str, Any]:

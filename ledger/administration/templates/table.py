@@ -29,18 +29,16 @@ TABLE_COMMENT = (
 def table_template(settings: Settings, *, warm: Warm | None = None) -> dict[str, Any]:
     """Return the template of the table that `settings` names, with a replica in each region.
 
-    With `warm` all replicas serve that much at once.
+    With `warm` all replicas serve that much at once. If `settings` name one, markers have a table
+    of their own beside it.
     """
+    markers = settings.for_markers() if settings.marker_table else None
     return {
         "AWSTemplateFormatVersion": FORMAT_VERSION,
         "Description": f"Ledger: the global table {settings.table}, home {settings.home}",
         "Resources": {
-            "Table": {
-                "Type": "AWS::DynamoDB::GlobalTable",
-                "DeletionPolicy": "Retain",
-                "UpdateReplacePolicy": "Retain",
-                "Properties": _table(settings, warm),
-            }
+            "Table": _retained(_table(settings, warm)),
+            **({"MarkerTable": _retained(_table(markers, None))} if markers else {}),
         },
         "Outputs": {
             "TableName": {
@@ -66,6 +64,15 @@ def table_template(settings: Settings, *, warm: Warm | None = None) -> dict[str,
 def home_first(settings: Settings) -> list[str]:
     """Return the regions' names, the home region before the others."""
     return [settings.home, *(name for name in settings.regions if name != settings.home)]
+
+
+def _retained(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "Type": "AWS::DynamoDB::GlobalTable",
+        "DeletionPolicy": "Retain",
+        "UpdateReplacePolicy": "Retain",
+        "Properties": properties,
+    }
 
 
 def _table(settings: Settings, warm: Warm | None) -> dict[str, Any]:

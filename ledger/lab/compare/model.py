@@ -34,7 +34,7 @@ from ledger.store.port import Store
 from ledger.store.retrier import Retrier
 from ledger.store.wrappers.forwarding import Answer, ForwardingStore, Operation
 from ledger.store.wrappers.metered import MeteredStore
-from ledger.store.writes import Action, Outcome, Put, Unknown, Write, signed_by
+from ledger.store.writes import Action, Outcome, Put, Unknown, Write, placed, signed_by
 
 TRIP_SECONDS = (0.001, 0.004)
 SLOW_SHARE, SLOW_SECONDS = 0.01, 0.03
@@ -141,7 +141,8 @@ class ModelStore(ForwardingStore):
                 raise Throttled(f"{self.region}: still {cause} after {tries.requests} tries")
 
     def _units(self, action: Action, is_transaction: bool) -> int:  # noqa: FBT001 (a fact)
-        there = self._replica.table.get(action.key) or {}
+        name, action = placed(action)
+        there = self._replica.table.named(name).get(action.key) or {}
         size = max(item_size(there), item_size(action.item) if isinstance(action, Put) else 0)
         return write_units(size, transactional=is_transaction)
 

@@ -18,7 +18,7 @@ from ledger.core.entry import Item, Key
 from ledger.core.fold import Collection, collect
 from ledger.runtime.clock import Clock
 from ledger.store.memory import MemoryStore
-from ledger.store.writes import Action, Applied, Check, Outcome
+from ledger.store.writes import Action, Applied, Check, InTable, Outcome
 
 Link = tuple[str, str]
 Stamp = tuple[float, str]
@@ -153,7 +153,10 @@ class Replicas(ABC):
 
 
 class Replica(MemoryStore):
-    """One region's table: what is applied here is replicated to the others."""
+    """One region's table: what is applied here is replicated to the others.
+
+    What is in further tables of the region stays in it.
+    """
 
     def __init__(
         self, region: str, world: Replicas, *, page_items_max: int, clock: Clock | None = None
@@ -162,12 +165,13 @@ class Replica(MemoryStore):
         self._world = world
 
     def _apply(self, actions: Sequence[Action]) -> Outcome:
-        before = [self.table.get(action.key) for action in actions]
+        own = [action for action in actions if not isinstance(action, InTable)]
+        before = [self.table.get(action.key) for action in own]
         outcome = super()._apply(actions)
         if isinstance(outcome, Applied):
             written = [
                 (action.key, old, self.table.get(action.key))
-                for action, old in zip(actions, before, strict=True)
+                for action, old in zip(own, before, strict=True)
                 if not isinstance(action, Check)
             ]
             # Deleting an absent item changes nothing, and nothing is replicated.

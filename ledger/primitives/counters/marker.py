@@ -16,6 +16,9 @@ cannot be there. That is exact once no process of an earlier release writes. Bes
     earlier release    put t at the old place, if absent
     both_places        put t at the old place and its own, if absent at both
     from then on       look at the old place ; put t at its own, if absent
+
+Markers may lie in a table of their own, since a transaction spans tables of one region. The place
+before is then the one in the counter's table, and the same three steps lead from it, and back.
 """
 
 from collections.abc import Sequence
@@ -35,12 +38,17 @@ from ledger.primitives.counters.counter import (
     EXACT_LIMITS,
     FIRST_USE,
     SINGLE_ITEM_REGIONS,
-    Counter,
     Guarantees,
 )
 from ledger.primitives.counters.earlier_markers import EarlierMarkers
 from ledger.primitives.counters.items import ItemCounter
 from ledger.primitives.counters.limits import Part
+from ledger.primitives.counters.marker_places import (
+    MarkerPlaces,
+    Place,
+    checked_places,
+    checked_table,
+)
 from ledger.primitives.counters.marking import (
     Attributes,
     checked_details,
@@ -55,9 +63,7 @@ from ledger.primitives.counters.tokens import nonce
 from ledger.primitives.tokens import checked_kept
 from ledger.runtime.clock import Clock
 from ledger.store import writes
-from ledger.store.conditions import Absent
 from ledger.store.port import Store
-from ledger.store.reads import Get
 from ledger.store.writes import Applied, FinalOutcome, Outcome, Rejected
 from ledger.writing.plan import checked_key
 
@@ -69,17 +75,18 @@ class MarkerCounter(ItemCounter):
 
     A marker carries the change and when and where it was made. It expires after `kept_seconds`
     (a week; None for good) where the table's time to live is on for `~expires`; elsewhere it stays.
-    With `both_places`
-    processes of an earlier release may write at the same time; see `marker_places` of the settings.
+    `marker_table` names a table of the same region in which markers lie, by default the counter's.
+    With `marker_places="both"` processes of an earlier release, or without `marker_table`, may
+    write at the same time; with "only" no marker is looked for at any place before; see the
+    settings of these names.
 
     Raises:
-        InvalidInput: `kept_seconds` is not over 0 and up to a century.
+        InvalidInput: `kept_seconds` is not over 0 and up to a century, or another option is none.
     """
 
     kind = "sum"
     known_in = "counter"
     splits = True
-    both_places = False
     guarantees = Guarantees(
         unknown="Exact: a try without an answer is repeated under its marker, and counts once."
         + AFTER_UNKNOWN,
@@ -109,6 +116,8 @@ class MarkerCounter(ItemCounter):
         maximum: int | Decimal | None = None,
         shards: int | None = None,
         kept_seconds: float | None = KEPT_SECONDS,
+        marker_table: str | None = None,
+        marker_places: MarkerPlaces = "own",
     ) -> None:
         super().__init__(
             store,
@@ -120,6 +129,8 @@ class MarkerCounter(ItemCounter):
             shards=shards,
         )
         self.kept_seconds = checked_kept(kept_seconds)
+        self.marker_table = checked_table(marker_table)
+        self.marker_places = checked_places(marker_places)
 
     @cached_property
     def earlier(self) -> EarlierMarkers:
@@ -136,19 +147,22 @@ class MarkerCounter(ItemCounter):
     async def lookup(self, token: str) -> Marker | None:
         """Return what was made under a token; see `Counter.lookup`."""
         token = checked_key(token, what="token")
-        found = await self.store.get(Get(self.marker_key(token)))
-        found = found or await self.earlier.found(token)
+        found = await self.store.get(self._places(token)[0].get)
+        found = found or await self._found_before(token, is_put=False)
         return None if found is None else marker_of(found)
 
     async def _add(self, parts: Sequence[Part], token: str | None) -> Outcome:
         is_ours = token is None
         token = token or nonce(self.randomness)
-        markers = [self._marker(key, parts) for key in self._keys(token)]
-        if not (is_ours or self.both_places):
-            found = await self.earlier.found(token)
+        places = self._places(token)
+        markers = [self._marker(place.key, parts) for place in places]
+        if not is_ours:
+            found = await self._found_before(token, is_put=True)
             if found is not None:
                 return _met(found, markers[0], None)
-        actions: list[writes.Action] = [writes.Put(marker, Absent()) for marker in markers]
+        actions: list[writes.Action] = [
+            place.put(marker) for place, marker in zip(places, markers, strict=True)
+        ]
         actions += [addition(self.key(part.shard), part) for part in parts]
 
         async def attempt() -> Outcome:
@@ -164,10 +178,29 @@ class MarkerCounter(ItemCounter):
         """Return the key of a token's marker."""
         return marker_key(self.name, token)
 
-    def _keys(self, token: str) -> list[Key]:
-        """Return the keys under which a token's marker is put."""
-        earlier = [earlier_key(self.name, token)] if self.both_places else []
-        return [self.marker_key(token), *earlier]
+    def _places(self, token: str) -> list[Place]:
+        """Return the places at which a token's marker is put, its own first."""
+        own = Place(self.marker_key(token), self.marker_table)
+        return [own, self._place_before(token)] if self.marker_places == "both" else [own]
+
+    def _place_before(self, token: str) -> Place:
+        """Return where those look for a marker beside whom both places are used."""
+        if self.marker_table:
+            return Place(self.marker_key(token))
+        return Place(earlier_key(self.name, token))
+
+    async def _found_before(self, token: str, *, is_put: bool) -> Item | None:
+        """Return a token's marker at places before; if it `is_put`, at those where it is not."""
+        if self.marker_places == "only":
+            return None
+        are_both_put = is_put and self.marker_places == "both"
+        if not self.marker_table:
+            return None if are_both_put else await self.earlier.found(token)
+        if not are_both_put:
+            found = await self.store.get(self._place_before(token).get)
+            if found is not None:
+                return found
+        return await self.earlier.found(token)
 
     def _marker(self, key: Key, parts: Sequence[Part]) -> Item:
         return marker_item(
@@ -186,18 +219,12 @@ class MarkerCounter(ItemCounter):
         """Return what a marker means that stopped the transaction; None if none did."""
         if not isinstance(final.outcome, Rejected):
             return None
-        for place, key in enumerate(self._keys(token)):
-            if place in final.outcome.found:
+        for number, place in enumerate(self._places(token)):
+            if number in final.outcome.found:
                 # Not every engine returns the item that made the condition false.
-                found = final.outcome.found[place] or await self.store.get(Get(key))
-                return _met(found or ours[place], ours[place], final.doubt)
+                found = final.outcome.found[number] or await self.store.get(place.get)
+                return _met(found or ours[number], ours[number], final.doubt)
         return None
-
-
-def write_both_places(counter: Counter) -> None:
-    """Let a counter put each marker in both places, if its method has markers; see the module."""
-    if isinstance(counter, MarkerCounter):
-        counter.both_places = True
 
 
 def _met(found: Item, ours: Item, doubt: str | None) -> Outcome:

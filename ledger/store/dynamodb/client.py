@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from ledger.store.dynamodb import signing
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.judging import Failure, judge, rejection
-from ledger.store.dynamodb.requests import Request
+from ledger.store.dynamodb.requests import Request, tables_of
 from ledger.store.dynamodb.transport import Response, Transport
 from ledger.store.retrier import Retrier, Tries
 from ledger.store.writes import Outcome, Unknown
@@ -106,7 +106,8 @@ class TableClient:
         return response
 
     def _judge(self, error: BotoCoreError | ClientError, request: Request) -> Failure:
-        return judge(error, region=self.region, table=self.table, request=request)
+        table = tables_of(request, self.table)
+        return judge(error, region=self.region, table=table, request=request)
 
     @staticmethod
     async def _wait_or_raise(failure: Failure, tries: Tries) -> None:

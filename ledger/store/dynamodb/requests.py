@@ -20,7 +20,17 @@ from ledger.store.conditions import (
     Shorter,
 )
 from ledger.store.reads import Get, Query, Scan
-from ledger.store.writes import Action, BatchWrite, Check, Delete, Put, Update, Write
+from ledger.store.writes import (
+    Action,
+    BatchWrite,
+    Check,
+    Delete,
+    OwnAction,
+    Put,
+    Update,
+    Write,
+    placed,
+)
 
 Request = dict[str, Any]
 
@@ -77,7 +87,7 @@ def _condition(condition: Condition, names: _Names) -> str:  # noqa: PLR0911 (on
             return " OR ".join(f"({_condition(part, names)})" for part in conditions)
 
 
-def _body(action: Action, table: str) -> Request:
+def _body(action: OwnAction, table: str) -> Request:
     """Return the common part of a single request and of an action in a transaction."""
     names = _Names()
     request: Request = {"TableName": table}
@@ -119,7 +129,10 @@ def transaction_request(actions: Sequence[Action], table: str, token: str | None
     """Return the request of a transaction."""
     kinds = {Put: "Put", Delete: "Delete", Update: "Update", Check: "ConditionCheck"}
     request: Request = {
-        "TransactItems": [{kinds[type(action)]: _body(action, table)} for action in actions]
+        "TransactItems": [
+            {kinds[type(action)]: _body(action, name or table)}
+            for name, action in map(placed, actions)
+        ]
     }
     if token is not None:
         request["ClientRequestToken"] = token
@@ -157,10 +170,17 @@ def unprocessed_keys(response: Mapping[str, Any], table: str) -> set[Key]:
     }
 
 
+def tables_of(request: Request, table: str) -> str:
+    """Return the names of the tables that a request reads or writes, as an error has them."""
+    parts = [part for item in request.get("TransactItems", ()) for part in item.values()]
+    names = {part["TableName"]: None for part in parts or [request] if "TableName" in part}
+    return " or ".join(names) or table
+
+
 def get_request(get: Get, table: str) -> Request:
     """Return the request of one item."""
     return {
-        "TableName": table,
+        "TableName": get.table or table,
         "Key": key_attributes(get.key),
         "ConsistentRead": get.consistent,
     }

@@ -26,6 +26,7 @@ from ledger.store.writes import (
     Rejected,
     Unknown,
     Write,
+    placed,
 )
 
 
@@ -124,6 +125,7 @@ def _units(actions: Sequence[Action], outcome: Outcome, *, transactional: bool =
 
 
 def _size(action: Action) -> int:
+    _, action = placed(action)
     if isinstance(action, Put):
         return max(item_size(action.item), action.replaces_bytes)
     return action.size_bytes if isinstance(action, Delete) else 0

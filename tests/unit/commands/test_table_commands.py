@@ -76,6 +76,44 @@ def test_create_asks_for_warm_throughput(config: str, monkeypatch: pytest.Monkey
     assert isinstance(run("create", "--config", config, "--warm", "400").exception, InvalidInput)
 
 
+def test_the_markers_table_is_made_without_a_contract(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--markers` is for the table that the settings name, and refused where they name none."""
+    asked: list[tuple[str, bool]] = []
+
+    def create(settings: Settings, **_: object) -> TableState:
+        asked.append((settings.table, settings.time_to_live))
+        return state()
+
+    monkeypatch.setattr(table_commands, "create_table", create)
+    assert isinstance(run("create", "--config", config, "--markers").exception, SettingsError)
+    monkeypatch.setenv("LEDGER_MARKER_TABLE", "marks")
+    result = run("create", "--config", config, "--markers")
+    assert (result.exit_code, "contract" in result.stdout) == (0, False)
+    assert asked == [("marks", True)]
+
+
+def test_status_and_delete_reach_the_markers_table(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both take `--markers`; the name to confirm is that table's."""
+    monkeypatch.setenv("LEDGER_MARKER_TABLE", "marks")
+    seen: list[str] = []
+
+    def observe(settings: Settings, **_: object) -> TableState:
+        seen.append(settings.table)
+        return state()
+
+    monkeypatch.setattr(table_commands, "table_state", observe)
+    monkeypatch.setattr(table_commands, "delete_table", observe)
+    assert run("status", "--config", config, "--markers").exit_code == 0
+    wrong = run("delete", "--config", config, "--markers", "--confirm", "books")
+    assert isinstance(wrong.exception, InvalidInput)
+    assert run("delete", "--config", config, "--markers", "--confirm", "marks").exit_code == 0
+    assert seen == ["marks", "marks"]
+
+
 def test_status_names_a_replica_that_does_not_replicate(
     config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ from ledger.importing.survey import StopSign, survey
 from ledger.ledger import Ledger
 from ledger.pipeline.aws.invocations import Invocations
 from ledger.pipeline.sources.dead_letters import DeadLetterList
-from ledger.primitives.counters import METHODS
+from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.listing import list_leases
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
@@ -289,6 +289,29 @@ async def test_users_of_the_other_methods_have_just_enough() -> None:
     calls = [call for call in recorder.calls if not is_entry_or_hint(call)]
     assert_just_enough(Role.METHODS, calls, [HOME])
     assert granted(Role.METHODS, OTHER) == set()
+
+
+async def test_markers_in_a_table_of_their_own_need_that_table_alone_beside() -> None:
+    """The policy names the other table too, for two actions on the keys of counts, at home."""
+    recorder, settings = Recorder(), SETTINGS.replace(marker_table="money-markers")
+    await recorder.read_contract(HOME)
+    await use_all_methods(recorder.store(HOME))
+    counter = MarkerCounter(
+        cast("Store", recorder.store(HOME)),
+        "stock",
+        clock=SystemClock(),
+        randomness=system_random(),
+        marker_table="money-markers",
+    )
+    await counter.add(1, token="t")
+    await counter.lookup("t")
+    calls = [call for call in recorder.calls if not is_entry_or_hint(call)]
+    assert_just_enough(Role.METHODS, calls, [HOME], settings)
+    assert [call for call in calls if not call.is_allowed(policy(SETTINGS, Role.METHODS))]
+    for role in set(Role) - {Role.METHODS, Role.ADMINISTRATOR}:
+        assert "money-markers" not in str(policy(settings, role))
+    for statement in policy(settings, Role.ADMINISTRATOR)["Statement"][:2]:
+        assert len(statement["Resource"]) == 4  # two tables in two regions
 
 
 async def test_no_item_of_the_ledger_expires_but_markers_and_counts_of_failures() -> None:

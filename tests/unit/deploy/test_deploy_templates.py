@@ -74,6 +74,7 @@ def test_cfn_lint_finds_nothing(run: Run, tmp_path: Path, regions: list[str]) ->
     lines = [
         f"home: {regions[0]}",
         "time_to_live: true",
+        "marker_table: ledger-markers",
         "regions:",
         *(f"  {name}:" for name in regions),
     ]
@@ -129,6 +130,18 @@ def test_time_to_live_is_in_the_template_only_if_the_settings_want_it() -> None:
     assert "TimeToLiveSpecification" not in plain["Properties"]
     specification = expiring["Properties"]["TimeToLiveSpecification"]
     assert specification == {"AttributeName": "~expires", "Enabled": True}
+
+
+def test_markers_have_a_table_of_their_own_where_the_settings_name_one() -> None:
+    """It is like the other in all but its name and the time to live, which it always has."""
+    plain = settings_of("eu-west-1", "us-east-1", table="money")
+    assert list(table_template(plain)["Resources"]) == ["Table"]
+    both = table_template(plain.replace(marker_table="money-markers"))["Resources"]
+    table, markers = both["Table"], both["MarkerTable"]
+    assert markers["Properties"].pop("TimeToLiveSpecification")["AttributeName"] == "~expires"
+    assert markers["Properties"].pop("TableName") == "money-markers"
+    assert table["Properties"].pop("TableName") == "money"
+    assert markers == table
 
 
 def test_the_table_of_a_template_can_be_warm(run: Run) -> None:

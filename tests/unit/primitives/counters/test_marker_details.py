@@ -18,7 +18,6 @@ from ledger.core.errors import (
 )
 from ledger.core.marker import Marker
 from ledger.primitives.counters import METHODS
-from ledger.primitives.counters.marker import write_both_places
 from ledger.primitives.counters.marking import earlier_key, marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
@@ -116,7 +115,7 @@ async def test_markers_of_an_earlier_release_say_what_they_know() -> None:
     """They have no details, and differ from none; both places show what was stored."""
     store = MemoryStore(HOME)
     both = make_counter("marker", store)
-    write_both_places(both)
+    both.marker_places = "both"
     await both.add(2, token="t", details=ORDER)
     old = await store.get(Get(earlier_key("counter", "t")))
     assert old is not None

@@ -12,12 +12,12 @@ from support.clock import FakeClock
 from support.counting import fate_of, known_counter, make_counter, times_counted
 from support.ledgers import HOME, make_settings, sample, seeded
 
-from ledger.core.entry import Item, Key
+from ledger.core.entry import Item
 from ledger.core.errors import AccessDenied
 from ledger.primitives.counters import MarkerCounter
 from ledger.primitives.counters.earlier_markers import KNOWN_SECONDS, EarlierMarkers
 from ledger.primitives.counters.layout import SHARDS_MAX
-from ledger.primitives.counters.marker import write_both_places
+from ledger.primitives.counters.marker_places import Place
 from ledger.primitives.counters.marking import earlier_key, marker_key
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
@@ -35,8 +35,8 @@ TOKENS = st.text("ab~", min_size=1, max_size=6)
 class EarlierCounter(MarkerCounter):
     """A process of an earlier release: all markers of a counter in one partition."""
 
-    def _keys(self, token: str) -> list[Key]:
-        return [earlier_key(self.name, token)]
+    def _places(self, token: str) -> list[Place]:
+        return [Place(earlier_key(self.name, token))]
 
     @cached_property
     def earlier(self) -> EarlierMarkers:
@@ -53,7 +53,7 @@ class Nothing(EarlierMarkers):
         return None
 
 
-def make_earlier(store: Store, **limits: int) -> EarlierCounter:
+def make_earlier(store: Store, **limits: Any) -> EarlierCounter:
     """Return the counter as a process of an earlier release has it."""
     chance = seeded()
     return EarlierCounter(
@@ -64,7 +64,7 @@ def make_earlier(store: Store, **limits: int) -> EarlierCounter:
 def make_both(store: Store) -> Any:
     """Return the counter of a process that works beside an earlier release."""
     counter = known_counter("marker", store)
-    write_both_places(counter)
+    counter.marker_places = "both"
     return counter
 
 
@@ -167,7 +167,7 @@ async def test_both_places_cost_two_units_more() -> None:
     metrics, clock = Metrics(None), FakeClock(instant=True)
     store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=clock)
     counter = known_counter("marker", store, clock=clock)
-    write_both_places(counter)
+    counter.marker_places = "both"
     await counter.add(1, token="t")
     assert sample(metrics, "ledger_consumed_units_total", kind="write") == 6
     assert sample(metrics, "ledger_consumed_units_total", kind="read") == 0
@@ -193,7 +193,7 @@ async def test_a_change_over_the_most_shards_fits_in_a_transaction_of_both_place
         store, "counter", clock=clock, randomness=seeded(), minimum=0, shards=SHARDS_MAX
     )
     await counter.add(SHARDS_MAX)
-    write_both_places(counter)
+    counter.marker_places = "both"
     assert isinstance(await counter.add(-SHARDS_MAX), Applied)
     assert isinstance(await counter.add(SHARDS_MAX), Applied)
     assert await counter.value() == SHARDS_MAX
