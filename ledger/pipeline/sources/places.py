@@ -1,0 +1,58 @@
+"""Positions in a file: how many bytes lie before, and a hash of all of them.
+
+A position is 20 digits of bytes, `-`, and the first 16 digits of the SHA-256 of everything that
+lies before it. The digits decide the order. Equal positions mean equal content before them, so a
+worker that reads other content under the same lane neither continues it nor commits to it.
+Positions of the first release have no hash; a lane that has one keeps that form.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import hashlib
+from typing import Protocol
+
+POSITION_DIGITS = 20
+MARK_DIGITS = 16
+
+
+class Hash(Protocol):
+    """A running SHA-256."""
+
+    def copy(self) -> "Hash":
+        """Return one that goes on apart."""
+
+    def hexdigest(self) -> str:
+        """Return the digits so far."""
+
+    def update(self, data: "bytes | memoryview", /) -> None:
+        """Take in what follows."""
+
+
+def new_hash() -> Hash:
+    """Return the hash of nothing."""
+    return hashlib.sha256()
+
+
+def mark(running: Hash) -> str:
+    """Return the digits that stand for all that a hash has taken in."""
+    return running.hexdigest()[:MARK_DIGITS]
+
+
+def position_at(place: int, running: Hash) -> str:
+    """Return the position after so many bytes."""
+    return f"{place:0{POSITION_DIGITS}d}-{mark(running)}"
+
+
+def unmarked(place: int) -> str:
+    """Return a position of the form that has no hash."""
+    return f"{place:0{POSITION_DIGITS}d}"
+
+
+def place_of(position: str) -> int:
+    """Return how many bytes lie before a position; 0 for the beginning."""
+    return int(position.partition("-")[0] or 0)
+
+
+def mark_of(position: str) -> str:
+    """Return the hash of what lies before a position; empty if it has none."""
+    return position.partition("-")[2]
