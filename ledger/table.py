@@ -156,7 +156,7 @@ class Table(Methods):
         from ledger.pipeline.metrics import PipelineMetrics  # noqa: PLC0415
         from ledger.pipeline.running import open_stores  # noqa: PLC0415
         from ledger.pipeline.sources.dead_letters import DeadLetterFile  # noqa: PLC0415
-        from ledger.pipeline.sources.source import FileSource  # noqa: PLC0415
+        from ledger.pipeline.sources.files import FileSource  # noqa: PLC0415
         from ledger.pipeline.stages.worker import Pipeline  # noqa: PLC0415
 
         live = OfPipeline(live_settings(self.ledger), name)

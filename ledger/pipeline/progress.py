@@ -1,10 +1,12 @@
 """How far a lane has come, for displays and summaries: from its positions and its metrics."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from ledger.pipeline.sources.places import place_of
 from ledger.runtime.metrics import summed
 
 
@@ -40,20 +42,47 @@ def figures(registry: CollectorRegistry) -> Figures:
 
 @dataclass(slots=True)
 class Progress:
-    """A file's lane on its way into the totals: how many bytes of the file they show."""
+    """Lanes of files on their way into the totals: how many bytes of the files they show.
 
-    file: Path
+    `problems` are what keeps the run from having taken in everything.
+    """
+
+    files: Path | Sequence[Path]
     registry: CollectorRegistry
-    bytes_counted: int = 0
+    problems: list[str] = field(default_factory=list)
+    _counted: dict[str, int] = field(default_factory=dict)
 
-    def counted(self, position: str) -> None:
-        """Take note that the totals show all up to a position."""
-        self.bytes_counted = int(position)
+    @property
+    def lanes(self) -> Sequence[str]:
+        """The lanes that were begun, in order."""
+        return list(self._counted)
+
+    @property
+    def bytes_counted(self) -> int:
+        """How many bytes of the files the totals show; of what they hold, if compressed."""
+        return sum(self._counted.values())
+
+    def begin(self, lane: str) -> Callable[[str], None]:
+        """Begin a lane; what is returned takes note that the totals show all up to a position."""
+        self._counted.setdefault(lane, 0)
+
+        def counted(position: str) -> None:
+            self._counted[lane] = place_of(position)
+
+        return counted
 
     def bytes_there(self) -> int:
-        """Return how long the file is by now."""
-        return self.file.stat().st_size
+        """Return how long the files are by now, and never less than what the totals show."""
+        files = [self.files] if isinstance(self.files, Path) else self.files
+        return max(self.bytes_counted, sum(map(_size, files)))
 
     def figures(self) -> Figures:
         """Return what has been done so far."""
         return figures(self.registry)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # moved away, while it is followed
+        return 0

@@ -1,4 +1,4 @@
-"""One lane from a file, as `ledger pipeline run` brings it in, until its end or a signal.
+"""Lanes from files, as `ledger pipeline run` brings them in, until their end or a signal.
 
 Everything that must not be lost is in the table (states, map items, the lane's position) or in the
 file of dead letters. So the process may be killed at any moment, and begun again.
@@ -6,35 +6,41 @@ file of dead letters. So the process may be killed at any moment, and begun agai
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 
 from ledger.contract.view import ContractView
-from ledger.core.errors import LedgerError
+from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.core.records import Form
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import Progress
+from ledger.pipeline.sources.claims import Claims, LaneFile
 from ledger.pipeline.sources.dead_letters import DeadLetterFile, LetterSource
-from ledger.pipeline.sources.source import FileSource, Source
+from ledger.pipeline.sources.files import LINE_BYTES_MAX, FileSource, is_gzip
+from ledger.pipeline.sources.following import FOLLOW_SECONDS, Followed
+from ledger.pipeline.sources.source import Source
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
-from ledger.runtime.tasks import background_tasks
+from ledger.runtime.tasks import background_tasks, run_all
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store import opening
 from ledger.store.port import Store
+from ledger.store.retrier import Retrier
 
-FOLLOW_SECONDS = 0.2
-"""Between two looks at the end of a file that may grow."""
+LANES_AT_ONCE = 4
+"""Files of a directory that are brought in at once, each with a cache of states of its own."""
 COPY_BYTES = 1 << 16
 
 
@@ -42,10 +48,12 @@ COPY_BYTES = 1 << 16
 class Lane:
     """A lane to be brought in: its name, its region, its file, and where its dead letters go.
 
-    `is_letters` takes the records out of dead letters; `follows` waits at the file's end for more.
+    Without a name the file's content says which lane it is. `is_letters` takes the records out of
+    dead letters; `follows` waits at the file's end for more, and goes on with the file that takes
+    its place.
     """
 
-    name: str
+    name: str | None
     region: str
     file: Path
     dead: Path
@@ -114,37 +122,186 @@ async def bring_in(
 ) -> Signalled:
     """Bring a lane in to its end, or until a signal, which is returned.
 
+    What was left, as a last line without an end, is in `progress.problems`.
+
     Raises:
         LedgerError: the lane could not go on; what was committed stays.
     """
+    async with _running(settings, lane.region, progress, tell) as (run, received, tasks):
+        if spool is not None:
+            tasks.start_soon(spool.fill)
+        await run.bring_in(lane, spool)
+    return received
+
+
+async def bring_in_all(
+    lanes: Sequence[Lane],
+    settings: Settings,
+    progress: Progress,
+    *,
+    tell: Callable[[str], None],
+) -> Signalled:
+    """Bring several lanes of one region in, `LANES_AT_ONCE` together; return a signal that came.
+
+    A lane that could not go on is in `progress.problems`, and the others go on.
+    """
+    async with _running(settings, lanes[0].region, progress, tell) as (run, received, _):
+        await run_all([partial(run.try_in, lane) for lane in lanes], at_once=LANES_AT_ONCE)
+    return received
+
+
+@asynccontextmanager
+async def _running(
+    settings: Settings, region: str, progress: Progress, tell: Callable[[str], None]
+) -> AsyncIterator[tuple["_Run", Signalled, anyio.abc.TaskGroup]]:
     clock = SystemClock()
     metrics = Metrics.of(progress.registry)
-    async with open_lane(settings, lane.region, metrics=metrics, clock=clock) as (stores, live):
-        pipeline = Pipeline(
-            lane.name,
-            _source(lane, spool, clock),
-            region=lane.region,
-            stores=stores,
-            settings=live,
-            dead_letters=DeadLetterFile(lane.dead),
-            clock=clock,
-            randomness=system_random(),
-            metrics=PipelineMetrics.of(progress.registry),
-            ledger_metrics=metrics,
-            on_counted=progress.counted,
-        )
-
+    async with open_lane(settings, region, metrics=metrics, clock=clock) as (stores, live):
+        run = _Run(region, stores, live, progress, clock=clock, metrics=metrics, tell=tell)
         tune_gc()
 
         def stop(received: signal.Signals) -> None:
             tell(f"{received.name}: finishing what was read; a second signal stops at once")
-            pipeline.stop()
+            run.stop()
 
         async with stopped_by_signals(stop, ignore) as received, background_tasks() as tasks:
-            if spool is not None:
-                tasks.start_soon(spool.fill)
-            await pipeline.run()
-        return received
+            yield run, received, tasks
+
+
+class _Run:
+    """Lanes that are brought in by one process in one region."""
+
+    def __init__(
+        self,
+        region: str,
+        stores: Mapping[str, Store],
+        live: LiveSettings,
+        progress: Progress,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._region = region
+        self._stores = stores
+        self._live = live
+        self._progress = progress
+        self._clock = clock
+        self._metrics = metrics
+        self._tell = tell
+        self._pipelines: set[Pipeline] = set()
+        self._waiting: set[anyio.CancelScope] = set()
+        self._is_stopping = False
+        self._random = system_random()
+        store = stores[region]
+        retrier = Retrier.of(store, clock=clock, randomness=self._random)
+        self._claims = Claims(store, retrier, pipeline=live.current.pipeline.name)
+
+    def stop(self) -> None:
+        """Read nothing more; what was read is brought in."""
+        self._is_stopping = True
+        for pipeline in self._pipelines:
+            pipeline.stop()
+        for waiting in self._waiting:
+            waiting.cancel()
+
+    async def bring_in(self, lane: Lane, spool: Spool | None = None) -> None:
+        """Bring a lane in to its end.
+
+        Raises:
+            LedgerError: it could not go on.
+        """
+        if lane.follows:
+            await self._follow(lane)
+        elif not self._is_stopping:
+            grows = partial(self._filled, spool) if spool else None
+            await self._file(lane, LaneFile(lane.file), grows)
+
+    async def try_in(self, lane: Lane) -> None:
+        """Bring a lane in; what keeps it from its end is noted."""
+        try:
+            await self.bring_in(lane)
+        except LedgerError as error:
+            self._progress.problems.append(str(error))
+
+    async def _follow(self, lane: Lane) -> None:
+        if is_gzip(lane.file):
+            raise InvalidInput(f"{lane.file} is compressed: --follow is for files that grow")
+        followed = Followed(lane.file, self._clock)
+        try:
+            await followed.begin()
+            while await self._has_line(followed):
+                await self._file(lane, LaneFile(lane.file, followed.file), followed.grows)
+                if not followed.is_last:
+                    self._tell(f"{lane.file}: taken in to its end; another file has its place")
+                    followed.go_on()
+        finally:
+            followed.close()
+
+    async def _has_line(self, followed: Followed) -> bool:
+        """Wait for a line; return False if a stop is wanted."""
+        with anyio.CancelScope() as waiting:
+            self._waiting.add(waiting)
+            if not self._is_stopping:
+                await followed.has_line()
+        self._waiting.discard(waiting)
+        return not self._is_stopping
+
+    async def _filled(self, spool: Spool) -> bool:
+        if spool.is_complete:
+            return False
+        await self._clock.sleep(FOLLOW_SECONDS)
+        return True
+
+    async def _file(
+        self, lane: Lane, file: LaneFile, grows: Callable[[], Awaitable[bool]] | None
+    ) -> None:
+        found = await self._claims.find(file, lane.name, tell=self._tell)
+        source = FileSource(
+            file.path,
+            grows=grows,
+            form=found.form,
+            bytes_max=max(LINE_BYTES_MAX, self._live.current.pipeline.record_bytes_max),
+            claim=found.claim,
+            file=file.file,
+        )
+        lines = LetterSource(source) if lane.is_letters else source
+        await self._run(found.lane, lines, lane.dead)
+        if source.unfinished_bytes and not self._is_stopping:
+            self._unfinished(lane, source)
+
+    async def _run(self, name: str, source: Source, dead: Path) -> None:
+        """Run the pipeline of a lane to the end of its source."""
+        pipeline = Pipeline(
+            name,
+            source,
+            region=self._region,
+            stores=self._stores,
+            settings=self._live,
+            dead_letters=DeadLetterFile(dead),
+            clock=self._clock,
+            randomness=self._random,
+            metrics=PipelineMetrics.of(self._progress.registry),
+            ledger_metrics=self._metrics,
+            on_counted=self._progress.begin(name),
+        )
+        self._pipelines.add(pipeline)
+        try:
+            if not self._is_stopping:
+                await pipeline.run()
+        finally:
+            self._pipelines.discard(pipeline)
+
+    def _unfinished(self, lane: Lane, source: FileSource) -> None:
+        problem = (
+            f"{lane.file}: its last {source.unfinished_bytes:,} bytes, from byte"
+            f" {source.size_bytes - source.unfinished_bytes:,} on, are a record without an end and"
+            " were not taken: run it again once the rest is there, or end it by a line break"
+        )
+        if lane.follows:
+            self._tell(problem)
+        else:
+            self._progress.problems.append(problem)
 
 
 @asynccontextmanager
@@ -189,13 +346,12 @@ async def open_lane(
             yield stores, view
 
 
-def _source(lane: Lane, spool: Spool | None, clock: Clock) -> Source:
-    async def grows() -> bool:
-        if spool is not None and spool.is_complete:
-            return False
-        await clock.sleep(FOLLOW_SECONDS)
-        return True
+async def lane_of(file: Path, store: Store, settings: Settings) -> str:
+    """Return the lane of a file in a region, or the one that it would begin.
 
-    may_grow = lane.follows or spool is not None
-    lines = FileSource(lane.file, grows=grows if may_grow else None)
-    return LetterSource(lines) if lane.is_letters else lines
+    Raises:
+        LedgerError: as `Claims.find`.
+    """
+    retrier = Retrier.of(store, clock=SystemClock(), randomness=system_random())
+    claims = Claims(store, retrier, pipeline=settings.pipeline.name)
+    return (await claims.find(LaneFile(file))).lane

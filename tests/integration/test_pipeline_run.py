@@ -26,7 +26,7 @@ from ledger.local import Fault, LocalGlobalTable
 from ledger.pipeline.progress import Progress
 from ledger.pipeline.running import Lane, Spool, bring_in
 from ledger.pipeline.sources.dead_letters import letter_of
-from ledger.pipeline.sources.source import lane_of
+from ledger.pipeline.sources.places import place_of
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -152,7 +152,7 @@ def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) 
     assert desk.portal.call(shown, desk.settings(), right) == everywhere(right)
     (again,) = dead.with_name(f"{dead.name}.dead").read_text().splitlines()
     letter, content = letter_of(again), dead.read_bytes()
-    first = content[: int(letter.position)].splitlines()[-1]
+    first = content[: place_of(letter.position)].splitlines()[-1]
     assert json.loads(first)["record"] == POISON.decode() == letter.raw.decode()
     said = pipeline("status", str(file), str(dead), config=config)
     assert said.exit_code == 0, said.output
@@ -170,7 +170,7 @@ async def test_standard_input_is_kept_and_finished_from_there(desk: Desk, tmp_pa
         pipe.flush()
         spool = Spool(stream, kept)
         spool.begin()
-        lane = Lane(lane_of(kept), HOME, kept, tmp_path / "dead")
+        lane = Lane(None, HOME, kept, tmp_path / "dead")
         pipe.close()
         progress = Progress(kept, CollectorRegistry())
         await bring_in(lane, settings, progress, spool=spool, tell=pytest.fail)
@@ -191,7 +191,7 @@ async def test_a_followed_file_is_brought_in_until_a_signal(desk: Desk, tmp_path
     path, settings = tmp_path / "records.jsonl", desk.settings(pipeline=PIPELINE)
     early, late = message("F1", 1, 5, "Theta", "F"), message("F2", 1, 7, "Theta", "F")
     path.write_bytes(lines([early]))
-    lane = Lane(lane_of(path), HOME, path, tmp_path / "dead", follows=True)
+    lane = Lane(None, HOME, path, tmp_path / "dead", follows=True)
     progress, told = Progress(path, CollectorRegistry()), list[str]()
 
     async def until_shown(raws: list[bytes]) -> None:

@@ -1,7 +1,7 @@
 """`ledger pipeline`: process records, replay dead letters, show lanes and totals."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -22,15 +22,16 @@ from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.progress import Progress
-from ledger.pipeline.running import Lane, Spool, bring_in
-from ledger.pipeline.sources.source import lane_of
+from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all, lane_of
+from ledger.pipeline.sources.claims import files_in
+from ledger.pipeline.sources.places import place_of
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import serve
-from ledger.runtime.signals import ignore, stopped_by_signals
+from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 
@@ -52,9 +53,7 @@ Region = Annotated[
 ]
 LaneName = Annotated[
     str | None,
-    typer.Option(
-        help="Name of the lane.", show_default="the file's name and a hash of its first line"
-    ),
+    typer.Option(help="Name of the lane.", show_default="found by the file's content"),
 ]
 PipelineName = Annotated[
     str | None,
@@ -69,7 +68,9 @@ MetricsPort = Annotated[
 
 @app.command("run")
 def run_file(
-    file: Annotated[str, typer.Argument(help="Records as JSON lines, or - with --spool.")],
+    file: Annotated[
+        str, typer.Argument(help="JSON lines or CSV, gzip or not; a directory; - with --spool.")
+    ],
     *,
     region: Region = None,
     lane: LaneName = None,
@@ -91,24 +92,31 @@ def run_file(
     """Process a file of records into the totals, the newest version of each record once.
 
     Fields, categories and home regions come from `pipeline` in the settings. A run that was killed
-    at any moment continues when it is repeated, with the same result. The file may grow between
-    runs, by whole lines. Records that cannot be processed go to the dead letters, with the reason.
+    at any moment continues when it is repeated, with the same result. A file is known by what it
+    holds: it may grow by whole records, and be renamed or compressed between runs; with other
+    content it is another lane. Records that cannot be processed go to the dead letters, with the
+    reason. A name with .csv or .tsv is CSV, whose header names the fields. Of a directory each file
+    is a lane. --follow goes on with the file that takes the place of one that is moved away.
 
     Standard input cannot be read again after a crash, so - requires --spool: a new file that keeps
     the input while it is processed. After a crash, run the command again with the spool file in
     place of -.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
+    place = settings.home if region is None else region
+    if Path(file).is_dir():
+        if lane or dead or follow or spool:
+            raise InvalidInput(
+                f"{file} is a directory: each of its files is a lane of its own, with its own"
+                " FILE.dead, and none is followed"
+            )
+        lanes = [Lane(None, place, path, _beside(path)) for path in files_in(Path(file))]
+        _bring_in(lanes, settings, None, metrics_port)
+        return
     spooling = _spool(file, spool)
     path = spooling.file if spooling else Path(file)
-    chosen = Lane(
-        lane or lane_of(path),
-        settings.home if region is None else region,
-        path,
-        dead or _beside(path),
-        follows=follow,
-    )
-    _bring_in(chosen, settings, spooling, metrics_port)
+    chosen = Lane(lane, place, path, dead or _beside(path), follows=follow)
+    _bring_in([chosen], settings, spooling, metrics_port)
 
 
 @app.command()
@@ -139,13 +147,13 @@ def replay(
     if again.resolve() == file.resolve():
         raise InvalidInput(f"--dead must be a file other than {file}, which is being read")
     chosen = Lane(
-        lane or lane_of(file),
+        lane,
         settings.home if region is None else region,
         file,
         again,
         is_letters=True,
     )
-    _bring_in(chosen, settings, None, metrics_port)
+    _bring_in([chosen], settings, None, metrics_port)
 
 
 @app.command()
@@ -161,8 +169,7 @@ def status(
     """Show how far each lane has come, and how many map items wait to be reduced."""
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
-    names = {name: lane_of(Path(name)) if Path(name).is_file() else name for name in files}
-    anyio.run(_show_status, settings, place, names)
+    anyio.run(_show_status, settings, place, files)
 
 
 @app.command()
@@ -207,18 +214,23 @@ def _beside(file: Path) -> Path:
 
 
 def _bring_in(
-    lane: Lane, settings: Settings, spool: Spool | None, metrics_port: int | None
+    lanes: Sequence[Lane], settings: Settings, spool: Spool | None, metrics_port: int | None
 ) -> None:
-    """Bring a lane in under a display, and print its summary.
+    """Bring lanes in under a display, and print their summary.
 
     Raises:
-        Exit: a signal stopped it before the end.
+        Exit: a signal stopped it before the end, or something could not be taken in.
     """
-    progress = Progress(lane.file, CollectorRegistry())
+    progress = Progress([lane.file for lane in lanes], CollectorRegistry())
     console = Console(stderr=True, highlight=False)
 
     def tell(text: str) -> None:
-        console.print(text, markup=False)
+        console.print(text, markup=False, soft_wrap=True)
+
+    async def work() -> Signalled:
+        if len(lanes) == 1:
+            return await bring_in(lanes[0], settings, progress, spool=spool, tell=tell)
+        return await bring_in_all(lanes, settings, progress, tell=tell)
 
     with ExitStack() as stack:
         if metrics_port is not None:
@@ -226,19 +238,23 @@ def _bring_in(
             tell(f"metrics on http://{server.host}:{server.port}/metrics")
         tune_gc()
         came = run_on_loop(
-            with_display(
-                lambda: bring_in(lane, settings, progress, spool=spool, tell=tell),
-                console,
-                panel=lambda: panel(progress),
-                line=lambda: line(progress),
-            )
+            with_display(work, console, panel=lambda: panel(progress), line=lambda: line(progress))
         )
-    dead = progress.figures().dead
-    kept = f" (kept in {lane.dead})" if dead else ""
-    typer.echo(f"lane {lane.region}/{lane.name}: {summary(progress.figures())}{kept}")
-    if came.number and (came.is_cut_off or not lane.follows):
+    _summarize(lanes, progress)
+    for problem in progress.problems:
+        tell(f"error: {problem}")
+    if came.number and (came.is_cut_off or not lanes[0].follows):
         typer.echo(AGAIN, err=True)
         raise typer.Exit(came.status)
+    if progress.problems:
+        raise typer.Exit(1)
+
+
+def _summarize(lanes: Sequence[Lane], progress: Progress) -> None:
+    done = progress.figures()
+    kept = f" (kept in {lanes[0].dead if len(lanes) == 1 else 'FILE.dead'})" if done.dead else ""
+    names = " and ".join(progress.lanes) if len(lanes) == 1 else f"{len(progress.lanes)} lanes"
+    typer.echo(f"lane {lanes[0].region}/{names or '-'}: {summary(done)}{kept}")
 
 
 async def _show_page(
@@ -253,19 +269,20 @@ async def _show_page(
             )
 
 
-async def _show_status(settings: Settings, region: str, names: Mapping[str, str]) -> None:
+async def _show_status(settings: Settings, region: str, names: Sequence[str]) -> None:
     table = Table(box=box.SIMPLE)
     table.add_column("lane", overflow="fold")
     for heading in ("position", "of bytes", "map items waiting"):
         table.add_column(heading, justify="right", overflow="fold")
     async with open_store(settings, region) as store:
-        for given, name in names.items():
+        for given in names:
+            is_file = Path(given).is_file()  # noqa: ASYNC240
+            name = await lane_of(Path(given), store, settings) if is_file else given
             lanes = Lanes(
                 lane_id(region, name), store, SystemClock(), pipeline=settings.pipeline.name
             )
             waiting = len(await lanes.load())
-            size = f"{Path(given).stat().st_size:,}" if given != name else ""  # noqa: ASYNC240
-            table.add_row(
-                escape(lanes.lane), lanes.position.lstrip("0") or "-", size, f"{waiting:,}"
-            )
+            size = f"{Path(given).stat().st_size:,}" if is_file else ""  # noqa: ASYNC240
+            place = place_of(lanes.position) if is_file else lanes.position.lstrip("0")
+            table.add_row(escape(lanes.lane), str(place or "-"), size, f"{waiting:,}")
     Console().print(table)

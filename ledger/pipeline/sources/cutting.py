@@ -69,7 +69,7 @@ def too_long(length: int, digest: str, bytes_max: int) -> str:
 class JsonLines:
     """One JSON object a line; blank lines are left out.
 
-    A last line without an end is taken if it is a whole object, which no longer text can begin with.
+    A last line without an end is taken if it is a whole object: no longer object begins with one.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -148,21 +148,24 @@ class CsvRows:
         if not end:
             return None
         line = data[start:end]
-        if (long := _long(line[:-1], len(line), self._bytes_max)) is not None:
-            return long
         try:
-            if b'"' not in line:
-                cells = line.decode().rstrip("\r\n").split(self._delimiter)
-                return self._piece(line, cells if cells != [""] else [])
-            taken = _Lines(data, start, self._bytes_max)
-            cells = next(csv.reader(taken, delimiter=self._delimiter, strict=True))
-            return self._piece(data[start : taken.place], cells)
+            return _long(line[:-1], len(line), self._bytes_max) or self._row(data, start, line)
         except _HasNoEndYet:
             return None
         except UnicodeDecodeError:
-            return Piece(len(line), line.strip(), "the row is not UTF-8")
+            problem = "the row is not UTF-8"
         except (_NeverCloses, csv.Error) as error:
-            return Piece(len(line), line.strip(), f"the row cannot be read: {error}")
+            problem = f"the row cannot be read: {error}"
+        return Piece(len(line), line.strip(), problem)
+
+    def _row(self, data: bytes, start: int, line: bytes) -> Piece:
+        """Return the row that begins with a line."""
+        if b'"' not in line:
+            cells = line.decode().rstrip("\r\n").split(self._delimiter)
+            return self._piece(line, cells if cells != [""] else [])
+        taken = _Lines(data, start, self._bytes_max)
+        cells = next(csv.reader(taken, delimiter=self._delimiter, strict=True))
+        return self._piece(data[start : taken.place], cells)
 
     def _piece(self, raw: bytes, cells: list[str]) -> Piece:
         if not cells:

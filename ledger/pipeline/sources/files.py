@@ -24,7 +24,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol, cast
+from typing import BinaryIO, NamedTuple, Protocol
 
 import anyio.to_thread
 
@@ -52,6 +52,8 @@ HASHES_MAX = 32
 """Places from which a restart in the same process hashes on."""
 _GZIP = b"\x1f\x8b"
 
+Readable = BinaryIO | gzip.GzipFile
+
 
 class Claim(Protocol):
     """Makes known up to where a lane's records may have been begun."""
@@ -69,11 +71,11 @@ class FileSource:
     """A file of records; a position is where one ends, and a hash of all before.
 
     It may grow, by whole records; what was read of it must stay as it is. Blank lines are left
-    out. A line over `bytes_max` is handed on by its beginning, with its length and hash, as one that
-    cannot be taken. Reading ends at the end of the file, or, where `grows` is given, goes on there:
-    it waits for more, and returns False once no more will come. `unfinished_bytes` are those of a
-    last record without an end, which is not taken. gzip is read by its content; positions
-    are of what it holds.
+    out. A line over `bytes_max` is handed on by its beginning, with its length and hash, as one
+    that cannot be taken. Reading ends at the end of the file, or, where `grows` is given, goes on
+    there: it waits for more, and returns False once no more will come. `unfinished_bytes` are those
+    of a last record without an end, which is not taken. gzip is known by its content; positions are
+    of what it holds.
     """
 
     def __init__(
@@ -102,23 +104,25 @@ class FileSource:
         Raises:
             LedgerError: the file cannot be read, is another than was read before, or was changed.
         """
-        file: BinaryIO | None = None
         try:
-            file = self._file or await anyio.to_thread.run_sync(opened, self._path)
-            async with aclosing(self._windows(file, after)) as windows:
-                async for found in windows:
-                    for start in range(0, len(found), most):
-                        yield found[start : start + most]
+            file: Readable | None = self._file
+            if file is None:
+                file = await anyio.to_thread.run_sync(opened, self._path)
+            try:
+                async with aclosing(self._windows(file, after)) as windows:
+                    async for found in windows:
+                        for start in range(0, len(found), most):
+                            yield found[start : start + most]
+            finally:
+                if file is not self._file:
+                    file.close()
         except (OSError, EOFError, zlib.error) as error:
             raise cannot_be_read(self._path, error) from error
         except InvalidInput as error:
             raise InvalidInput(f"{self._path}: {error}") from None
-        finally:
-            if file is not None and file is not self._file:
-                file.close()
 
     async def _windows(
-        self, file: BinaryIO, after: str
+        self, file: Readable, after: str
     ) -> AsyncGenerator[Sequence[Delivery], None]:
         reader = _Reader(file, cutter_of(self._form, bytes_max=self._bytes_max), self._bytes_max)
         await self._go_to(reader, after)
@@ -184,7 +188,7 @@ class _Known(NamedTuple):
 class _Reader:
     """Reads one file from a place on, in windows. For one thread at a time."""
 
-    def __init__(self, file: BinaryIO, cutter: Cutter, bytes_max: int) -> None:
+    def __init__(self, file: Readable, cutter: Cutter, bytes_max: int) -> None:
         self.place = 0
         self.hash = new_hash()
         self.is_marked = True
@@ -333,7 +337,7 @@ class _LongLine:
         self.digest.update(data)
 
 
-def opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> Readable:
     """Open a file of records, plain or gzip.
 
     Raises:
@@ -341,7 +345,7 @@ def opened(path: Path) -> BinaryIO:
     """
     with path.open("rb") as file:
         is_gzip = file.read(len(_GZIP)) == _GZIP
-    return cast("BinaryIO", gzip.open(path, "rb")) if is_gzip else path.open("rb")
+    return gzip.GzipFile(path, "rb") if is_gzip else path.open("rb")
 
 
 def is_gzip(path: Path) -> bool:

@@ -25,7 +25,8 @@ from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import figures
 from ledger.pipeline.running import open_stores
 from ledger.pipeline.sources.dead_letters import DeadLetterFile
-from ledger.pipeline.sources.source import FileSource
+from ledger.pipeline.sources.files import FileSource
+from ledger.pipeline.sources.places import place_of
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED
@@ -118,7 +119,7 @@ class _Worker:
 
 def _send_counted(position: str) -> None:
     """Report how far the totals show the lane, and when: this machine has one such clock."""
-    send_value({"counted": int(position), "at": SystemClock().monotonic()})
+    send_value({"counted": place_of(position), "at": SystemClock().monotonic()})
 
 
 def _used() -> tuple[float, int]:

@@ -1,0 +1,316 @@
+"""Which lane a file is: known by its content, whatever it is called and wherever it lies.
+
+Each lane of a file has a *claim* in the table: up to which position its records may have been
+begun, extended before any of them is handed on. A file is the lane's if the bytes up to there have
+the hash in that position: the same file, renamed, compressed, copied or grown. Any other content,
+the same first line or not, is another lane::
+
+    claim        pk ~pipeline~REGION/@HASH   sk file#00001   lane, begun, path, format
+                                       |                 |
+                       of the first line                 in order of their beginning
+
+With `--lane` the partition is the lane's own, and the lane has one claim.
+
+If a lane was left while records of it may be open (its committed position is below its claim), and
+the same path on the same machine has other content now, the run is refused: only the former
+content can finish that lane. Elsewhere an unfinished lane waits for its file.
+"""
+
+import hashlib
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import anyio.to_thread
+
+from ledger.core.entry import AttributeValue, Item, Key, damaged
+from ledger.core.errors import LedgerError, Unreachable
+from ledger.pipeline.core.items import lane_id, position_key, position_of
+from ledger.pipeline.sources.cutting import FORMATS, Format
+from ledger.pipeline.sources.files import cannot_be_read, first_line, marks_at
+from ledger.pipeline.sources.places import mark_of, place_of
+from ledger.store.conditions import Absent, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+from ledger.store.retrier import Retrier
+from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
+
+NAME_HASH_DIGITS = 12
+CLAIM_PREFIX = "file#"
+CLAIM_LAST = "file$"
+"""Sorts after every claim."""
+CLAIMS_MAX = 10_000
+"""Files with one first line; more need names by --lane."""
+NUMBER_DIGITS = 5
+PAGES_MAX = 1_000
+CSV_SUFFIXES = frozenset({".csv", ".tsv"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """A claim as the table has it; `begun` is empty before anything was."""
+
+    number: int
+    lane: str
+    begun: str
+    path: str
+    form: Format
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFile:
+    """A file that is to be read; `file` is it while it is open, where its path may change."""
+
+    path: Path
+    file: BinaryIO | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it lies: machine and path."""
+        return f"{socket.gethostname()}:{self.path.resolve()}"
+
+    @property
+    def form(self) -> Format:
+        """The format that its name says."""
+        return "csv" if CSV_SUFFIXES & set(self.path.suffixes) else "jsonl"
+
+    async def head(self) -> str:
+        """Return the hash of its first line.
+
+        Raises:
+            LedgerError: the file cannot be read, or has no line yet.
+        """
+        line = await anyio.to_thread.run_sync(first_line, self.path, self.file)
+        if not line:
+            raise LedgerError(f"{self.path}: it has no line yet: run it once it has records")
+        return hashlib.sha256(line).hexdigest()[:NAME_HASH_DIGITS]
+
+    async def marks(self, places: Sequence[int]) -> Mapping[int, str]:
+        """Return the hashes of what lies before these places."""
+        return await anyio.to_thread.run_sync(marks_at, self.path, places, self.file)
+
+
+class FileClaim:
+    """One lane's claim, extended by the worker that reads its file."""
+
+    def __init__(
+        self, claims: "Claims", partition: str, record: ClaimRecord, file: LaneFile, *, is_new: bool
+    ) -> None:
+        self._claims = claims
+        self._partition = partition
+        self._record = record
+        self._file = file
+        self._is_new = is_new
+
+    async def extend(self, position: str) -> None:
+        """Make known that records up to a position may be begun.
+
+        Raises:
+            LedgerError: the lane is read from another file.
+            StoreError: the table could not be read or written.
+        """
+        while place_of(position) > place_of(self._record.begun):
+            wanted = replace(self._record, begun=position, path=self._file.place)
+            found = await self._claims.put(
+                self._partition, wanted, None if self._is_new else self._record.begun
+            )
+            if found is not None and not await self._is_ours(found):
+                raise LedgerError(
+                    f"lane {self._record.lane}: another file of other content is being read under"
+                    " it: run this one again, and it becomes a lane of its own"
+                )
+            self._record, self._is_new = found or wanted, False
+
+    async def _is_ours(self, found: ClaimRecord) -> bool:
+        return found.lane == self._record.lane and found in await matching(self._file, [found])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The lane of a file: its name, how it is read, and its claim.
+
+    One whose position has no hash, since a former release began it, has no claim.
+    """
+
+    lane: str
+    form: Format
+    claim: FileClaim | None
+
+
+class Claims:
+    """The claims of one region's lanes of files, of one pipeline."""
+
+    def __init__(self, store: Store, retrier: Retrier, *, pipeline: str = "") -> None:
+        self._store = store
+        self._retrier = retrier
+        self._pipeline = pipeline
+
+    async def find(
+        self, file: LaneFile, name: str | None = None, *, tell: Callable[[str], None] | None = None
+    ) -> Found:
+        """Return the lane of a file; without a name, by its content: an earlier one or a new one.
+
+        `tell` is called with what an operator should know. A lane is in the table from its first
+        record on.
+
+        Raises:
+            LedgerError: the file cannot be read or has no line; a lane of this path, or this name,
+                was left unfinished, or read other content.
+            StoreError: the table cannot be read.
+        """
+        head = await file.head()
+        partition = self._key(name or f"@{head}")[0]
+        known = await self._read(partition)
+        usable = [one for one in known if name is None or one.lane == name]
+        for record in reversed(await matching(file, usable)):
+            if not await self._is_closed(record.lane):
+                claim = FileClaim(self, partition, record, file, is_new=False)
+                return Found(record.lane, record.form, claim)
+        if name is not None and usable:
+            raise LedgerError(
+                f"lane {name} has read other content: {file.path} is another file, or was changed."
+                " Run it without --lane, or with another name"
+            )
+        await self._check_finished(file, known, tell)
+        number = max((one.number for one in known), default=0) + 1
+        if number > CLAIMS_MAX:
+            raise LedgerError(f"over {CLAIMS_MAX:,} files begin as {file.path}: name it by --lane")
+        lane = name or f"{file.path.name}@{head}"
+        if await self._has_no_hash(lane):
+            if tell is not None:
+                tell(
+                    f"lane {lane} was begun by a former release, which kept no hash of what lies"
+                    " before its position: it is continued unchecked. To read all of the file"
+                    " again, which changes no total, name another lane by --lane"
+                )
+            return Found(lane, file.form, None)
+        if name is None and number > 1:
+            lane = f"{lane}.{number}"
+        record = ClaimRecord(number, lane, "", file.place, file.form)
+        return Found(lane, file.form, FileClaim(self, partition, record, file, is_new=True))
+
+    async def put(
+        self, partition: str, record: ClaimRecord, known: str | None
+    ) -> ClaimRecord | None:
+        """Write a claim in place of the one known, None for none; return another that is there.
+
+        Raises:
+            StoreError: it was not written, or that is not known.
+        """
+        expected = Absent() if known is None else Equals("begun", {"S": known})
+        item = _item(partition, record)
+
+        async def send() -> Outcome:
+            return await self._store.write(Put(item, expected))
+
+        outcome = (await self._retrier.until_answered(send)).outcome
+        if isinstance(outcome, Applied):
+            return None
+        if isinstance(outcome, Unknown):
+            raise Unreachable(f"the claim of lane {record.lane}: {outcome.cause}")
+        if not isinstance(outcome, Rejected):
+            raise TypeError(f"a put ends applied, rejected or unknown, not {outcome!r}")
+        found = await self._store.get(Get((partition, item["sk"]["S"])))
+        if found is None:
+            raise Unreachable(f"the claim of lane {record.lane} vanished while it was written")
+        return _record(found)
+
+    async def _read(self, partition: str) -> list[ClaimRecord]:
+        found: list[ClaimRecord] = []
+        query = Query(partition, first=CLAIM_PREFIX, last=CLAIM_LAST)
+        for _page in range(PAGES_MAX):
+            page = await self._store.query(query)
+            found += map(_record, page.items)
+            if page.after is None:
+                break
+            query = query.next(page)
+        return found
+
+    async def _check_finished(
+        self, file: LaneFile, known: Sequence[ClaimRecord], tell: Callable[[str], None] | None
+    ) -> None:
+        """Refuse to leave a lane that only the former content of the path can finish."""
+        path = f":{file.path.resolve()}"
+        for record in known:
+            if not record.path.endswith(path):
+                continue
+            item = await self._store.get(Get(self._key(record.lane)))
+            if _is_closed(item) or position_of(item) == record.begun:
+                continue
+            what = (
+                f"lane {record.lane} was left unfinished between the bytes"
+                f" {place_of(position_of(item)):,} and {place_of(record.begun):,} of a former"
+                f" content of {file.path}: put that back, under any name, and run it to its end, or"
+                " give up what it left open (`ledger pipeline mend --close"
+                f" {record.lane}`). Then run this one"
+            )
+            if record.path == file.place:
+                raise LedgerError(what)
+            if tell is not None:
+                tell(f"on {record.path.partition(':')[0]}: {what}")
+
+    async def _is_closed(self, lane: str) -> bool:
+        return _is_closed(await self._store.get(Get(self._key(lane))))
+
+    async def _has_no_hash(self, lane: str) -> bool:
+        position = position_of(await self._store.get(Get(self._key(lane))))
+        return bool(position) and not mark_of(position)
+
+    def _key(self, lane: str) -> Key:
+        return position_key(lane_id(self._store.region, lane), self._pipeline)
+
+
+async def matching(file: LaneFile, known: Sequence[ClaimRecord]) -> list[ClaimRecord]:
+    """Return the claims whose content a file has, the shortest first."""
+    marks = await file.marks([place_of(one.begun) for one in known])
+    found = [one for one in known if marks.get(place_of(one.begun)) == mark_of(one.begun)]
+    return sorted(found, key=lambda one: place_of(one.begun))
+
+
+def _is_closed(item: Item | None) -> bool:
+    return item is not None and "closed" in item
+
+
+def _item(partition: str, record: ClaimRecord) -> dict[str, AttributeValue]:
+    return {
+        "pk": {"S": partition},
+        "sk": {"S": f"{CLAIM_PREFIX}{record.number:0{NUMBER_DIGITS}d}"},
+        "lane": {"S": record.lane},
+        "begun": {"S": record.begun},
+        "path": {"S": record.path},
+        "format": {"S": record.form},
+    }
+
+
+def _record(item: Item) -> ClaimRecord:
+    try:
+        form = item["format"]["S"]
+        if form not in FORMATS:
+            raise damaged(item, f"its format is {form!r}, which this release cannot read")
+        return ClaimRecord(
+            number=int(item["sk"]["S"].removeprefix(CLAIM_PREFIX)),
+            lane=item["lane"]["S"],
+            begun=item["begun"]["S"],
+            path=item["path"]["S"],
+            form=cast("Format", form),
+        )
+    except (KeyError, ValueError) as error:
+        raise damaged(item, f"a claim needs lane, begun, path and format: {error!r}") from None
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files of records in a directory, by name; hidden ones and dead letters are none.
+
+    Raises:
+        LedgerError: there is none, or the directory cannot be read.
+    """
+    try:
+        found = sorted(path for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise cannot_be_read(folder, error) from error
+    files = [path for path in found if not path.name.startswith(".") and path.suffix != ".dead"]
+    if not files:
+        raise LedgerError(f"{folder} has no file of records")
+    return files
