@@ -25,6 +25,8 @@
     ├── UpgradeNeeded               the table's items are newer than this release
     ├── LeaseLost                   another owner holds, or may hold, the lease
     ├── LaneFenced                  another worker continues this lane of a pipeline
+    ├── LaneClosed                  an operator took this lane of a pipeline out of service
+    ├── FormConflict                a lane was left with a batch under way under other settings
     ├── LeftOut                     the source skipped records that a pipeline had begun
     ├── ImportRefused               bad rows, imported another way, or begun before a loss
     ├── LocalTableError             the local global table cannot do what was asked
@@ -180,6 +182,14 @@ class LeaseLost(LedgerError):
 
 class LaneFenced(LedgerError):
     """Another worker moved the lane's committed position: nothing of the batch was committed."""
+
+
+class LaneClosed(LedgerError):
+    """An operator took the lane out of service: nothing of it is committed any more."""
+
+
+class FormConflict(LedgerError):
+    """The lane was left with a batch under way that was read under other settings."""
 
 
 class LeftOut(LedgerError):

@@ -21,7 +21,6 @@ from prometheus_client import Counter
 from prometheus_client.samples import Sample
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.aws.in_progress import begin
 from ledger.pipeline.aws.stream_events import Batch, Event, read_event, response
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.core.records import Delivery, Form
@@ -82,9 +81,7 @@ class Answer:
 class _Lane:
     """A lane's worker, kept between events, and the records that it reads now."""
 
-    store: Store
     name: str
-    pipeline_name: str
     pipeline: Pipeline = field(init=False)
     deliveries: Sequence[Delivery] = ()
 
@@ -94,10 +91,8 @@ class _Lane:
 
     async def bring_in(self, deliveries: Sequence[Delivery]) -> None:
         """Bring records in, until the totals show them."""
-        positions = [delivery.position for delivery in deliveries]
-        await begin(self.store, self.name, positions, pipeline=self.pipeline_name)
         self.deliveries = deliveries
-        await self.pipeline.run()
+        await self.pipeline.run(deliveries)
 
 
 class Invocations:
@@ -160,7 +155,7 @@ class Invocations:
         settings = await self._connections.settings(batch.region)
         regions = {batch.region, *Form(settings.current).homes}
         stores = {region: await self._connections.store(region) for region in sorted(regions)}
-        lane = _Lane(stores[batch.region], name, settings.current.pipeline.name)
+        lane = _Lane(name)
         lane.pipeline = Pipeline(
             batch.lane,
             lane,

@@ -3,9 +3,11 @@
 Of a pipeline with a name, `~state~` is `~state.NAME~` and `~pipeline~` is `~pipeline.NAME~`.
 
 - state: pk `~state~` + record, sk `state`: `version` N, `value` N, `categories` SS, `home` S (the
-  only region that may write it), `open` M (lane, position, category, change);
-- lane: pk `~pipeline~` + lane, sk `position`: `position` S, up to which all is in map items;
-- map item: pk `~pipeline~` + lane, sk `map#`, SHA-256, `#`, part: `sums` M (category, change).
+  only region that may write it), `open` M (lane, position, category, change), `rev` N, raised by
+  each write;
+- lane: pk `~pipeline~` + lane, sk `position`: see `ledger.pipeline.core.lane_state`;
+- map item: pk `~pipeline~` + lane, sk `map#`, SHA-256, `#`, part: `sums` M (category, change),
+  `audit` N of one that was made while an audit ran.
 
 A lane is called by its region, `/` and its name: the same name in another region is another lane,
 which no stale replica of this one's position can mislead.
@@ -46,6 +48,7 @@ class MapItem:
 
     key: Key
     changes: Changes
+    audit: int = 0
     size_bytes: int = field(default=0, compare=False)
 
 
@@ -86,6 +89,8 @@ def state_item(record_id: str, state: State, pipeline: str = "") -> Item:
         "categories": {"SS": list(state.image.categories)},
         "home": {"S": state.home},
     }
+    if state.rev:
+        item["rev"] = {"N": str(state.rev)}
     if state.open:
         item["open"] = {"M": {lane: _transitions(open_) for lane, open_ in state.open.items()}}
     return item
@@ -103,32 +108,15 @@ def state_of(item: Item) -> State:
     if version is None or not categories or not isinstance(home, str):
         raise damaged(item, "a state needs version, categories and home")
     image = Image(number_of(item, "value"), tuple(sorted(categories)))
-    return State(version, image, home, _open_of(item))
+    return State(version, image, home, _open_of(item), _whole(item, "rev"))
 
 
-def lane_item(lane: str, position: str, pipeline: str = "") -> Item:
-    """Return the item of a lane's committed position."""
-    partition, sort_key = position_key(lane, pipeline)
-    return {"pk": {"S": partition}, "sk": {"S": sort_key}, "position": {"S": position}}
-
-
-def position_of(item: Item | None) -> str:
-    """Read a lane's committed position; empty, which is before every other, for no item.
-
-    Raises:
-        DamagedItem: it has none.
-    """
-    if item is None:
-        return ""
-    position = item.get("position", {}).get("S")
-    if not isinstance(position, str) or not position:
-        raise damaged(item, "a lane needs a position")
-    return position
-
-
-def map_item(lane: str, digest: str, part: int, changes: Changes, pipeline: str = "") -> Item:
+def map_item(
+    lane: str, digest: str, part: int, changes: Changes, pipeline: str = "", *, audit: int = 0
+) -> Item:
     """Return the item of one part of a batch."""
     return {
+        **({"audit": {"N": str(audit)}} if audit else {}),
         "pk": {"S": position_key(lane, pipeline)[0]},
         "sk": {"S": f"{MAP_PREFIX}{digest}#{part:0{PART_DIGITS}d}"},
         "sums": {"M": _numbers(changes)},
@@ -141,7 +129,16 @@ def map_item_of(item: Item) -> MapItem:
     Raises:
         DamagedItem: its sums cannot be read.
     """
-    return MapItem(key_of(item), _changes_of(item, item.get("sums", {})), item_size(item))
+    changes = _changes_of(item, item.get("sums", {}))
+    return MapItem(key_of(item), changes, _whole(item, "audit"), item_size(item))
+
+
+def _whole(item: Item, name: str) -> int:
+    """Read a number that is 0 where it is missing."""
+    try:
+        return int(item.get(name, {"N": "0"})["N"])
+    except (KeyError, TypeError, ValueError):
+        raise damaged(item, f"{name} must be a whole number (N)") from None
 
 
 def _transitions(by_position: Mapping[str, Changes]) -> AttributeValue:

@@ -15,7 +15,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ledger.core import ids
@@ -24,10 +24,11 @@ from ledger.core.contract import Validity
 from ledger.core.entry import Item, Key
 from ledger.core.tokens import request_token
 from ledger.core.values import Entry
-from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of, position_key
+from ledger.pipeline.core.items import MapItem, map_item, map_item_of, position_key
+from ledger.pipeline.core.lane_state import LaneState, lane_item, still
 from ledger.pipeline.core.sums import Changes, digest, divided, place_of, total
 from ledger.settings import Settings
-from ledger.store.conditions import Absent, Condition, Equals, Has
+from ledger.store.conditions import Absent, Has
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Delete, Put
 from ledger.writing.plan import Change, plan
 
@@ -37,9 +38,9 @@ MAP_BYTES_MAX = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """The transaction that commits a batch."""
+    """The transaction that commits a batch; `state` is the lane's then."""
 
-    upto: str
+    state: LaneState
     items: tuple[MapItem, ...]
     actions: tuple[Put, ...]
     token: str
@@ -61,27 +62,27 @@ class ReducePlan:
 
 
 def plan_map(
-    lane: str, after: str, upto: str, changes: Changes, pipeline: str = ""
+    lane: str, known: LaneState, upto: str, changes: Changes, pipeline: str = ""
 ) -> MapPlan | None:
-    """Plan the commit of what a lane's positions in (after, upto] change; None if it is too much.
+    """Plan the commit of what a lane's positions up to this one change; None if it is too much.
 
-    The same positions give the same plan, since what they change is settled by then.
+    The same positions give the same map items, since what they change is settled by then.
     """
     parts = divided(changes)
     if parts is None:
         return None
-    name = digest(position_key(lane, pipeline)[0], after, upto, changes)
-    made = [map_item(lane, name, number, part, pipeline) for number, part in enumerate(parts)]
+    name = digest(position_key(lane, pipeline)[0], known.position, upto, changes)
+    made = [
+        map_item(lane, name, number, part, pipeline, audit=known.audit)
+        for number, part in enumerate(parts)
+    ]
     if sum(map(item_size, made)) > MAP_BYTES_MAX:
         return None
-    moved = Put(lane_item(lane, upto, pipeline), still_at(after))
-    puts = (Put(item, Absent()) for item in made)
-    return MapPlan(upto, tuple(map(map_item_of, made)), (moved, *puts), request_token(name))
-
-
-def still_at(position: str) -> Condition:
-    """Return the condition that a lane's committed position is this one."""
-    return Equals("position", {"S": position}) if position else Absent()
+    state = replace(known.moved(upto), rev=known.rev + 1)
+    item = lane_item(lane, state, pipeline)
+    puts = (Put(one, Absent()) for one in made)
+    token = request_token(name, repr(state))
+    return MapPlan(state, tuple(map(map_item_of, made)), (Put(item, still(known)), *puts), token)
 
 
 def grouped(items: Iterable[MapItem]) -> list[list[MapItem]]:

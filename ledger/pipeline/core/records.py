@@ -9,15 +9,16 @@ Pure: no clock, no randomness, no I/O.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput, SettingsError
+from ledger.pipeline.core.fingerprints import fingerprint_of
 from ledger.primitives.versions.state import checked_version
 from ledger.settings import Settings
 from ledger.settings.templates import Path, look_up, path_of, template_of
@@ -27,6 +28,9 @@ DECIMALS_MAX = 15
 RECORD_ID_BYTES_MAX = 1024
 REMEMBERED_MAX = 10_000
 """Combinations of field values whose categories, or home region, are remembered."""
+READER = 1
+"""Raised by each release that reads some record otherwise than the one before."""
+_LIMITS = (WHOLE_DIGITS_MAX, DECIMALS_MAX, RECORD_ID_BYTES_MAX, READER)
 _SHOWN_CHARACTERS = 60
 _REASON_CHARACTERS_MAX = 300
 
@@ -58,9 +62,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """A record that cannot be taken, and why."""
+    """A record that cannot be taken, and why; its id, if that can be read, and where it may be."""
 
     reason: str
+    id: str = ""
+    homes: frozenset[str] = frozenset()
 
 
 class _Bad(ValueError):
@@ -101,26 +107,58 @@ class Form:
         self._home_path = path_of(chosen.home.field or chosen.fields.id)
         self._home = lru_cache(REMEMBERED_MAX)(self._match)
         self._fixed_home = "" if self._homes else settings.home
+        self._parts = {
+            "fields": chosen.fields.model_dump(),
+            "categories": chosen.categories,
+            "homes": {"field": self._home_path, "regions": self._homes},
+            "deletes": chosen.deletes,
+        }
 
     @property
     def homes(self) -> frozenset[str]:
         """Every region that is home to some record."""
         return frozenset(self._homes.values() or [self._fixed_home])
 
+    @cached_property
+    def parts(self) -> Mapping[str, Any]:
+        """What decides the result of a record, part by part."""
+        return {**self._parts, "limits": [self._bytes_max, *_LIMITS]}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What stands for the parts: equal for forms that read every record alike."""
+        return fingerprint_of(self.parts)
+
     def take(self, delivery: Delivery) -> Record | Poison:
         """Read the record of a delivery, unless its source knows why it cannot be taken."""
-        return Poison(delivery.problem) if delivery.problem else self.read(delivery.raw)
+        if delivery.problem:
+            return self._poison(delivery.raw, delivery.problem)
+        return self.read(delivery.raw)
 
     def read(self, raw: bytes) -> Record | Poison:
         """Read a record; a broken rule becomes one line."""
         try:
             return self._record(self._object(raw))
         except (_Bad, InvalidInput) as error:
-            return Poison(str(error)[:_REASON_CHARACTERS_MAX])
+            return self._poison(raw, str(error))
+
+    def _poison(self, raw: bytes, reason: str) -> Poison:
+        """Return a record that cannot be taken, with its id and homes as far as they are known."""
+        poison = Poison(reason[:_REASON_CHARACTERS_MAX])
+        try:
+            found = self._parsed(raw)
+            poison = replace(poison, id=_record_id(found, self._id), homes=self.homes)
+            home = self._fixed_home or self._home(_label(found, self._home_path))
+            return replace(poison, homes=frozenset({home}))
+        except (_Bad, InvalidInput):
+            return poison
 
     def _object(self, raw: bytes) -> Mapping[str, Any]:
         if len(raw) > self._bytes_max:
             raise _Bad(f"the record has {len(raw):,} bytes: up to {self._bytes_max:,} are read")
+        return self._parsed(raw)
+
+    def _parsed(self, raw: bytes) -> Mapping[str, Any]:
         try:
             found = self._decode(raw.decode())
         except UnicodeDecodeError:

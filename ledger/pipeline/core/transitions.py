@@ -8,9 +8,10 @@ committed position does not cover it::
                                                       |                        |
     map     lane A commits (10, 20]: takes +5, once --+    lane B commits ... -+
 
-- A version is written once, on condition that the version it was judged by is still there, and
-  changes the state to exactly that version: the transitions add up to the newest value, whichever
-  lanes they came through.
+- A version is written once, on condition that the version and the `rev` it was judged by are still
+  there (`mend` and `rebuild` rewrite a state under the same version), and changes the state to
+  exactly that version: the transitions add up to the newest value, whichever lanes they came
+  through.
 - A transition never changes once it is written, and is never joined with another. A worker that
   is taken for dead may commit what it saw earlier; were a later change joined with what it saw, the
   next commit would count that again.
@@ -33,12 +34,13 @@ Open = Mapping[str, Mapping[str, Changes]]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A record as its home region knows it."""
+    """A record as its home region knows it; `rev` is raised by each write, of whomever."""
 
     version: int
     image: Image
     home: str
     open: Open
+    rev: int = 0
 
 
 def is_newer(record: Record, state: State | None) -> bool:
@@ -63,7 +65,8 @@ def advanced(
     changes = difference(state.image if state else None, image)
     if changes:
         still_open[lane] = {**still_open.get(lane, {}), position: changes}
-    return State(record.version, image, record.home, still_open)
+    rev = state.rev if state else 0
+    return State(record.version, image, record.home, still_open, rev + 1)
 
 
 def between(state: State, lane: str, after: str, upto: str) -> Iterator[tuple[str, Changes]]:

@@ -27,7 +27,8 @@ import anyio.to_thread
 
 from ledger.core.entry import AttributeValue, Item, Key, damaged
 from ledger.core.errors import LedgerError, Unreachable
-from ledger.pipeline.core.items import lane_id, position_key, position_of
+from ledger.pipeline.core.items import lane_id, position_key
+from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.sources.cutting import FORMATS, Format
 from ledger.pipeline.sources.files import cannot_be_read, first_line, marks_at
 from ledger.pipeline.sources.places import mark_of, place_of
@@ -237,11 +238,11 @@ class Claims:
             if not record.path.endswith(path):
                 continue
             item = await self._store.get(Get(self._key(record.lane)))
-            if _is_closed(item) or position_of(item) == record.begun:
+            if _is_closed(item) or _position_of(item) == record.begun:
                 continue
             what = (
                 f"lane {record.lane} was left unfinished between the bytes"
-                f" {place_of(position_of(item)):,} and {place_of(record.begun):,} of a former"
+                f" {place_of(_position_of(item)):,} and {place_of(record.begun):,} of a former"
                 f" content of {file.path}: put that back, under any name, and run it to its end, or"
                 " give up what it left open (`ledger pipeline mend --close"
                 f" {record.lane}`). Then run this one"
@@ -255,7 +256,7 @@ class Claims:
         return _is_closed(await self._store.get(Get(self._key(lane))))
 
     async def _has_no_hash(self, lane: str) -> bool:
-        position = position_of(await self._store.get(Get(self._key(lane))))
+        position = _position_of(await self._store.get(Get(self._key(lane))))
         return bool(position) and not mark_of(position)
 
     def _key(self, lane: str) -> Key:
@@ -267,6 +268,10 @@ async def matching(file: LaneFile, known: Sequence[ClaimRecord]) -> list[ClaimRe
     marks = await file.marks([place_of(one.begun) for one in known])
     found = [one for one in known if marks.get(place_of(one.begun)) == mark_of(one.begun)]
     return sorted(found, key=lambda one: place_of(one.begun))
+
+
+def _position_of(item: Item | None) -> str:
+    return lane_state_of(item).position
 
 
 def _is_closed(item: Item | None) -> bool:

@@ -1,26 +1,34 @@
 """How far lanes have come: our own, and those whose transitions stand beside ours in a state."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ledger.core.entry import Key
-from ledger.core.errors import StoreError
-from ledger.pipeline.core.items import (
-    MAP_LAST,
-    MAP_PREFIX,
-    MapItem,
-    map_item_of,
-    position_key,
-    position_of,
+from ledger.core.errors import FormConflict, LaneClosed, LaneFenced, StoreError, Unreachable
+from ledger.pipeline.core.fingerprints import differences
+from ledger.pipeline.core.items import MAP_LAST, MAP_PREFIX, MapItem, map_item_of, position_key
+from ledger.pipeline.core.lane_state import LaneState, Span, lane_item, lane_state_of, still
+from ledger.pipeline.core.records import Form
+from ledger.pipeline.core.registry import (
+    audit_of,
+    form_item,
+    form_key,
+    lane_entry,
+    parts_of,
+    region_key,
 )
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
+from ledger.store.writes import Applied, Put
 
 FRESH_SECONDS = 10.0
 """How long another lane's position is taken as read; it only lets its transitions be dropped."""
 LANES_MAX = 10_000
 """Other lanes that are remembered."""
 MAP_PAGES_MAX = 10_000
+TRIES_MAX = 10
+"""Of one write of a lane's item: each rejection means that another wrote it."""
 
 
 class Lanes:
@@ -32,10 +40,16 @@ class Lanes:
     def __init__(self, lane: str, store: Store, clock: Clock, *, pipeline: str = "") -> None:
         self.lane = lane
         self.pipeline = pipeline
-        self.position = ""
+        self.known = LaneState()
+        """Our lane's item as it was last read or written."""
         self._store = store
         self._clock = clock
         self._others: dict[str, tuple[float, str]] = {}
+
+    @property
+    def position(self) -> str:
+        """Up to where our lane is known to be committed."""
+        return self.known.position
 
     async def load(self) -> list[MapItem]:
         """Read our lane's position, then the map items that are not reduced yet.
@@ -59,23 +73,124 @@ class Lanes:
             query = query.next(page)
         return found
 
-    async def read(self) -> str:
-        """Read our lane's committed position.
+    async def read(self) -> LaneState:
+        """Read our lane's item.
 
         Raises:
             StoreError: the table cannot be read.
         """
-        self.position = position_of(await self._store.get(Get(self._key(self.lane))))
-        return self.position
+        self.known = lane_state_of(await self._store.get(Get(self._key(self.lane))))
+        return self.known
+
+    async def check(self, form: Form) -> None:
+        """Check that a form may go on with the lane as it was read.
+
+        Raises:
+            LaneClosed: it was closed for good.
+            FormConflict: a batch may be under way under another form.
+        """
+        known = self.known
+        if known.is_closed:
+            raise LaneClosed(
+                f"lane {self.lane} was closed by `ledger pipeline mend`: records that still come"
+                " go through a lane of another name"
+            )
+        if known.is_open and known.form != form.fingerprint:
+            before = parts_of(await self._store.get(Get(form_key(known.form, self.pipeline))))
+            raise FormConflict(
+                f"lane {self.lane} was left with a batch under way under other settings:"
+                f" {differences(before, form.parts)}. Finish it under the former ones, or have what"
+                f" it left committed by `ledger pipeline mend {self.lane}`"
+            )
+
+    async def open(self, form: Form, positions: Sequence[str] = ()) -> None:
+        """Mark that records after the position may be in states, read under this form.
+
+        `positions` are those of the records to be begun, of a source that gives up on records.
+
+        Raises:
+            LeftOut: the source passes over records that were begun and are not committed.
+            FormConflict, LaneClosed: as `check`.
+            StoreError: nothing may be begun.
+        """
+        for _ in range(TRIES_MAX):
+            known = self.known
+            left = [place for place in positions if place > known.position]
+            if positions and not left:
+                return
+            asked = Span(left[0], left[-1]) if left else None
+            wanted = known.opened(form.fingerprint, asked)
+            if wanted == known:
+                return
+            if known.form != form.fingerprint:
+                await self._introduce(form)
+            if not known.rev:
+                known, wanted = await self._registered(known, wanted)
+            if await self._written(known, wanted):
+                return
+            await self.read()
+            await self.check(form)
+        raise Unreachable(f"lane {self.lane} could not be opened in {TRIES_MAX} tries")
+
+    async def close(self) -> None:
+        """Mark that nothing is under way any more, unless another has gone on with the lane.
+
+        Raises:
+            StoreError: it stays open, as after a crash.
+        """
+        for _ in range(TRIES_MAX):
+            known = self.known
+            if not known.is_open or await self._written(known, replace(known, is_open=False)):
+                return
+            if (await self.read()).position != known.position:
+                return
+
+    async def refreshed(self, before: LaneState) -> LaneState:
+        """Read our lane's item again after a commit was refused; only an audit may be new in it.
+
+        Raises:
+            LaneFenced: another worker, or an operator, has gone on with the lane.
+            StoreError: the table cannot be read.
+        """
+        found = await self.read()
+        if not found.is_begun_as(before):
+            raise LaneFenced(
+                f"lane {self.lane}: another has gone on from"
+                f" {before.position or 'its beginning'}, to {found.position or 'its beginning'}"
+            )
+        return found
+
+    async def committed(self, lanes: Iterable[str]) -> Mapping[str, str]:
+        """Return up to where transitions of these lanes may be dropped."""
+        known = {lane: await self._other(lane) for lane in lanes if lane != self.lane}
+        known[self.lane] = self.known.covers
+        return known
+
+    async def _introduce(self, form: Form) -> None:
+        """Keep what the form says, so that an error can name what differs from it."""
+        await self._store.write(Put(form_item(form.fingerprint, form.parts, self.pipeline)))
+
+    async def _registered(self, known: LaneState, wanted: LaneState) -> tuple[LaneState, LaneState]:
+        """Enter the lane in the registry, then look for an audit.
+
+        In this order: an audit that looks for lanes before the entry is there has left its number
+        before that, where it is read here.
+        """
+        await self._store.write(Put(lane_entry(self.lane, self.pipeline)))
+        audit = audit_of(await self._store.get(Get(region_key(self._store.region, self.pipeline))))
+        return known, replace(wanted, audit=audit, retain=known.position if audit else "")
+
+    async def _written(self, known: LaneState, wanted: LaneState) -> bool:
+        """Write our lane's item if it is as known; returns whether it is written."""
+        state = replace(wanted, rev=known.rev + 1)
+        put = Put(lane_item(self.lane, state, self.pipeline), still(known))
+        if isinstance(await self._store.write(put), Applied):
+            self.known = state
+            return True
+        return False
 
     def _key(self, lane: str) -> Key:
         return position_key(lane, self.pipeline)
-
-    async def committed(self, lanes: Iterable[str]) -> Mapping[str, str]:
-        """Return how far these lanes are known to have come; our own by what it committed."""
-        known = {lane: await self._other(lane) for lane in lanes if lane != self.lane}
-        known[self.lane] = self.position
-        return known
 
     async def _other(self, lane: str) -> str:
         read_at, position = self._others.get(lane, (float("-inf"), ""))
@@ -86,8 +201,9 @@ class Lanes:
             self._others.clear()
         self._others[lane] = now, position  # one reads, the others need not wait
         try:
-            position = position_of(await self._store.get(Get(self._key(lane), consistent=False)))
+            found = await self._store.get(Get(self._key(lane), consistent=False))
         except StoreError:
             return position  # the transitions stay where they are a little longer
+        position = lane_state_of(found).covers
         self._others[lane] = now, position
         return position

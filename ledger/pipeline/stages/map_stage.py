@@ -14,15 +14,16 @@ from dataclasses import replace
 
 from ledger.core.errors import LaneFenced, LedgerError
 from ledger.pipeline.core.items import MapItem
+from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.plans import MapPlan, plan_map
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.core.sums import total
 from ledger.pipeline.metrics import StageMetrics
-from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.stages.lanes import TRIES_MAX, Lanes
 from ledger.pipeline.stages.state_stage import Prepared
 from ledger.store.port import Store
 from ledger.store.retrier import Retrier
-from ledger.store.writes import Applied, Outcome
+from ledger.store.writes import Applied, Outcome, Rejected
 
 
 class MapStage:
@@ -44,42 +45,52 @@ class MapStage:
             StoreError: nothing of the rest was written, nor will be.
         """
         made: list[MapItem] = []
-        after, left = batch.after, batch.deliveries
+        left = batch.deliveries
+        if self._lanes.position != batch.after:
+            raise LaneFenced(f"lane {self._lanes.lane} is not at {batch.after} any more")
         while left:
-            count, plan = self._fitting(batch, after, left)
-            await self._send(after, plan)
-            self._lanes.position = after = plan.upto
+            count, plan = await self._sent(batch, left)
             made += plan.items
             left = left[count:]
         self._metrics.batch(taken=len(batch.transitions), given=len(made))
         return made
 
+    async def _sent(self, batch: Prepared, left: Sequence[Delivery]) -> tuple[int, MapPlan]:
+        """Commit as many of these records as fit, once more if only an audit came in between."""
+        for _ in range(TRIES_MAX):
+            known = self._lanes.known
+            count, plan = self._fitting(batch, known, left)
+            outcome = await self._send(plan)
+            if isinstance(outcome, Applied):
+                self._lanes.known = plan.state
+                return count, plan
+            if not isinstance(outcome, Rejected):
+                break
+            await self._lanes.refreshed(known)
+        raise LaneFenced(f"lane {self._lanes.lane} may have gone on from {known.position or '0'}")
+
     def _fitting(
-        self, batch: Prepared, after: str, left: Sequence[Delivery]
+        self, batch: Prepared, known: LaneState, left: Sequence[Delivery]
     ) -> tuple[int, MapPlan]:
         """Plan the commit of as many of these records as fit in one transaction, all if they do."""
         count = len(left)
+        after = known.position
         while count:
             upto = left[count - 1].position
             taken = (
                 transition for position, transition in batch.transitions if after < position <= upto
             )
             lanes = self._lanes
-            plan = plan_map(lanes.lane, after, upto, total(taken), lanes.pipeline)
+            plan = plan_map(lanes.lane, known, upto, total(taken), lanes.pipeline)
             if plan is not None:
                 return count, plan
             count //= 2
         raise LedgerError(f"the record at {left[0].position} changes more than a transaction holds")
 
-    async def _send(self, after: str, plan: MapPlan) -> None:
+    async def _send(self, plan: MapPlan) -> Outcome:
         async def send() -> Outcome:
             if len(plan.actions) == 1:  # nothing but the position: half the price alone
                 return await self._store.write(plan.actions[0])
             return await self._store.transact(plan.actions, token=plan.token)
 
-        outcome = (await self._retrier.until_answered(send)).outcome
-        if not isinstance(outcome, Applied):
-            raise LaneFenced(
-                f"lane {self._lanes.lane}: {type(outcome).__name__.lower()} when it was to go on"
-                f" from {after or 'its beginning'}"
-            )
+        return (await self._retrier.until_answered(send)).outcome

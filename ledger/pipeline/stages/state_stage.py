@@ -25,7 +25,7 @@ from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetters
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.conditions import Absent, Equals
+from ledger.store.conditions import Absent, AllOf, Condition, Equals, Has, Not
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
@@ -33,6 +33,10 @@ from ledger.store.writes import Applied, Put, Rejected
 
 TRIES_MAX = 50
 """Of one record: each rejection means that another lane brought it to a newer version."""
+PASSED_OVER = (
+    "the lane's position had passed it, and its state does not show it: the source went on without"
+    " it (a second event source mapping, or a parallelization factor over 1?)"
+)
 QUICK_TRIES_MAX = 3
 """Tries without a wait: the first finds what a record's state is, where it was not known."""
 
@@ -68,7 +72,8 @@ class StateStage:
         self._dead_letters = dead_letters
         self._retrier = replace(retrier, on_retry=metrics.retry)
         self._metrics = metrics
-        self._states = _States(settings.pipeline.cache_max)
+        self._most = settings.pipeline.cache_max
+        self._states = _States(self._most)
 
     async def apply(self, after: str, deliveries: Sequence[Delivery]) -> Prepared:
         """Take in a batch, whose records follow the position `after`.
@@ -83,16 +88,69 @@ class StateStage:
         for delivery in deliveries:
             batch.add(delivery, self._form.take(delivery))
         await self._write_states(batch)
+        await self._look_up(batch)
         if batch.letters:
             await self._dead_letters.add(batch.letters)
         upto = deliveries[-1].position
         transitions = [
             transition
-            for state in batch.states
+            for state in batch.states.values()
             for transition in between(state, self._lanes.lane, after, upto)
         ]
         self._count(batch, taken=len(deliveries), given=len(transitions))
         return Prepared(after, deliveries, transitions)
+
+    def forget(self) -> None:
+        """Forget the states that were seen: others have rewritten some of them."""
+        self._states = _States(self._most)
+
+    async def passed_over(self, deliveries: Sequence[Delivery]) -> None:
+        """Keep as dead letters those of records behind the position that no state shows.
+
+        They come again, as a rule, and their states show them; else the source went on without
+        them. What could not be taken is a dead letter since it was passed.
+
+        Raises:
+            LedgerError: a dead letter could not be kept, or a state not be read.
+        """
+        letters: list[DeadLetter] = []
+
+        async def look(delivery: Delivery, record: Record) -> None:
+            state = self._states.get(record.id)
+            if state is None or is_newer(record, state):
+                state = await self._read(record.home, record.id)
+            if is_newer(record, state):
+                lane = self._lanes.lane
+                letters.append(DeadLetter(lane, delivery.position, PASSED_OVER, delivery.raw))
+
+        taken = ((delivery, self._form.take(delivery)) for delivery in deliveries)
+        jobs = [partial(look, one, record) for one, record in taken if isinstance(record, Record)]
+        if jobs:
+            await run_all(jobs, at_once=self._in_flight)
+        if letters:
+            self._metrics.leave_out("dead", len(letters))
+            await self._dead_letters.add(letters)
+
+    async def _look_up(self, batch: "_Batch") -> None:
+        """Take in the states of dead letters: another form may have taken what this one cannot."""
+
+        async def look(record_id: str, home: str) -> None:
+            state = await self._read(home, record_id)
+            if state is not None:
+                batch.states[record_id, home] = state
+
+        jobs = [
+            partial(look, record_id, home)
+            for record_id, homes in batch.dying
+            for home in sorted(homes & self._stores.keys())
+            if (record_id, home) not in batch.states
+        ]
+        if jobs:
+            await run_all(jobs, at_once=self._in_flight)
+
+    async def _read(self, home: str, record_id: str) -> State | None:
+        item = await self._stores[home].get(Get(state_key(record_id, self._pipeline)))
+        return state_of(item) if item else None
 
     async def _write_states(self, batch: "_Batch") -> None:
         """Bring every record of a batch to the version that it has there, or find a newer one."""
@@ -142,7 +200,7 @@ class StateStage:
         committed = await self._lanes.committed(lanes)
         lane = self._lanes.lane
         new = advanced(state, record, lane=lane, position=position, committed=committed)
-        expected = Equals("version", {"N": str(state.version)}) if state else Absent()
+        expected = still_there(state)
         outcome = await store.write(Put(state_item(record.id, new, self._pipeline), expected))
         if isinstance(outcome, Applied):
             return new, True
@@ -161,6 +219,14 @@ class StateStage:
         metrics.leave_out("dead", len(batch.letters))
 
 
+def still_there(state: State | None) -> Condition:
+    """Return the condition that a record's state is the one judged by."""
+    if state is None:
+        return Absent()
+    rev = Equals("rev", {"N": str(state.rev)}) if state.rev else Not(Has("rev"))
+    return AllOf((Equals("version", {"N": str(state.version)}), rev))
+
+
 class _Batch:
     """The records of one batch: the newest version of each record, and what became of the rest.
 
@@ -169,7 +235,8 @@ class _Batch:
 
     def __init__(self, lane: str) -> None:
         self.newest: dict[tuple[str, str], tuple[Record, Delivery]] = {}
-        self.states: list[State] = []
+        self.states: dict[tuple[str, str], State] = {}
+        self.dying: set[tuple[str, frozenset[str]]] = set()
         self.letters: list[DeadLetter] = []
         self.duplicates = 0
         self.stale = 0
@@ -179,6 +246,8 @@ class _Batch:
         """Take in one record as it was read."""
         if isinstance(record, Poison):
             self._dead_letter(delivery, record.reason)
+            if record.id:
+                self.dying.add((record.id, record.homes))
             return
         place = record.id, record.home
         known = self.newest.get(place)
@@ -198,8 +267,9 @@ class _Batch:
                 f"record {record.id[:40]!r} is kept in {state.home}, not in {record.home}:"
                 " what decides a record's home must never change",
             )
+            self.dying.add((record.id, frozenset({state.home})))
             return
-        self.states.append(state)
+        self.states[record.id, record.home] = state
         if state.version > record.version:
             self.stale += 1
         elif delivery.position not in state.open.get(self._lane, ()):

@@ -96,6 +96,7 @@ class Pipeline:
         self._metrics = metrics or PipelineMetrics()
         self._ledger_metrics = ledger_metrics or Metrics()
         self._on_counted = on_counted or _ignore
+        self._form = form
         self._lanes = Lanes(lane_id(region, lane), store, clock, pipeline=current.pipeline.name)
         retrier = Retrier.of(store, clock=clock, randomness=randomness)
         self._state = StateStage(
@@ -119,6 +120,8 @@ class Pipeline:
         )
         self._waiting: anyio.CancelScope | None = None
         self._is_stopping = False
+        self._begun: Sequence[Delivery] = ()
+        self._is_new = True
 
     def _stage_metrics(self, stage: str) -> StageMetrics:
         return StageMetrics(self._metrics, self._store.region, stage)
@@ -134,23 +137,29 @@ class Pipeline:
         if self._waiting is not None:
             self._waiting.cancel()
 
-    async def run(self) -> None:
+    async def run(self, begun: Sequence[Delivery] = ()) -> None:
         """Bring in the lane's records until its source ends.
+
+        `begun` are all that the source will give, if it is one that gives up on records: they are
+        marked first, so that none of them is passed over later.
 
         Goes on after failures that pass, and after another worker of the lane, from the position
         that is committed.
 
         Raises:
+            FormConflict: a batch may be under way that was read under other settings.
+            LaneClosed: an operator took the lane out of service.
+            LeftOut: `begun` passes over records that were begun before.
             LedgerError: the lane did not get on in `RESTARTS.tries_max` beginnings, a record breaks
                 the order of positions, a dead letter could not be kept, or the table refuses.
         """
         failures = 0
+        self._begun, self._is_new = begun, True
         while True:
             before = self._lanes.position
             try:
                 await self._run_once()
-                reached = self._lanes.position
-                if await self._lanes.read() == reached:
+                if await self._is_at_rest():
                     return
             except (LaneFenced, *PASSING) as error:
                 failures = 1 if self._lanes.position > before else failures + 1
@@ -164,9 +173,27 @@ class Pipeline:
     def _restarted(self, cause: str) -> None:
         self._metrics.restarts.labels(self._store.region, self._lanes.lane, cause).inc()
 
+    async def _is_at_rest(self) -> bool:
+        """Close the lane, unless another has gone on with it from where we left it."""
+        reached = self._lanes.position
+        known = self._lanes.known
+        if known.is_open and known.begun is None:
+            await self._lanes.close()
+        else:
+            await self._lanes.read()
+        return self._lanes.position == reached
+
     async def _run_once(self) -> None:
         """Begin at the committed position, with what was left to reduce, and run to the end."""
+        fence = self._lanes.known.fence
         left = await self._lanes.load()
+        if self._lanes.known.fence != fence:
+            self._state.forget()
+        await self._lanes.check(self._form)
+        if self._is_new:
+            at = self._lanes.position
+            await self._state.passed_over([one for one in self._begun if one.position <= at])
+            self._is_new = False
         async with background_tasks() as background:
             hints = Hints(
                 self._store,
@@ -196,7 +223,7 @@ class Pipeline:
 
     async def _read(self, after: str, to_map: MemoryObjectSendStream[Prepared]) -> None:
         """Take in batch after batch of what follows a position."""
-        most = self._settings.pipeline.batch_max
+        most, is_open = self._settings.pipeline.batch_max, False
         async with aclosing(self._source.batches(after, most=most)) as batches:
             while not self._is_stopping:
                 found: Sequence[Delivery] | None = None
@@ -204,6 +231,9 @@ class Pipeline:
                     found = await anext(batches, None)
                 if not found:
                     break
+                if not is_open:
+                    await self._lanes.open(self._form, [one.position for one in self._begun])
+                    is_open = True
                 await to_map.send(await self._state.apply(after, found))
                 after = found[-1].position
         to_map.close()

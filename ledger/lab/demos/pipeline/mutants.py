@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from ledger.pipeline.core import plans
 from ledger.pipeline.core.items import MapItem, map_item_of
+from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.plans import MapPlan, ReducePlan
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.sums import Changes
@@ -30,16 +31,16 @@ def _always(record: Record, state: State | None) -> bool:
 
 
 def _unconditional_map(
-    lane: str, after: str, upto: str, changes: Changes, pipeline: str = ""
+    lane: str, known: LaneState, upto: str, changes: Changes, pipeline: str = ""
 ) -> MapPlan | None:
     """Commit wherever the lane is, under a name of its own: a repeated batch counts again."""
-    plan = _plan_map(lane, after, upto, changes, pipeline)
+    plan = _plan_map(lane, known, upto, changes, pipeline)
     if plan is None:
         return None
     moved, *parts = (put.item for put in plan.actions)
     named = [{**item, "sk": {"S": f"{item['sk']['S']}{next(_numbers)}"}} for item in parts]
     actions = (Put(moved), *map(Put, named))
-    return MapPlan(upto, tuple(map(map_item_of, named)), actions, f"{next(_numbers)}")
+    return MapPlan(plan.state, tuple(map(map_item_of, named)), actions, f"{next(_numbers)}")
 
 
 def _unconditional_reduce(items: Sequence[MapItem], **facts: Any) -> ReducePlan:

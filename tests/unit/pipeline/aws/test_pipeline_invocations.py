@@ -28,16 +28,18 @@ from support.stream_events import (
 )
 
 from ledger.core.errors import AccessDenied, LedgerError, LeftOut, SettingsError
-from ledger.pipeline.aws import invocations
 from ledger.pipeline.aws.invocations import LANES_MAX, Invocations, values_of
 from ledger.pipeline.aws.stream_events import DELETED
-from ledger.pipeline.core.items import position_key, position_of, state_key
+from ledger.pipeline.core import lane_state
+from ledger.pipeline.core.items import position_key, state_key
+from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Decide, Fault, FaultyStore, Late, Lost, Raises
+from ledger.store.writes import Action, Outcome
 
 CRASH = Raises(AccessDenied("killed"))
 FAULTS_SHARE = 0.2
@@ -97,7 +99,7 @@ class Kept:
     def committed(self) -> str:
         """The lane's committed sequence number."""
         item = self.stores[HOME].table.get(position_key(f"{HOME}/{LANE}"))
-        return position_of(item).lstrip("0")
+        return lane_state_of(item).position.lstrip("0")
 
 
 def environment(
@@ -293,12 +295,8 @@ async def test_a_lane_does_not_pass_what_was_begun_and_given_up() -> None:
 
 async def test_without_the_mark_what_was_given_up_would_be_lost() -> None:
     """The mutant: the lane goes on, and records sent again change nothing any more."""
-
-    async def leave_none(*_: object, **__: object) -> None:
-        pass
-
     kept = Kept()
-    with patch.object(invocations, "begin", leave_none):
+    with patch.object(lane_state, "joined", lambda _known, _committed, asked: asked):
         rest = await given_up(kept)
         lambda_ = environment(kept)
         for records in (rest, RECORDS[:6]):
@@ -308,13 +306,51 @@ async def test_without_the_mark_what_was_given_up_would_be_lost() -> None:
     assert kept.shown == truth([message("T9", 1, 9)])
 
 
-async def test_two_batches_of_one_shard_at_once_would_lose_records() -> None:
-    """The mutant of a parallelization factor of 1: positions pass what came beside them."""
+async def test_what_the_position_passed_unseen_is_a_dead_letter() -> None:
+    """A second mapping goes ahead of the first: what it skipped is kept, with the reason."""
     kept = Kept()
     for records in (RECORDS[::2], RECORDS[1::2]):
         assert await again(environment(kept), records) is None
+    passed = RAWS[1:-1:2]
     assert kept.shown == truth([*RAWS[::2], RAWS[-1]])  # of the second batch only the last
-    assert kept.shown != truth(RAWS)
+    assert {letter.raw for letter in kept.letters.letters} == set(passed)
+    assert all("parallelization factor" in letter.reason for letter in kept.letters.letters)
+    for lane in ("replayed", "twice"):
+        records = kinesis_records([letter.raw for letter in kept.letters.letters], shard=lane)
+        assert await again(environment(kept), records) is None
+    assert kept.shown == truth(RAWS)
+
+
+@pytest.mark.parametrize("is_cut_off", [True, False])
+async def test_of_two_batches_of_a_shard_at_once_none_is_passed_over(*, is_cut_off: bool) -> None:
+    """The commit of later records is refused where earlier ones were begun after them."""
+    kept, began = Kept(), list[str]()
+    raws = [message(f"T{number}", 1, number + 1) for number in range(12)]
+    records = kinesis_records(raws)
+    first, second = records[:6], records[6:]
+
+    class Beside(MemoryStore):
+        async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+            if not began:
+                began.append("first")
+                if is_cut_off:
+                    kept.decide = lambda call: CRASH if call.operation == "transact" else None
+                with suppress(AccessDenied):
+                    await again(environment(kept), first)
+                kept.decide = lambda _call: None
+            return await super().transact(actions, token=token)
+
+    kept.stores[HOME] = Beside(HOME, kept.stores[HOME].table)
+    if is_cut_off:
+        with pytest.raises(LeftOut):
+            await again(environment(kept), second)
+        assert kept.committed == ""
+    else:
+        assert await again(environment(kept), second) is None
+    for batch in (first, second):
+        assert await again(environment(kept), batch) is None
+    assert kept.shown == truth(raws)
+    assert kept.letters.letters == []
 
 
 async def test_two_regions_are_reached_and_opened_once() -> None:

@@ -12,11 +12,9 @@ from ledger.pipeline.core.items import (
     MAP_LAST,
     MAP_PREFIX,
     lane_id,
-    lane_item,
     map_item,
     map_item_of,
     position_key,
-    position_of,
     state_item,
     state_key,
     state_of,
@@ -71,14 +69,6 @@ def test_a_damaged_state_is_never_taken_for_another(changed: dict[str, Any]) -> 
     """An attribute of another kind is an error that names the item."""
     with pytest.raises(DamagedItem, match="T1"):
         state_of({**state_item("T1", STATE), **changed})
-
-
-def test_a_lane_without_an_item_is_at_its_beginning() -> None:
-    """The position before every other is empty; one in an item never is."""
-    assert position_of(None) == ""
-    assert position_of(lane_item("us-east-1/x", "07")) == "07"
-    with pytest.raises(DamagedItem):
-        position_of({**lane_item("us-east-1/x", "07"), "position": {"S": ""}})
 
 
 def test_map_items_lie_between_their_bounds() -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -7,13 +8,15 @@ from support.pipelines import pipeline_settings
 
 from ledger.core import ids
 from ledger.core.entry import Item, entry_of
-from ledger.pipeline.core.items import MapItem, lane_item, map_item, map_item_of
+from ledger.pipeline.core.items import MapItem, map_item, map_item_of
+from ledger.pipeline.core.lane_state import LaneState, lane_item, still
 from ledger.pipeline.core.plans import ReducePlan, grouped, plan_map, plan_reduce
 from ledger.pipeline.core.sums import Changes
-from ledger.store.conditions import Absent, Equals, Has
+from ledger.store.conditions import Absent, Has
 from ledger.store.writes import Delete, Put
 
 LANE = "us-east-1/lane"
+AT = LaneState(rev=2, position="03", is_open=True)
 SETTINGS = pipeline_settings()
 
 
@@ -31,13 +34,15 @@ def reduced(*items: MapItem, seconds: float = 0.0) -> ReducePlan:
 
 def test_a_commit_moves_the_lane_from_where_the_batch_begins() -> None:
     """Map items are put where none is, and the lane goes on only from the batch's beginning."""
-    plan = plan_map(LANE, "03", "07", {"a": Decimal(5)})
+    plan = plan_map(LANE, AT, "07", {"a": Decimal(5)})
     assert plan is not None
     moved, put = plan.actions
-    assert moved == Put(lane_item(LANE, "07"), Equals("position", {"S": "03"}))
+    then = replace(AT, rev=3, position="07")
+    assert moved == Put(lane_item(LANE, then), still(AT))
+    assert plan.state == then
     assert put.condition == Absent()
     assert [item.key for item in plan.items] == [put.key]
-    first = plan_map(LANE, "", "07", {"a": Decimal(5)})
+    first = plan_map(LANE, LaneState(), "07", {"a": Decimal(5)})
     assert first is not None
     assert first.actions[0].condition == Absent()
 
@@ -45,26 +50,31 @@ def test_a_commit_moves_the_lane_from_where_the_batch_begins() -> None:
 def test_the_same_batch_is_the_same_commit() -> None:
     """Repeating a batch gives the same keys and token; another cut gives others."""
     changes: Changes = {"a": Decimal(5)}
-    assert plan_map(LANE, "03", "07", changes) == plan_map(LANE, "03", "07", changes)
-    one, other = plan_map(LANE, "03", "07", changes), plan_map(LANE, "03", "08", changes)
+    assert plan_map(LANE, AT, "07", changes) == plan_map(LANE, AT, "07", changes)
+    one, other = plan_map(LANE, AT, "07", changes), plan_map(LANE, AT, "08", changes)
     assert one is not None
     assert other is not None
     assert one.token != other.token
     assert one.items[0].key != other.items[0].key
+    audited = plan_map(LANE, replace(AT, audit=4), "07", changes)
+    assert audited is not None
+    assert audited.token != one.token
+    assert [item.key for item in audited.items] == [item.key for item in one.items]
+    assert [item.audit for item in audited.items] == [4]
 
 
 def test_a_batch_without_changes_only_moves_the_lane() -> None:
     """No map item is made of nothing."""
-    plan = plan_map(LANE, "03", "07", {})
+    plan = plan_map(LANE, AT, "07", {})
     assert plan is not None
     assert (len(plan.actions), plan.items) == (1, ())
 
 
 def test_what_is_too_much_for_a_transaction_is_told() -> None:
     """Too many categories, or too many bytes of them, make no plan."""
-    assert plan_map(LANE, "03", "07", {f"c{n}": Decimal(1) for n in range(5000)}) is None
+    assert plan_map(LANE, AT, "07", {f"c{n}": Decimal(1) for n in range(5000)}) is None
     long = {f"{n:04d}{'x' * 1000}": Decimal(1) for n in range(2100)}
-    assert plan_map(LANE, "03", "07", long) is None
+    assert plan_map(LANE, AT, "07", long) is None
 
 
 def test_reduce_writes_ordinary_entries() -> None:

@@ -7,7 +7,8 @@ from support.clock import FakeClock
 from support.ledgers import HOME
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.core.items import lane_id, lane_item
+from ledger.pipeline.core.items import lane_id
+from ledger.pipeline.core.lane_state import LaneState, lane_item
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.claims import Claims, Found, LaneFile, files_in
 from ledger.pipeline.sources.files import FileSource
@@ -44,7 +45,7 @@ class Desk:
         async for batch in source.batches("", most=100):
             read.extend(batch)
         for delivery in read[:commits][-1:]:
-            item = lane_item(lane_id(HOME, found.lane), delivery.position)
+            item = lane_item(lane_id(HOME, found.lane), LaneState(position=delivery.position))
             await self.store.write(Put(item))
         return found.lane
 
@@ -105,7 +106,7 @@ async def test_a_closed_lane_is_never_continued(desk: Desk) -> None:
     """It waits for nothing any more, and its file becomes a lane of its own."""
     desk.write("a.jsonl", LINES)
     lane = await desk.run("a.jsonl", commits=2)
-    item = lane_item(lane_id(HOME, lane), f"{4:020d}-x")
+    item = lane_item(lane_id(HOME, lane), LaneState(position=f"{4:020d}-x"))
     await desk.store.write(Put({**item, "closed": {"BOOL": True}}))
     assert await desk.run("a.jsonl") == f"{lane}.2"
 
@@ -149,7 +150,7 @@ async def test_a_lane_of_a_former_release_goes_on_unchecked_and_says_so(desk: De
     """Its position has no hash by which its file could be known."""
     desk.write("a.jsonl", LINES)
     lane = (await desk.find("a.jsonl")).lane
-    await desk.store.write(Put(lane_item(lane_id(HOME, lane), f"{4:020d}")))
+    await desk.store.write(Put(lane_item(lane_id(HOME, lane), LaneState(position=f"{4:020d}"))))
     found = await desk.find("a.jsonl")
     assert (found.lane, found.claim) == (lane, None)
     assert "begun by a former release" in desk.told[0]

@@ -4,6 +4,7 @@ from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import anyio
 import pytest
@@ -25,16 +26,19 @@ from support.pipelines import (
 
 from ledger.core.errors import (
     AccessDenied,
+    FormConflict,
     LedgerError,
     SettingsError,
     Throttled,
     Unreachable,
 )
-from ledger.pipeline.core.items import lane_item, position_key, state_key
+from ledger.pipeline.core.items import position_key, state_key
+from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterList
 from ledger.pipeline.sources.source import ListSource
+from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.worker import RESTARTS
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
@@ -60,6 +64,11 @@ RAWS = [
     message("T1", 2, 99),
     message("T2", 1, "2.50", desk="B"),
 ]
+
+
+def committed(store: MemoryStore) -> str:
+    """Return the lane's committed position."""
+    return lane_state_of(store.table.get(position_key(f"{HOME}/lane"))).position
 
 
 async def test_the_newest_version_of_each_trade_counts() -> None:
@@ -123,7 +132,51 @@ async def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on() -> None:
         (f"{HOME}/lane", position(4), b"no json"),
     ]
     assert "no field Hierarchy.RiskType" in letters.letters[0].reason
-    assert store.table.get(position_key(f"{HOME}/lane")) == lane_item(f"{HOME}/lane", position(4))
+    assert committed(store) == position(4)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "fields": {"fields": {**FIELDS, "value": "Amount"}},
+    "limits": {"record_bytes_max": 20},
+    "categories": {"categories": ["desk/{Desk}"]},
+    "homes": {"home": {"regions": {"*": HOME}}},
+    "deletes": {"deletes": "ignore"},
+}
+"""Settings under which the records are read otherwise, by the part that differs."""
+
+
+async def killed_before_commit(store: MemoryStore, records: Sequence[Delivery]) -> None:
+    """Let states take in a lane's records, and its worker die before it commits them."""
+    dying = FaultyStore(
+        store, lambda call: Raises(AccessDenied("killed")) if call.operation == "transact" else None
+    )
+    with pytest.raises(AccessDenied):
+        await lane_worker(records, dying).run()
+
+
+@pytest.mark.parametrize("part", OTHERS)
+async def test_a_batch_under_way_is_not_passed_over_under_another_form(part: str) -> None:
+    """40 records in states, and a form that reads them otherwise: refused, with what differs."""
+    store = MemoryStore(HOME)
+    raws = [message(f"T{number}", 1, number + 1) for number in range(40)]
+    await killed_before_commit(store, deliveries(raws))
+    with pytest.raises(FormConflict, match=f"{part} was .*, is .*; .*mend {HOME}/lane|{part} was"):
+        await lane_worker(deliveries(raws), store, **OTHERS[part]).run()
+    assert committed(store) == ""
+    await lane_worker(deliveries(raws), store).run()
+    assert shown(store.table) == truth(raws)
+    await lane_worker(deliveries(raws), store, **OTHERS[part]).run()  # closed: any form goes on
+
+
+async def test_what_dies_while_its_transition_is_open_is_committed() -> None:
+    """A form that takes for poison what another brought into a state looks there first."""
+    store, letters = MemoryStore(HOME), DeadLetterList()
+    raws = [message(f"T{number}", 1, number + 1) for number in range(40)]
+    await killed_before_commit(store, deliveries(raws))
+    with patch.object(Lanes, "check", lambda *_: anyio.lowlevel.checkpoint()):
+        await lane_worker(deliveries(raws), store, letters=letters, record_bytes_max=20).run()
+    assert len(letters.letters) == len(raws)
+    assert shown(store.table) == truth(raws)
 
 
 async def test_a_letter_that_cannot_be_kept_stops_the_lane() -> None:
@@ -136,10 +189,7 @@ async def test_a_letter_that_cannot_be_kept_stops_the_lane() -> None:
     store = MemoryStore(HOME)
     with pytest.raises(LedgerError, match="disk is full"):
         await lane_worker(deliveries([RAWS[0], POISON]), store, letters=Full(), batch_max=1).run()
-    assert store.table.get(position_key(f"{HOME}/lane")) in (
-        None,
-        lane_item(f"{HOME}/lane", position(1)),
-    )
+    assert committed(store) in {"", position(1)}
 
 
 async def test_a_trade_that_changes_its_home_is_a_dead_letter() -> None:
@@ -184,7 +234,7 @@ async def test_a_lane_that_another_moves_goes_on_from_there() -> None:
 
     class Overtaken(MemoryStore):
         async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
-            if store.table.get(position_key(f"{HOME}/lane")) is None:
+            if committed(store) == "":
                 await lane_worker(deliveries(RAWS[:1]), store).run()
             return await super().transact(actions, token=token)
 
@@ -202,7 +252,7 @@ async def test_what_another_committed_meanwhile_is_reduced() -> None:
     class Meanwhile(MemoryStore):
         async def query(self, query: Query) -> Page:
             page = await super().query(query)
-            if store.table.get(position_key(f"{HOME}/lane")) is None:
+            if committed(store) == "":
                 await _die_before_reduce(store)
             return page
 
@@ -418,7 +468,7 @@ async def test_a_commit_that_lands_late_is_refused() -> None:
 
         slow.decide = dies
         await lane_worker(deliveries(RAWS), slow, batch_max=5).run()
-    assert store.table.get(position_key(f"{HOME}/lane")) is None
+    assert committed(store) == ""
     await lane_worker(deliveries(RAWS), store, batch_max=2).run()
     while slow.in_flight:
         assert isinstance(await slow.land(), Rejected)

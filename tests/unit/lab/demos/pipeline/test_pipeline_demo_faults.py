@@ -4,7 +4,8 @@ from support.ledgers import HOME, seeded
 from ledger.core.errors import Unreachable
 from ledger.lab.demos.pipeline.faults import Crashed, StageFaults, StageFaultStore
 from ledger.lab.demos.pipeline.options import FAIL
-from ledger.pipeline.core.items import lane_item, position_key, position_of, state_key
+from ledger.pipeline.core.items import position_key, state_key
+from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Call, Fault, Late, Lost, NeverArrived, Raises
@@ -40,7 +41,7 @@ def failing(
 
 def moved(position: str) -> Put:
     """Return a commit that changes nothing but the lane's position."""
-    return Put(lane_item(LANE, position))
+    return Put(lane_item(LANE, LaneState(position=position)))
 
 
 async def test_each_stage_meets_its_own_faults() -> None:
@@ -79,9 +80,9 @@ async def test_a_crash_comes_before_after_or_meanwhile(
     store, inner, _ = failing("map", fault)
     with pytest.raises(Crashed):
         await store.write(moved("1"))
-    assert position_of(await inner.get(Get(position_key(LANE)))) == before
+    assert lane_state_of(await inner.get(Get(position_key(LANE)))).position == before
     assert await store.write(moved("2")) == Applied()
-    assert position_of(await inner.get(Get(position_key(LANE)))) == after
+    assert lane_state_of(await inner.get(Get(position_key(LANE)))).position == after
 
 
 async def test_a_read_that_goes_wrong_has_no_answer() -> None:

@@ -1,0 +1,39 @@
+"""Forms by their fingerprints: what stands for all that decides a record's result.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+Parts = Mapping[str, Any]
+"""What decides the result of a record, part by part."""
+FINGERPRINT_DIGITS = 16
+_SHOWN_CHARACTERS = 120
+
+
+def canonical(parts: Parts) -> str:
+    """Return parts as JSON, the same text for the same parts."""
+    return json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def fingerprint_of(parts: Parts) -> str:
+    """Return what stands for parts: the same for the same, and no other in practice."""
+    return hashlib.sha256(canonical(parts).encode()).hexdigest()[:FINGERPRINT_DIGITS]
+
+
+def differences(before: Parts, now: Parts) -> str:
+    """Return in words which parts differ."""
+    if not before:
+        return "which ones is not known"
+    names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    return "; ".join(
+        f"{name} was {_shown(before.get(name))}, is {_shown(now.get(name))}" for name in names
+    )
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

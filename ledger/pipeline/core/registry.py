@@ -1,0 +1,68 @@
+"""What a pipeline keeps in one place: which lanes there are, which forms, and whether one audits.
+
+One partition per pipeline, `~pipeline` or `~pipeline.NAME`. Entries of lanes and regions are
+written by their own region alone:
+
+- `lane#` + lane: the lane was opened once;
+- `form#` + fingerprint: `parts` S, the JSON of what decides a record's result;
+- `region#` + region: `audit` N, the number of the audit that is under way there.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import json
+
+from ledger.core.entry import Item, Key, damaged
+from ledger.pipeline.core.fingerprints import Parts, canonical
+from ledger.pipeline.core.items import PIPELINE_PREFIX
+
+LANE_PREFIX, LANE_LAST = "lane#", "lane$"
+FORM_PREFIX = "form#"
+REGION_PREFIX = "region#"
+
+
+def registry_partition(pipeline: str = "") -> str:
+    """Return the partition of a pipeline's registry."""
+    return f"{PIPELINE_PREFIX}.{pipeline}" if pipeline else PIPELINE_PREFIX
+
+
+def lane_entry(lane: str, pipeline: str = "") -> Item:
+    """Return the entry of a lane."""
+    return {"pk": {"S": registry_partition(pipeline)}, "sk": {"S": f"{LANE_PREFIX}{lane}"}}
+
+
+def region_key(region: str, pipeline: str = "") -> Key:
+    """Return the key of what is under way in a region."""
+    return registry_partition(pipeline), f"{REGION_PREFIX}{region}"
+
+
+def audit_of(item: Item | None) -> int:
+    """Return the number of the audit under way in a region; 0 for none.
+
+    Raises:
+        DamagedItem: it is no number.
+    """
+    try:
+        return int((item or {}).get("audit", {"N": "0"})["N"])
+    except (KeyError, TypeError, ValueError):
+        raise damaged(item or {}, "audit must be a number") from None
+
+
+def form_key(fingerprint: str, pipeline: str = "") -> Key:
+    """Return the key of a form."""
+    return registry_partition(pipeline), f"{FORM_PREFIX}{fingerprint}"
+
+
+def form_item(fingerprint: str, parts: Parts, pipeline: str = "") -> Item:
+    """Return the item of a form."""
+    partition, sort_key = form_key(fingerprint, pipeline)
+    return {"pk": {"S": partition}, "sk": {"S": sort_key}, "parts": {"S": canonical(parts)}}
+
+
+def parts_of(item: Item | None) -> Parts:
+    """Read the parts of a form; none, if it is not there or cannot be read."""
+    try:
+        found = json.loads((item or {})["parts"]["S"])
+    except (KeyError, TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
