@@ -28,7 +28,7 @@ def record(
         str | None, typer.Option(help="ISO date on which the change takes effect.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Idempotency key of your own; requires --at.")
+        str | None, typer.Option(help="Key of your own, part of the entry's id; requires --at.")
     ] = None,
     at: Annotated[str | None, typer.Option(help="ISO time of the change, with a zone.")] = None,
     region: Region = None,
