@@ -221,7 +221,7 @@ class Methods:
             after_race="query" if after_race is None else after_race,
             added_max=ADDED_MAX if added_max is None else added_max,
             consistent=True if consistent is None else consistent,
-            queue=self._queues.setdefault(checked_counter(name), Queue()),
+            queue=self._queues.setdefault(checked_counter(name, "name of a sequence"), Queue()),
         )
 
     def lease(

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
-from ledger.core.errors import RequestRefused
+from ledger.core.errors import InvalidInput, RequestRefused
 from ledger.core.marker import Marker
 from ledger.store.conditions import Condition
 
@@ -207,6 +207,21 @@ def signed_by(actions: Sequence[Action]) -> datetime | None:
     limits = {action.not_after for action in own if isinstance(action, _SIGNED_BY)}
     limits.discard(None)
     return min(limits, default=None)  # type: ignore[type-var]
+
+
+def checked_kinds(actions: object) -> Sequence[Action]:
+    """Return a caller's actions.
+
+    Raises:
+        InvalidInput: they are no sequence, or one of them is no action.
+    """
+    if not isinstance(actions, Sequence) or not all(map(_is_action, actions)):
+        raise InvalidInput(f"actions must be a list of actions, got {actions!r:.80}")
+    return actions
+
+
+def _is_action(action: object) -> bool:
+    return isinstance(action.action if isinstance(action, InTable) else action, OwnAction)
 
 
 def checked_actions(actions: Sequence[Action], most: int) -> None:

@@ -321,7 +321,7 @@ class ItemCounter(ShardItems):
 
         Raises:
             RegionConflict: another region writes it than this one, or than the lost one.
-            InvalidInput: of more than 96 items.
+            InvalidInput: of more than 96 items, or to what is not the name of a region.
             Unreachable: there was no answer; what was begun goes on at the next call.
         """
         await self._layout.hand_over(region, lost=lost)

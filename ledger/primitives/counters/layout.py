@@ -17,6 +17,7 @@ Revision 0 is that of items without the attribute: of new counters, and of earli
 Pure: no clock, no randomness, no I/O.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,6 +32,7 @@ from ledger.store import writes
 from ledger.store.conditions import AllOf, AnyOf, Compares, Condition, Equals, Has, Not
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX
 
+_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 LAYOUT = "layout"
 """Sort key of a layout's item; in the item of a shard, the attribute with its revision."""
 MOVES = "moves"
@@ -348,6 +350,16 @@ def checked_shards(shards: int, *, most: int = SHARDS_FOUND_MAX) -> int:
     if not (whole and 1 <= shards <= most):
         raise InvalidInput(f"shards must be a whole number from 1 to {SHARDS_MAX}, got {shards!r}")
     return shards
+
+
+def checked_region(region: object) -> None:
+    """Return if a counter may belong to a region of this name.
+
+    Raises:
+        InvalidInput: no region has such a name, so no process could go on writing there.
+    """
+    if not isinstance(region, str) or not _REGION.fullmatch(region):
+        raise InvalidInput(f"region must be a name such as eu-west-1, got {region!r:.80}")
 
 
 def kind_among(kinds: Sequence[str], wanted: str) -> str | None:

@@ -127,6 +127,8 @@ class CounterLayout:
 
     async def hand_over(self, region: str, *, lost: str | None) -> None:
         """Let another region write the counter from now on; see `ItemCounter.hand_over`."""
+        for each in (region,) if lost is None else (region, lost):
+            layouts.checked_region(each)
         layout = await self._read() or await self._begun()
         if self.is_guarded and lost is None:
             self._check_region(layout)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ledger.core import amounts
-from ledger.core.errors import AmountOverflow, InvalidInput
+from ledger.core.errors import AmountOverflow, InvalidAmount, InvalidInput
 from ledger.store.conditions import AnyOf, Compares, Condition, Has, Not
 
 VALUE = "value"
@@ -92,15 +92,22 @@ def checked_limits(minimum: int | Decimal | None, maximum: int | Decimal | None)
     """Return thresholds that a counter can begin within.
 
     Raises:
-        InvalidInput: a bound is not an exact amount, or 0, where counters begin, lies outside.
+        InvalidInput: 0, where counters begin, lies outside.
+        InvalidAmount, AmountOverflow: a bound is not an exact amount; the message names which.
     """
-    low = None if minimum is None else amounts.exact(minimum)
-    high = None if maximum is None else amounts.exact(maximum)
+    low, high = _checked_bound("minimum", minimum), _checked_bound("maximum", maximum)
     if (low is not None and low > 0) or (high is not None and high < 0):
         raise InvalidInput(
             f"limits must include 0, where a counter begins, got {Limits(low, high)}"
         )
     return Limits(low, high)
+
+
+def _checked_bound(name: str, bound: int | Decimal | None) -> Decimal | None:
+    try:
+        return None if bound is None else amounts.exact(bound)
+    except (AmountOverflow, InvalidAmount) as error:
+        raise type(error)(f"{name}: {error}") from None
 
 
 def edge_of(name: str, bound: Decimal, change: Decimal) -> Decimal:

@@ -40,6 +40,7 @@ from ledger.primitives.leases.state import (
     checked_data,
     checked_key,
     checked_owner,
+    checked_terms,
     checked_wait,
     next_epoch,
     own_key,
@@ -49,7 +50,7 @@ from ledger.primitives.leases.watching import is_alive
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
 from ledger.store.port import Store
-from ledger.store.writes import Action, Applied, Check, Outcome, Rejected
+from ledger.store.writes import Action, Applied, Check, Outcome, Rejected, checked_kinds
 
 ELSEWHERE = "contend for it through that region, or let its holder there hand it over"
 
@@ -67,8 +68,8 @@ class Lease:
     any task.
 
     Raises:
-        InvalidInput: the owner is not a text or empty, the name breaks a rule of counter ids, or
-            the key lies in a counter.
+        InvalidInput: the owner is not a text or empty, the terms are none, the name breaks a rule
+            of counter ids, or the key lies in a counter.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Lease:
     ) -> None:
         self.name = name
         self.owner = checked_owner(owner, name)
-        self.terms = terms
+        self.terms = checked_terms(terms)
         self.lost = anyio.Event()
         self._beats: deque[Beat] = deque(maxlen=BEATS_MAX)
         self._store = store
@@ -283,17 +284,16 @@ class Lease:
         with the lease in the same transaction, which is a heartbeat as well.
 
         Raises:
-            InvalidInput: the data is no map of attributes or over 400 KB, or comes with a token: a
-                repeat writes another record, so it would not be the same transaction.
+            InvalidInput: the actions are none; or the data, no map of attributes or over 400 KB, or
+                with a token: a repeat writes another record, so is not the same transaction.
             LeaseLost: as `confirm`; or another has taken the lease, and nothing was written by this
                 call.
             StoreError: nothing was written, nor will be.
         """
         if data is not None and token is not None:
-            raise InvalidInput(
-                f"a transaction with data for its lease takes no token, got {token!r}"
-            )
+            raise InvalidInput(f"a transaction with data takes no token, got {token!r}")
         stored = None if data is None else checked_data(data)
+        actions = checked_kinds(actions)
         await self.confirm()
         holding = self._current()
         fence: Action = holding.grant.fence()

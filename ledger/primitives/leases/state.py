@@ -230,6 +230,17 @@ def next_epoch(seen: LeaseRecord | None, *, highest: int, now: datetime) -> int:
     return max((now - _BEGIN_OF_TIME) // timedelta(milliseconds=1), highest + 1)
 
 
+def checked_terms(terms: object) -> LeaseTerms:
+    """Return `terms` if they are those of a lease.
+
+    Raises:
+        InvalidInput: they are something else.
+    """
+    if not isinstance(terms, LeaseTerms):
+        raise InvalidInput(f"terms of a lease must be LeaseTerms, got {terms!r:.80}")
+    return terms
+
+
 def lease_key(name: str) -> Key:
     """Return the key of a compactor's lease."""
     return keys.LEASE_PARTITION, name

@@ -146,7 +146,7 @@ def _check_values(what: str, values: Mapping[str, AttributeValue]) -> None:
     if not isinstance(values, Mapping):
         raise InvalidInput(f"{what} must map names to attribute values, got {values!r:.80}")
     for name, value in values.items():
-        if not isinstance(name, str) or not _is_value(value):
+        if not _is_text(name) or not _is_value(value):
             raise InvalidInput(
                 f"{what} must map names to attribute values such as {{'S': 'text'}}, got"
                 f" {name!r}: {value!r:.80}"
@@ -162,7 +162,15 @@ def _is_value(value: object) -> bool:
 
 
 def _is_text(content: object) -> bool:
-    return isinstance(content, str)
+    return isinstance(content, str) and _is_utf8(content)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_number(content: object) -> bool:
@@ -188,7 +196,7 @@ def _each(is_form: Callable[[object], bool]) -> Callable[[object], bool]:
 
 def _is_map(content: object) -> bool:
     return isinstance(content, Mapping) and all(
-        isinstance(name, str) and _is_value(part) for name, part in content.items()
+        _is_text(name) and _is_value(part) for name, part in content.items()
     )
 
 

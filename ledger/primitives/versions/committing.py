@@ -8,7 +8,7 @@ there none of them can land any more.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args, overload
+from typing import overload
 
 from ledger.core.errors import InvalidInput
 from ledger.primitives.versions.state import (
@@ -30,11 +30,10 @@ from ledger.store.writes import (
     FinalOutcome,
     Rejected,
     Unknown,
+    checked_kinds,
 )
 
-SHOWN_CHARS_MAX = 100
 _TOKEN_BITS = 128
-_ACTIONS = get_args(Action)
 
 Judged = Handled | Skipped | Refused | Unknown
 Committed = Handled | Skipped | Refused | LockLost | Unknown
@@ -93,11 +92,8 @@ class Committing:
 
 
 def _check_actions(actions: object, most: int) -> None:
-    if not isinstance(actions, Sequence) or not all(isinstance(one, _ACTIONS) for one in actions):
-        shown = repr(actions)[:SHOWN_CHARS_MAX]
-        raise InvalidInput(f"actions must be a list of actions, got {shown}")
-    if len(actions) > most:
-        raise InvalidInput(f"actions must be at most {most}, got {len(actions)}")
+    if (size := len(checked_kinds(actions))) > most:
+        raise InvalidInput(f"actions must be at most {most}, got {size}")
 
 
 def _judged(event: Event, rejected: Rejected, fence: Check | None) -> Skipped | LockLost | Refused:

@@ -24,7 +24,7 @@ from zlib import crc32
 from ledger.core.entry import Item, Key, damaged, number_of
 from ledger.core.errors import InvalidInput
 from ledger.core.keys import EXPIRES, VERSION_PREFIX
-from ledger.primitives.versions.state import Event, expires
+from ledger.primitives.versions.state import Event, checked_event, expires
 from ledger.store.conditions import Absent, Condition, Equals
 
 PARTITIONS = 16
@@ -97,6 +97,7 @@ def partitions() -> list[str]:
 
 def failures_key(event: Event) -> Key:
     """Return where the failures of an event are counted, whatever its body."""
+    event = checked_event(event)
     partition = partitions()[crc32(event.subject.encode()) % PARTITIONS]
     parts = (event.subject, event.kind, str(event.version))
     name = b"".join(len(part.encode()).to_bytes(2, "big") + part.encode() for part in parts)

@@ -19,7 +19,7 @@ from functools import partial
 from ledger.core.choices import checked_bool
 from ledger.core.errors import InvalidInput, LeaseLost
 from ledger.primitives.leases.lease import Lease
-from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld
+from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, checked_terms
 from ledger.primitives.versions.committing import Committed, Committing
 from ledger.primitives.versions.dead_letters import DeadLetters, handle_counting
 from ledger.primitives.versions.letters import DeadLetter
@@ -91,7 +91,7 @@ class LockGuard:
         self._owner = owner
         self._clock = clock
         self._random = randomness
-        self._terms = terms
+        self._terms = checked_terms(terms)
         self._check_first = checked_bool("check_first", check_first)
         self._rules = Rules(repeats, tombstone_seconds)
         self._turns = Turns(rules=self._rules, clock=clock, owner=owner, waiting_max=waiting_max)
