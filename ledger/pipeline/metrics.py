@@ -39,7 +39,7 @@ class PipelineMetrics(RegistryMetrics):
         )
         self.lag = make.gauge(
             "ledger_pipeline_lag_seconds",
-            "Age of the newest record that the totals show, when it was added, in seconds.",
+            "Age of the oldest record read that no total shows yet, in seconds; 0 if none.",
             ("region", "lane"),
         )
 

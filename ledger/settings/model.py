@@ -101,6 +101,16 @@ class Settings(SettingsFields):
                 values[name] = value
         return type(self)(**values)
 
+    def with_defaults(self, **values: Any) -> Self:
+        """Return the same settings, with these values for what they do not set themselves.
+
+        Raises:
+            SettingsError: a rule is broken.
+        """
+        return self.replace(
+            **{name: value for name, value in values.items() if name not in self.model_fields_set}
+        )
+
     def of_pipeline(self, name: str | None = None) -> Self:
         """Return these settings with the pipeline of a name as `pipeline`.
 

@@ -13,6 +13,8 @@ TEMPLATES_MAX = 20
 """The most categories of one record: twice as many changes stand in one map item."""
 BATCH_RECORDS_MAX = 10_000
 """The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
+PIPELINE_TRANSPORT = "lean"
+"""What carries a pipeline's requests, unless the settings say: it sends far more than it waits."""
 PIPELINES_MAX = 100
 """The most pipelines of one file of settings."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -39,11 +41,12 @@ FieldPath = Annotated[str, AfterValidator(_as_path)]
 
 
 class PipelineFields(Group):
-    """Where a record has its id, version and value: names joined by dots."""
+    """Where a record has its id, version, value and its own time: names joined by dots."""
 
     id: FieldPath
     version: FieldPath
     value: FieldPath
+    time: FieldPath | None = None
 
 
 class PipelineHome(Group):

@@ -1,6 +1,7 @@
 """Dotted paths into a record, and templates that make counter ids of its fields.
 
-`risk/{Hierarchy.RiskType}/{Hierarchy.Region}` takes two fields; braces that are meant stand twice.
+`risk/{Hierarchy.RiskType}/{Hierarchy.Region}` takes two fields, `trades/{Timestamp:day}` the day
+of a time in UTC; braces that are meant stand twice.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -8,25 +9,36 @@ Pure: no clock, no randomness, no I/O.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Formatter
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 PATH_CHARACTERS_MAX = 256
 
 Path = tuple[str, ...]
 
+TIME_FORMS: Mapping[str, int] = MappingProxyType({"hour": 13, "day": 10, "month": 7})
+"""What of a time a template can take: so many characters of it in ISO 8601."""
+
+
+class Field(NamedTuple):
+    """A field that a template takes: its path, and what of its time, empty for all of a label."""
+
+    path: Path
+    form: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with fields: `literals` has one more than there are `paths`, around them."""
+    """A text with fields: `literals` has one more than there are `fields`, around them."""
 
     literals: tuple[str, ...]
-    paths: tuple[Path, ...]
+    fields: tuple[Field, ...]
 
-    def render(self, values: Mapping[Path, str]) -> str:
+    def render(self, values: Mapping[Field, str]) -> str:
         """Return the text with these values in place of the fields."""
         parts = [self.literals[0]]
-        for path, literal in zip(self.paths, self.literals[1:], strict=True):
-            parts += (values[path], literal)
+        for field, literal in zip(self.fields, self.literals[1:], strict=True):
+            parts += (values[field], literal)
         return "".join(parts)
 
 
@@ -48,18 +60,21 @@ def template_of(text: str) -> Template:
     """Read a template.
 
     Raises:
-        ValueError: braces do not match, or what they hold is no dotted path.
+        ValueError: braces do not match, or what they hold is no dotted path with a form of time.
     """
-    literals, paths = [""], list[Path]()
+    literals, fields = [""], list[Field]()
     for literal, name, form, conversion in _parsed(text):
         literals[-1] += literal
         if name is None:
             continue
-        if form or conversion:
-            raise ValueError(f"template {text!r}: braces hold a dotted path and nothing else")
-        paths.append(path_of(name))
+        if conversion or (form and form not in TIME_FORMS):
+            raise ValueError(
+                f"template {text!r}: braces hold a dotted path, and after a colon"
+                f" {', '.join(TIME_FORMS)} for that of a time"
+            )
+        fields.append(Field(path_of(name), form or ""))
         literals.append("")
-    return Template(tuple(literals), tuple(paths))
+    return Template(tuple(literals), tuple(fields))
 
 
 def _parsed(text: str) -> list[tuple[str, str | None, str | None, str | None]]:

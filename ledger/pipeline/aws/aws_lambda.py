@@ -28,6 +28,7 @@ from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
+from ledger.settings.pipelines import PIPELINE_TRANSPORT
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 
@@ -65,6 +66,7 @@ class Environment:
     def __init__(self, settings: Settings) -> None:
         self._clock = SystemClock()
         self._metrics = PipelineMetrics()
+        settings = settings.with_defaults(transport=PIPELINE_TRANSPORT)
         self._kept = KeptConnections(settings, self._clock)
         self._invocations = Invocations(
             settings,

@@ -9,6 +9,7 @@ Pure: no clock, no randomness, no I/O.
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -19,9 +20,10 @@ from typing import Any, NamedTuple, NoReturn
 from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.pipeline.core.fingerprints import fingerprint_of
+from ledger.pipeline.core.times import period_of, time_of
 from ledger.primitives.versions.state import checked_version
 from ledger.settings import Settings
-from ledger.settings.templates import Path, look_up, path_of, template_of
+from ledger.settings.templates import Field, Path, look_up, path_of, template_of
 
 WHOLE_DIGITS_MAX = 15
 DECIMALS_MAX = 15
@@ -96,9 +98,10 @@ class Form:
         self._id = path_of(chosen.fields.id)
         self._version = path_of(chosen.fields.version)
         self._value = path_of(chosen.fields.value)
+        self._time = path_of(chosen.fields.time) if chosen.fields.time else None
         self._templates = tuple(template_of(text) for text in chosen.categories)
-        paths = [path for template in self._templates for path in template.paths]
-        self._paths = tuple(dict.fromkeys(paths))
+        fields = [field for template in self._templates for field in template.fields]
+        self._fields = tuple(dict.fromkeys(fields))
         self._decode: Callable[[str], Any] = json.JSONDecoder(
             parse_float=Decimal, parse_constant=_no_constant
         ).decode
@@ -142,6 +145,13 @@ class Form:
         except (_Bad, InvalidInput) as error:
             return self._poison(raw, str(error))
 
+    def time_of(self, delivery: Delivery) -> datetime | None:
+        """Return a record's own time, or when it came to its source; None if neither is known."""
+        if self._time is not None and not delivery.problem:
+            with suppress(_Bad):
+                return _time(self._object(delivery.raw), self._time)
+        return delivery.at
+
     def _poison(self, raw: bytes, reason: str) -> Poison:
         """Return a record that cannot be taken, with its id and homes as far as they are known."""
         poison = Poison(reason[:_REASON_CHARACTERS_MAX])
@@ -174,7 +184,9 @@ class Form:
         return found
 
     def _record(self, found: Mapping[str, Any]) -> Record:
-        texts = tuple([_label(found, path) for path in self._paths])
+        texts = tuple([_text(found, field) for field in self._fields])
+        if self._time is not None:
+            _time(found, self._time)
         return Record(
             id=_record_id(found, self._id),
             version=_version(found, self._version),
@@ -184,7 +196,7 @@ class Form:
         )
 
     def _render(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        values = dict(zip(self._paths, texts, strict=True))
+        values = dict(zip(self._fields, texts, strict=True))
         made = (keys.checked_counter(template.render(values)) for template in self._templates)
         return tuple(sorted(set(made)))
 
@@ -211,6 +223,20 @@ def _label(found: Mapping[str, Any], path: Path) -> str:
     if not isinstance(value, str) or not value:
         raise _Bad(f"{'.'.join(path)} is {_shown(value)}: a text or a whole number is needed")
     return value
+
+
+def _text(found: Mapping[str, Any], field: Field) -> str:
+    if not field.form:
+        return _label(found, field.path)
+    return period_of(_time(found, field.path), field.form)
+
+
+def _time(found: Mapping[str, Any], path: Path) -> datetime:
+    value = _at(found, path)
+    try:
+        return time_of(value)
+    except ValueError as error:
+        raise _Bad(f"{'.'.join(path)} is {_shown(value)}: {error}") from None
 
 
 def _record_id(found: Mapping[str, Any], path: Path) -> str:

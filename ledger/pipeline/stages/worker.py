@@ -11,7 +11,6 @@ what was left. Two workers of one lane do no harm, but neither any good.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from functools import partial
 from random import Random
 
@@ -24,6 +23,7 @@ from ledger.pipeline.core.records import Delivery, Form
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.pipeline.sources.source import Source
+from ledger.pipeline.stages.lag import Lag
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.map_stage import MapStage
 from ledger.pipeline.stages.reduce_stage import ReduceStage
@@ -118,6 +118,7 @@ class Pipeline:
             retrier=retrier,
             metrics=self._stage_metrics("reduce"),
         )
+        self._lag = Lag(self._metrics, store.region, self._lanes.lane, clock)
         self._waiting: anyio.CancelScope | None = None
         self._is_stopping = False
         self._begun: Sequence[Delivery] = ()
@@ -186,6 +187,7 @@ class Pipeline:
     async def _run_once(self) -> None:
         """Begin at the committed position, with what was left to reduce, and run to the end."""
         fence = self._lanes.known.fence
+        self._lag.begin()
         left = await self._lanes.load()
         if self._lanes.known.fence != fence:
             self._state.forget()
@@ -231,6 +233,7 @@ class Pipeline:
                     found = await anext(batches, None)
                 if not found:
                     break
+                self._lag.read(self._form.time_of(found[0]))
                 if not is_open:
                     await self._lanes.open(self._form, [one.position for one in self._begun])
                     is_open = True
@@ -264,13 +267,8 @@ class Pipeline:
             items = [item for _, made in batches for item in made]
             hints.wrote_all(await self._reduce.reduce(items))
             last = batches[-1][0][-1]
+            self._lag.counted(len(batches))
             self._on_counted(last.position)
-            self._note_lag(last.at)
-
-    def _note_lag(self, at: datetime | None) -> None:
-        if at is not None:
-            seconds = (self._clock.now() - at).total_seconds()
-            self._metrics.lag.labels(self._store.region, self._lanes.lane).set(max(0.0, seconds))
 
 
 def _ready(mapped: MemoryObjectReceiveStream[Mapped]) -> list[Mapped]:

@@ -1,27 +1,32 @@
 import pytest
 
-from ledger.settings.templates import look_up, path_of, template_of
+from ledger.settings.templates import Field, look_up, path_of, template_of
 
 
 @pytest.mark.parametrize(
     ("text", "values", "rendered"),
     [
         ("all", {}, "all"),
-        ("{Desk}", {("Desk",): "A"}, "A"),
-        ("risk/{H.Type}/{H.Desk}", {("H", "Type"): "Delta", ("H", "Desk"): "B"}, "risk/Delta/B"),
-        ("{{x}}-{a}", {("a",): "1"}, "{x}-1"),
+        ("{T:day}/{T}", {Field(("T",), "day"): "2026-11-22", Field(("T",)): "x"}, "2026-11-22/x"),
+        ("{Desk}", {Field(("Desk",)): "A"}, "A"),
+        (
+            "risk/{H.Type}/{H.Desk}",
+            {Field(("H", "Type")): "Delta", Field(("H", "Desk")): "B"},
+            "risk/Delta/B",
+        ),
+        ("{{x}}-{a}", {Field(("a",)): "1"}, "{x}-1"),
     ],
 )
-def test_fields_stand_in_braces(
-    text: str, values: dict[tuple[str, ...], str], rendered: str
-) -> None:
+def test_fields_stand_in_braces(text: str, values: dict[Field, str], rendered: str) -> None:
     """A template's fields are replaced by their values; doubled braces are literal."""
     template = template_of(text)
-    assert set(template.paths) == set(values)
+    assert set(template.fields) == set(values)
     assert template.render(values) == rendered
 
 
-@pytest.mark.parametrize("text", ["{", "}", "{}", "{a.}", "{.a}", "{a!r}", "{a:>5}", "{a..b}"])
+@pytest.mark.parametrize(
+    "text", ["{", "}", "{}", "{a.}", "{.a}", "{a!r}", "{a:>5}", "{a:year}", "{a..b}"]
+)
 def test_what_is_no_template_is_refused(text: str) -> None:
     """Braces hold a dotted path and nothing else."""
     with pytest.raises(ValueError, match=r"template|field"):

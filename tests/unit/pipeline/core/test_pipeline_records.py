@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -7,7 +8,7 @@ from support.ledgers import AWAY, HOME, make_settings
 from support.pipelines import BOTH_HOMES, CATEGORIES, FIELDS, message, pipeline_settings
 
 from ledger.core.errors import SettingsError
-from ledger.pipeline.core.records import Form, Poison, Record
+from ledger.pipeline.core.records import Delivery, Form, Poison, Record
 
 GOOD: dict[str, Any] = {
     "TradeID": "T1",
@@ -167,3 +168,37 @@ def test_settings_are_checked_when_they_are_made(group: dict[str, Any], told: st
     """What breaks a rule of the pipeline's settings is named before anything runs."""
     with pytest.raises(SettingsError, match=told):
         make_settings(pipeline={"fields": FIELDS, "categories": CATEGORIES, **group})
+
+
+TIMED = Form(
+    pipeline_settings(
+        fields={**FIELDS, "time": "Timestamp"}, categories=["all", "risk/{Timestamp:hour}"]
+    )
+)
+
+
+def timed(text: str) -> Delivery:
+    """Return a delivery of the good record with this as its time, in JSON."""
+    raw = json.dumps({**GOOD, "Timestamp": "@"}).replace('"@"', text).encode()
+    return Delivery("1", raw, at=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_categories_by_the_hour_of_a_record() -> None:
+    """Of the record's own time, wherever and whenever it is read."""
+    found = TIMED.take(timed("1616413258.8997078"))
+    assert isinstance(found, Record)
+    assert found.categories == ("all", "risk/2021-03-22T11")
+    assert TIMED.time_of(timed("1616413258.5")) == datetime(2021, 3, 22, 11, 40, 58, 500_000, UTC)
+
+
+def test_a_record_whose_time_cannot_be_read_is_poison() -> None:
+    """Where its field is named, used by a category or not; its age is then that of its source."""
+    form = Form(pipeline_settings(fields={**FIELDS, "time": "Timestamp"}))
+    for each in (TIMED, form):
+        found = each.take(timed('"tomorrow"'))
+        assert isinstance(found, Poison)
+        assert found.reason.startswith("Timestamp is 'tomorrow': a time as text is ISO 8601")
+        assert each.time_of(timed('"tomorrow"')) == datetime(2026, 1, 1, tzinfo=UTC)
+    missing = form.take(Delivery("1", json.dumps(GOOD).encode()))
+    assert isinstance(missing, Poison)
+    assert missing.reason == "the record has no field Timestamp"
