@@ -13,9 +13,10 @@ from compactor.plan import Plan
 from compactor.succession import Again, Succession
 from ledger.core import keys
 from ledger.core.entry import net_item
+from ledger.core.sums import Sum, copy_item
 from ledger.core.values import NetChange
 from ledger.runtime.tasks import run_all
-from ledger.store.conditions import Absent, Condition, Equals
+from ledger.store.conditions import Absent, AnyOf, Compares, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Delete, Outcome, Put
@@ -77,6 +78,8 @@ async def apply_succession(
         StoreError: DynamoDB failed; what was done before that stands, and is harmless.
     """
     store = stores[home]
+    for place, copied in succession.copies.items():
+        await store.write(Put(copy_item(partition, place, copied), _newer_than_there(copied)))
     if succession.take_over is not None:
         put = Put(net_item(succession.take_over, partition), Absent())
         return Done(0, await store.transact([fence, put]))
@@ -108,6 +111,10 @@ async def _put_again(store: Store, partition: str, again: Again) -> None:
             Put({**item, COPIES: {"N": str(copies)}}, Equals("change", item["change"])),
         ]
     )
+
+
+def _newer_than_there(copied: Sum) -> Condition:
+    return AnyOf((Absent(), Compares("version", "<", {"N": str(copied.version)})))
 
 
 def _still(net: NetChange | None) -> Condition:

@@ -139,7 +139,7 @@ async def _read_view(
     least: str | None = None,
     entries_max: int | None = None,
 ) -> View:
-    """Read page after page up to a sort key, or `entries_max` and `least`; and then the net."""
+    """Read page after page up to a sort key, or `entries_max` and `least`; then net and sums."""
     collection, sizes = Collection(), {}
     query = Query(partition)
     entries = 0
@@ -156,9 +156,9 @@ async def _read_view(
             is_full = entries >= entries_max and last >= least
         is_far = upto is not None and last >= upto
         if (is_full or is_far) and last < keys.NET_PREFIX:
-            nets = await _readable(store.region, query_nets(store, partition))
-            collection.add(nets)
-            sizes.update({item["sk"]["S"]: item_size(item) for item in nets})
+            rest = await _readable(store.region, query_nets(store, partition, with_sums=True))
+            collection.add(rest)
+            sizes.update({item["sk"]["S"]: item_size(item) for item in rest})
             return View(collection, sizes, last)
 
 

@@ -80,6 +80,7 @@ def rules_of(settings: Settings) -> Rules:
         generation=terms.generation,
         unmerged=terms.unmerged,
         given_up=None if terms.given_up_at is None else terms.given_up_at + skew,
+        epochs={name: terms.epoch_of(name) for name in terms.regions} if terms.lost else None,
     )
 
 

@@ -30,6 +30,7 @@ from ledger.core import amounts, ids, keys
 from ledger.core.contract import matches_any
 from ledger.core.fold import Collection, stamp_of
 from ledger.core.ids import EntryId
+from ledger.core.sums import SumPlace
 from ledger.core.values import NetChange
 from ledger.settings.groups import FOLD_MAX_LIMIT
 
@@ -45,7 +46,8 @@ class Rules:
 
     `generation` is the table's: a collection's first net is made with it. Ids up to `given_up` may
     have been written by a region that is lost; None if none is. Counters that match a pattern of
-    `unmerged` are not folded; what earlier folds began is finished.
+    `unmerged` are not folded; what earlier folds began is finished. `epochs` has those of the
+    regions, in a table that lost one.
     """
 
     home: str
@@ -57,6 +59,14 @@ class Rules:
     generation: int = 1
     given_up: datetime | None = None
     unmerged: tuple[str, ...] = ()
+    epochs: Mapping[str, int] | None = None
+
+    def is_over(self, place: SumPlace) -> bool:
+        """Return whether a sum may be copied: its region is lost, or has begun another epoch."""
+        if self.epochs is None:
+            return False
+        epoch = self.epochs.get(place.region)
+        return epoch is None or place.epoch < epoch
 
     def merges(self, partition: str) -> bool:
         """Return whether entries of this collection may be merged, by the counter that it is of."""

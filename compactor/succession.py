@@ -26,6 +26,9 @@ The rules beside those of `compactor.plan` (design: "A lost home"), and what bre
   there; through another, a late original could be newer still, outlive the delete of the copy, and
   be visible after its id was forgotten. In a transaction that finds the entry and the net as they
   were observed, or an entry comes back that was merged meanwhile.
+- *copies* of sums that a region leaves behind are put through home, the newest that any region
+  shows, each time that one shows a newer: copied once, a version that arrives later counts in its
+  region alone. The item itself is never written: its own late writes would replace that.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -37,6 +40,7 @@ from datetime import datetime
 from compactor.plan import Observation, Plan, Rules, decide, is_committed, is_older
 from ledger.core import ids, keys
 from ledger.core.fold import Collection, Stamp, named_by, stamp_of
+from ledger.core.sums import Sum, SumPlace, to_copy
 from ledger.core.values import NetChange
 
 
@@ -60,27 +64,30 @@ class Succession:
     """What to do with one collection, each part on its own, in any order, now or never.
 
     `take_over` is a net to put through home, on condition that there is none under its sort key
-    (`attribute_not_exists`); it stands alone. `plan` is the usual one: its `fold` goes through home
-    on condition of the version observed (for a first net: that there is none). `deletes` has the
-    sort keys to delete by region, plainly: those of `plan.deletes` and more, so it takes their
-    place. `waits` says why nothing is done.
+    (`attribute_not_exists`); with it stand copies alone. `plan` is the usual one: its `fold` goes
+    through home on condition of the version observed (for a first net: that there is none).
+    `deletes` has the sort keys to delete by region, plainly: those of `plan.deletes` and more, so
+    it takes their place. `copies` are put through home where it has none of that version. `waits`
+    says why nothing else is done.
     """
 
     take_over: NetChange | None = None
     plan: Plan = field(default_factory=Plan)
     deletes: Mapping[str, tuple[str, ...]] | None = None
     again: tuple[Again, ...] = ()
+    copies: Mapping[SumPlace, Sum] = field(default_factory=dict)
     waits: str = ""
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to be done."""
-        return not (self.take_over or self.plan.fold or self.deletes or self.again)
+        parts = self.take_over, self.plan.fold, self.deletes, self.again, self.copies
+        return not any(parts)
 
     @property
     def is_last(self) -> bool:
         """Whether nothing is left to do, once this is done, before other entries settle."""
-        return self.plan.is_last and not (self.deletes or self.again)
+        return self.plan.is_last and not (self.deletes or self.again or self.copies)
 
 
 def succeed(
@@ -106,6 +113,18 @@ def succeed(
     Raises:
         AmountOverflow: the sum of the entries does not fit in 38 digits; nothing can be merged.
     """
+    views = observation.views
+    copies = to_copy(
+        (view.sums for view in views.values()), views[rules.home].copies, rules.is_over
+    )
+    found = _succeed(observation, rules, now=now, version=version, upto=upto)
+    return replace(found, copies=copies)
+
+
+def _succeed(
+    observation: Observation, rules: Rules, *, now: datetime, version: str, upto: str | None
+) -> Succession:
+    """Return what may be done with entries and nets."""
     newest = newest_net(observation)
     if newest is not None and newest.generation > rules.generation:
         return Succession(waits="the contract has a newer generation")

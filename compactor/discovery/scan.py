@@ -18,12 +18,13 @@ from compactor.plan import Rules, is_older, is_worthwhile
 from ledger.core import ids, keys
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.ids import EntryId
+from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
 from ledger.store.reads import Get, Scan
 from ledger.store.writes import Put
 
-_ATTRIBUTES = ("pk", "sk", "merged")
+_ATTRIBUTES = ("pk", "sk", "merged", "version")
 
 
 @dataclass(slots=True)
@@ -34,6 +35,8 @@ class Summary:
     entries: set[EntryId] = field(default_factory=set)
     merged: set[EntryId] = field(default_factory=set)
     nets: int = 0
+    sums: dict[SumPlace, int] = field(default_factory=dict)
+    copies: dict[SumPlace, int] = field(default_factory=dict)
     is_damaged: bool = False
 
     def add(self, item: Item) -> None:
@@ -45,8 +48,18 @@ class Summary:
                 self.merged = set(ids.unpack_all(item["merged"]["B"]))
             except (KeyError, ValueError):
                 self.is_damaged = True
+        elif sort_key.startswith(SUM_PREFIX):
+            self._add_sum(sort_key, item.get("version", {}).get("N", ""))
         elif (entry := ids.parse(sort_key)) is not None:
             self.entries.add(entry)
+
+    def _add_sum(self, sort_key: str, version: str) -> None:
+        found = place_of(sort_key)
+        if found is None or not version.isdecimal():
+            self.is_damaged = True
+            return
+        place, is_copy = found
+        (self.copies if is_copy else self.sums)[place] = int(version)
 
     def backlog(self, rules: Rules, *, now: datetime) -> list[EntryId]:
         """Return the settled entries that are to be merged and that no net counts, oldest first."""
@@ -59,16 +72,23 @@ class Summary:
         """Return whether a visit would find something to do: fold, delete, or drop ids.
 
         Of several nets all but the last are outdated: one that a lost region wrote may arrive once
-        its collection is quiet.
+        its collection is quiet; and so may what it added to a sum.
         """
         backlog = self.backlog(rules, now=now)
         oldest = backlog[0] if backlog else None
         return (
             self.is_damaged
             or self.nets > 1
+            or self._is_to_be_copied(rules)
             or bool(self.entries & self.merged)
             or len(self.merged) >= rules.prune_min
             or is_worthwhile(settled=len(backlog), oldest=oldest, rules=rules, now=now)
+        )
+
+    def _is_to_be_copied(self, rules: Rules) -> bool:
+        return any(
+            rules.is_over(place) and self.copies.get(place, 0) < version
+            for place, version in self.sums.items()
         )
 
 

@@ -1,7 +1,8 @@
 """What is wrong with a collection, from what all regions show of it.
 
 Entries older than `settle` must be everywhere and alike, but for those that a net names: they may
-be deleted region by region. What every region counts of them must be the same sum.
+be deleted region by region. What every region counts of them must be the same sum. Sums of
+pipelines may be behind in a region, but one version of a sum has one value.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -14,6 +15,7 @@ from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, entry_of, net_of, number_of
 from ledger.core.errors import DamagedItem
 from ledger.core.fold import named_by, stamp_of
+from ledger.core.sums import SUM_PREFIX, sum_of
 from ledger.core.values import Entry, NetChange
 
 
@@ -80,6 +82,8 @@ class Comparison:
             return []  # deleted everywhere since
         if sort_key.startswith(keys.NET_PREFIX):
             return self._damaged(sort_key, shown)
+        if sort_key.startswith(SUM_PREFIX):
+            return self._damaged(sort_key, shown) or self._unlike_sums(sort_key, shown)
         if ids.parse(sort_key) is None:
             return self._take_foreign(sort_key, shown)
         found = self._damaged(sort_key, shown) or self._unlike(sort_key, shown)
@@ -135,6 +139,18 @@ class Comparison:
                 found.append(Finding("damaged", self.partition, (region,), str(error), sort_key))
         return found
 
+    def _unlike_sums(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
+        """Compare a sum: versions may differ on their way, but one version has one value."""
+        sums = {name: sum_of(item)[2] for name, item in shown.items() if item is not None}
+        if len(set(sums.values())) == len({each.version for each in sums.values()}):
+            return []
+        values = ", ".join(
+            f"{name} {amounts.to_text(each.value)} at version {each.version}"
+            for name, each in sums.items()
+        )
+        text = f"one version of a sum is not alike, as if two regions wrote it: {values}"
+        return [Finding("differs", self.partition, tuple(sums), text, sort_key)]
+
     def _unlike(self, sort_key: str, shown: Mapping[str, Item | None]) -> list[Finding]:
         if sort_key > self.settled or sort_key in self._named:
             return []
@@ -186,6 +202,8 @@ def _check(sort_key: str, item: Item | None) -> None:
         return
     if sort_key.startswith(keys.NET_PREFIX):
         net_of(item)
+    elif sort_key.startswith(SUM_PREFIX):
+        sum_of(item)
     elif ids.parse(sort_key) is not None:
         entry_of(item)
     elif "change" in item:

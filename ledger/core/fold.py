@@ -56,10 +56,10 @@ class Collection:
     `below` is the sum of entries that were condensed, or read earlier; `partition` is the
     collection's key, for items that were read without it (`ATTRIBUTES`). `outdated` has the
     generations of further nets, all lower than that of `net`, which count for nothing. `sums` has
-    the newer of each sum item and its copy.
+    the newer of each sum item and its copy, `copies` the copies alone.
     """
 
-    __slots__ = ("_parsed", "_partition", "_texts", "below", "net", "outdated", "sums")
+    __slots__ = ("_parsed", "_partition", "_texts", "below", "copies", "net", "outdated", "sums")
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class Collection:
         self.net = net
         self.outdated: frozenset[int] = frozenset()
         self.sums: dict[SumPlace, Sum] = {}
+        self.copies: dict[SumPlace, Sum] = {}
         self.below = below
         self._parsed = {} if entries is None else entries
         # Newer than `_parsed`: where both have a key, the text counts.
@@ -125,8 +126,10 @@ class Collection:
             if not item["sk"]["S"].startswith(SUM_PREFIX):
                 others.append(item)
                 continue
-            place, found = sum_of(self._whole(item))
+            place, is_copy, found = sum_of(self._whole(item))
             self.sums[place] = newer(self.sums.get(place), found)
+            if is_copy:
+                self.copies[place] = found
         return others
 
     def _take_nets(self, items: Sequence[Item]) -> list[Item]:

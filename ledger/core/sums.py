@@ -9,13 +9,13 @@ A region that was lost may have left different versions in different regions. Ho
 of the newest under the same sort key with `#copy` behind it, and readers take the higher version of
 item and copy, never their sum: the item may still arrive after its copy.
 
-An audit finds what was added since its cut in `since.NUMBER` of the same item.
+An audit finds what was added since its cut in `since.NAME` of the same item, NAME its own.
 
 Pure: no clock, no randomness, no I/O.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -62,8 +62,8 @@ def place_of(sort_key: str) -> tuple[SumPlace, bool] | None:
     return SumPlace(found[1], int(found[2]), int(found[3])), found[4] is not None
 
 
-def sum_of(item: Item) -> tuple[SumPlace, Sum]:
-    """Read a sum item, or the copy of one.
+def sum_of(item: Item) -> tuple[SumPlace, bool, Sum]:
+    """Read a sum item, or the copy of one: whose it is, whether it is a copy, and what it says.
 
     Raises:
         DamagedItem: it is not in our form.
@@ -74,7 +74,7 @@ def sum_of(item: Item) -> tuple[SumPlace, Sum]:
     version = number_of(item, "version")
     if version < 1 or version != version.to_integral_value():
         raise damaged(item, f"version must be a whole number from 1, got {version}")
-    return found[0], Sum(number_of(item, "value"), int(version))
+    return *found, Sum(number_of(item, "value"), int(version))
 
 
 def copy_item(partition: str, place: SumPlace, copied: Sum) -> dict[str, AttributeValue]:
@@ -92,21 +92,37 @@ def newer(one: Sum | None, other: Sum) -> Sum:
     return other if one is None or other.version > one.version else one
 
 
-def newest_of(shown: Mapping[str, Mapping[SumPlace, Sum]]) -> dict[SumPlace, Sum]:
-    """Return the newest of each sum in what regions show."""
-    found: dict[SumPlace, Sum] = {}
-    for sums in shown.values():
+def to_copy(
+    shown: Iterable[Mapping[SumPlace, Sum]],
+    copies: Mapping[SumPlace, Sum],
+    is_over: Callable[[SumPlace], bool],
+) -> dict[SumPlace, Sum]:
+    """Return the copies to put: of each sum that is over, the newest that any region shows.
+
+    `shown` is what each region shows, `copies` what home has: a copy is put again each time that a
+    region shows a higher version, however late that arrives (a copy of what was found once would
+    stay below it).
+    """
+    newest: dict[SumPlace, Sum] = {}
+    for sums in shown:
         for place, each in sums.items():
-            found[place] = newer(found.get(place), each)
-    return found
+            newest[place] = newer(newest.get(place), each)
+    return {
+        place: each
+        for place, each in sorted(newest.items())
+        if is_over(place) and (place not in copies or copies[place].version < each.version)
+    }
 
 
-def since_name(audit: int) -> str:
-    """Return the attribute in which a sum item has what was added since the cut of an audit."""
+def since_name(audit: str) -> str:
+    """Return the attribute in which a sum item has what was added since the cut of an audit.
+
+    Each audit has one of its own, so what a late request of an earlier one adds disturbs none.
+    """
     return f"{SINCE}{audit}"
 
 
-def since_of(item: Item | None, audit: int) -> Decimal:
+def since_of(item: Item | None, audit: str) -> Decimal:
     """Return what was added since the cut of an audit; the total at the cut is value - since.
 
     Raises:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
+from ledger.core.sums import SLOTS_MAX
 from ledger.settings.groups import Count, Group, Seconds, constant, is_url, rule
 from ledger.settings.templates import path_of, template_of
 
@@ -64,6 +65,7 @@ class PipelineSettings(Group):
     """How records become changes of counters; see `ledger/pipeline/README.md`.
 
     `name` is part of every key of the pipeline: pipelines of one table know nothing of each other.
+    Lanes of one region add to the same sum item of a category, unless `slots` spread them.
     """
 
     name: str = ""
@@ -76,6 +78,8 @@ class PipelineSettings(Group):
     in_flight: Count = constant(32)
     cache_max: Count = constant(50_000)
     reduce_every: Seconds = 0.25
+    totals: Literal["sums", "entries"] = "sums"
+    slots: Annotated[Count, Field(le=SLOTS_MAX)] = 1
     record_bytes_max: Count = constant(65_536)
     dead_letter_queue: str | None = None
     deletes: Literal["refuse", "ignore"] = "refuse"

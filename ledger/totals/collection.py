@@ -1,7 +1,7 @@
-"""Reading one collection: ascending pages of a Query up to the net, which sorts last.
+"""Reading one collection: ascending pages of a Query up to the net, which sorts after all entries.
 
 A read is wrong if an entry that it saw early is merged, deleted everywhere and dropped from the
-net's `merged` before the net, which sorts last, is read::
+net's `merged` before the net is read::
 
     reader      page 1: entry e ..................... last page: net without e in `merged`
     compactor        net with e | delay | delete e | delay | net without e
@@ -18,6 +18,10 @@ page, and only the sum of the entries that it does not name is kept::
 
 If the last page shows another version, that sum is useless and the read starts again. At most one
 fold happens during one read (`read_deadline` < `observation_delay`), so the restarts end.
+
+What pipelines add (`ledger.core.sums`) sorts after the net, so one Query ends with it. No merge
+touches it and each of its items is whole by itself, so it does not matter when in a read it is
+seen: it counts what had reached the region then.
 
 With `cache.incremental` the sum of the entries before a border in time is kept from read to read,
 as long as the net does not change; see `ledger.settings.groups.CacheSettings`.
@@ -98,9 +102,14 @@ async def read_net(store: Store, partition: str, *, consistent: bool = True) -> 
     return collect(await query_nets(store, partition, consistent=consistent)).net
 
 
-async def query_nets(store: Store, partition: str, *, consistent: bool = True) -> list[Item]:
-    """Return the net changes of a collection, one of each generation that is still there."""
-    last = keys.net_sort_key(keys.GENERATION_MAX)
+async def query_nets(
+    store: Store, partition: str, *, consistent: bool = True, with_sums: bool = False
+) -> list[Item]:
+    """Return the net changes of a collection, one of each generation that is still there.
+
+    With `with_sums` also what sorts after them.
+    """
+    last = None if with_sums else keys.net_sort_key(keys.GENERATION_MAX)
     query = Query(partition, consistent=consistent, first=keys.NET_PREFIX, last=last)
     nets: list[Item] = []
     while True:  # nearly always one page: of nets of 400 KB two fill it

@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 
 import anyio
 from anyio.abc import TaskGroup
@@ -113,6 +114,16 @@ class Hints:
         for entry in entries:
             if entry.id[-4:] < below:
                 self._leave(entry.counter, entry.at)
+
+    def added(self, counters: Iterable[str], at: datetime) -> None:
+        """Leave hints for those watched of counters whose sums have grown, one a span of time.
+
+        Nothing of a sum is merged; but what the compactor visits is compared with the watches.
+        """
+        watched = {watch.counters for watch in self._settings.current.watches.values()}
+        for counter in counters if watched else ():
+            if any(fnmatchcase(counter, pattern) for pattern in watched):
+                self._leave(counter, at)
 
     def read(self, total: Total) -> None:
         """Leave a hint for a total that was read, if its collection stays unmerged."""

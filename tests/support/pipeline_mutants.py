@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from unittest.mock import patch
 
+from ledger.core.sums import SumPlace
 from ledger.lab.demos.pipeline import mutants
-from ledger.pipeline.core import sums, transitions
+from ledger.pipeline.core import plans, sums, transitions
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.stages import state_stage
@@ -41,10 +42,17 @@ def _others_forgotten(
     return replace(new, open={name: one for name, one in new.open.items() if name == lane})
 
 
+def _one_item_of_all(region: str, epoch: int, slot: int = 0) -> SumPlace:
+    """Let every region add to the same sum item."""
+    del region
+    return SumPlace("all", epoch, slot)
+
+
 MUTANTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "no version condition": mutants.MUTANTS["no-version"],
     "no hash or position in map": mutants.MUTANTS["no-hash"],
     "no token or existence in reduce": mutants.MUTANTS["no-token"],
+    "two regions on one sum item": lambda: patch.object(plans, "SumPlace", _one_item_of_all),
     "before from an uncommitted image": lambda: patch.object(
         state_stage, "advanced", _overwritten_before
     ),

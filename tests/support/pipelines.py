@@ -154,14 +154,21 @@ class PipelineWorld:
     """Two regions, lanes in both, workers that crash, stall and come twice, and what is left of it.
 
     Every version of a record comes at least once, through any lane, some several times; so do
-    records that cannot be taken.
+    records that cannot be taken. Each worker draws from `totals` how it reduces.
     """
 
     def __init__(
-        self, seed: int, *, faults: FaultProfile | None = None, compacts: bool = False
+        self,
+        seed: int,
+        *,
+        faults: FaultProfile | None = None,
+        compacts: bool = False,
+        totals: Sequence[str] = ("sums", "entries"),
     ) -> None:
         self.seed = seed
         self.compacts = compacts
+        self.totals = totals
+        self.adding = stream(seed, "totals")
         self.draw = stream(seed, "pipeline")
         self.faults = faults or self.draw.choice((FAULTY, ROUGH))
         self.clients = Clients(seed, self.faults)
@@ -211,6 +218,8 @@ class PipelineWorld:
                 in_flight=self.draw.choice((1, 4)),
                 cache_max=self.draw.choice((1, 100)),
                 home=BOTH_HOMES,
+                totals=self.adding.choice(self.totals),
+                slots=self.adding.choice((1, 1, 3)),
             ),
             dead_letters=self.letters,
             clock=process.clock,

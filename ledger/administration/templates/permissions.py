@@ -181,7 +181,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         _READ_CONTRACT,
         Grant("KeepStates", ("GetItem", "PutItem"), only_keys=(_STATES,)),
         Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
-        Grant("WriteEntries", ("PutItem",), never_keys=_RESERVED),
+        Grant("AddToTotals", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
     # Beside another: `ledger table adopt` and `set`, `ledger lease list`, `compactor move-home`.

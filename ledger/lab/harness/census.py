@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ledger.core import ids, keys
 from ledger.core.entry import Item
+from ledger.core.sums import SUM_PREFIX
 from ledger.lab.harness.tagged import digits
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
@@ -42,7 +43,7 @@ async def take_census(store: Store) -> Census:
             if item["sk"]["S"].startswith(keys.NET_PREFIX):
                 nets[partition] += 1
                 merged += int(item["count"]["N"])
-            else:
+            elif not item["sk"]["S"].startswith(SUM_PREFIX):
                 entries[partition] += 1
         if page.after is None:
             return Census(entries, nets, merged)

@@ -1,14 +1,14 @@
-"""The third stage: adds map items to the totals, as ledger entries, and deletes them.
+"""The third stage: adds map items to the totals, and deletes them.
 
-Entries and deletes stand in one transaction, on condition that the map items are there: see
+Additions and deletes stand in one transaction, on condition that the map items are there: see
 `ledger.pipeline.core.plans` for why no repeat can harm, however late.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from ledger.core.errors import Unreachable
+from ledger.core.errors import AmountOverflow, Unreachable
 from ledger.core.values import Entry
 from ledger.pipeline.core.items import MapItem
 from ledger.pipeline.core.plans import ReducePlan, grouped, plan_reduce
@@ -24,6 +24,14 @@ AT_ONCE = 4
 """Transactions of one reducer in flight."""
 TRIES_MAX = 20
 """Plans for one group of map items: each rejection means that others reduced some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What was added to the totals: the entries made, and the categories whose sums have grown."""
+
+    entries: Sequence[Entry] = ()
+    categories: Sequence[str] = ()
 
 
 class ReduceStage:
@@ -44,22 +52,28 @@ class ReduceStage:
         self._retrier = replace(retrier, on_retry=metrics.retry)
         self._metrics = metrics
 
-    async def reduce(self, items: Sequence[MapItem]) -> list[Entry]:
-        """Add map items to the totals, each once; returns the entries made.
+    async def reduce(self, items: Sequence[MapItem]) -> Reduced:
+        """Add map items to the totals, each once; returns what this call has added.
 
         What another reducer was faster with is left out.
 
         Raises:
             ContractConflict: the region is not written to; see `Settings.check_written`.
+            AmountOverflow: a category's sum has no room left; the map items of its group wait.
             StoreError: some are not reduced yet; they can be handed in again.
         """
         jobs = [partial(self._reduce, group) for group in grouped(items)]
-        made = [entry for entries in await run_all(jobs, at_once=AT_ONCE) for entry in entries]
+        made = await run_all(jobs, at_once=AT_ONCE)
+        done = Reduced(
+            [entry for one in made for entry in one.entries],
+            [category for one in made for category in one.categories],
+        )
         if items:
-            self._metrics.batch(taken=len(items), given=len(made))
-        return made
+            given = len(done.entries) + len(done.categories)
+            self._metrics.batch(taken=len(items), given=given)
+        return done
 
-    async def _reduce(self, items: Sequence[MapItem]) -> Sequence[Entry]:
+    async def _reduce(self, items: Sequence[MapItem]) -> Reduced:
         """Reduce one group of map items."""
         for tries in range(1, TRIES_MAX + 1):
             await self._settings.renew()
@@ -74,14 +88,19 @@ class ReduceStage:
             )
             outcome = (await self._retrier.until_answered(partial(self._send, plan))).outcome
             if isinstance(outcome, Applied):
-                return plan.entries
+                return Reduced(plan.entries, plan.categories)
             if not isinstance(outcome, Rejected):
                 raise Unreachable(f"{len(items)} map items got no answer: {outcome.cause}")
+            if full := plan.full(outcome.found):
+                raise AmountOverflow(
+                    f"the sum of {full[0]!r} in {self._store.region} has no room left in 38 digits:"
+                    " nothing was added to it"
+                )
             left = plan.left(outcome.found)
             self._metrics.leave_out("duplicate", len(items) - len(left))
             items = left
             if not items:
-                return ()
+                return Reduced()
             await self._retrier.pause(tries)
         raise Unreachable(f"{len(items)} map items could not be reduced in {TRIES_MAX} tries")
 

@@ -26,7 +26,7 @@ from ledger.pipeline.sources.source import Source
 from ledger.pipeline.stages.lag import Lag
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.map_stage import MapStage
-from ledger.pipeline.stages.reduce_stage import ReduceStage
+from ledger.pipeline.stages.reduce_stage import Reduced, ReduceStage
 from ledger.pipeline.stages.state_stage import Prepared, StateStage
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
@@ -258,17 +258,22 @@ class Pipeline:
         hints: Hints,
     ) -> None:
         """Reduce what was left up to a position, then what is committed meanwhile, and so on."""
-        hints.wrote_all(await self._reduce.reduce(left))
+        self._leave(hints, await self._reduce.reduce(left))
         if after:
             self._on_counted(after)
         async for first in mapped:
             await self._clock.sleep(self._settings.pipeline.reduce_every)
             batches = [first, *_ready(mapped)]
             items = [item for _, made in batches for item in made]
-            hints.wrote_all(await self._reduce.reduce(items))
+            self._leave(hints, await self._reduce.reduce(items))
             last = batches[-1][0][-1]
             self._lag.counted(len(batches))
             self._on_counted(last.position)
+
+    def _leave(self, hints: Hints, done: Reduced) -> None:
+        """Lead the compactor to what has to be merged, and to what is watched."""
+        hints.wrote_all(done.entries)
+        hints.added(done.categories, self._clock.now())
 
 
 def _ready(mapped: MemoryObjectReceiveStream[Mapped]) -> list[Mapped]:

@@ -69,6 +69,39 @@ async def test_a_table_in_order() -> None:
     assert await found_in(world, "c", "d", "none", shards={"d": 3}) == []
 
 
+def added(value: int, version: int | str) -> Item:
+    """Return a sum item of one region."""
+    return {
+        "pk": {"S": "c"},
+        "sk": {"S": f"~sum#{WEST}.1#0"},
+        "value": {"N": str(value)},
+        "version": {"N": str(version)},
+    }
+
+
+async def test_a_sum_that_spreads_is_no_damage() -> None:
+    """Regions may show different versions of it, or none."""
+    world = three_regions()
+    put(world, added(5, 2), WEST)
+    put(world, added(3, 1), HOME)
+    assert await found_in(world, "c") == []
+
+
+async def test_a_sum_that_two_regions_wrote_is_named() -> None:
+    """One version of it has one value, in whichever region."""
+    world = three_regions()
+    put(world, added(5, 2), WEST)
+    put(world, added(3, 2), HOME)
+    [found] = await found_in(world, "c")
+    assert (found.kind, found.regions, found.sort_key) == (
+        "differs",
+        (HOME, WEST),
+        added(1, 1)["sk"]["S"],
+    )
+    put(world, added(3, "0"), HOME)
+    assert [found.kind for found in await found_in(world, "c")] == ["damaged"]
+
+
 async def test_a_net_that_spreads_is_no_damage() -> None:
     """Where a fold has not arrived its entries are counted themselves, young ones too."""
     world = three_regions()

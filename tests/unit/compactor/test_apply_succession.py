@@ -11,6 +11,8 @@ from support.ledgers import AWAY, HOME
 from compactor.apply import COPIES, apply_succession
 from compactor.succession import Again, Succession
 from ledger.core.entry import Item, entry_id, entry_item, net_item
+from ledger.core.fold import collect
+from ledger.core.sums import COPY, Sum, SumPlace, copy_item
 from ledger.core.values import Entry, NetChange
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item
 from ledger.store.memory import MemoryStore
@@ -103,3 +105,16 @@ async def test_an_entry_that_changes_meanwhile_is_not_put_again() -> None:
     store = Racing(AWAY, remaining(shown=NEW).table)
     await carried_out(store, Succession(again=(AGAIN,)))
     assert entry(store) == entry_item(Entry(PARTITION, KEY, Decimal(9)))
+
+
+@pytest.mark.parametrize(("there", "left"), [(None, 3), (2, 3), (3, 3), (4, 4)])
+async def test_a_copy_replaces_lower_versions_only(there: int | None, left: int) -> None:
+    """A leader that was overtaken, or comes twice, takes nothing back."""
+    store = remaining(shown=NEW)
+    place = SumPlace("sa-east-1", 1)
+    if there is not None:
+        old = copy_item(PARTITION, place, Sum(Decimal(there), there))
+        store.table.set((PARTITION, f"{place.sort_key}{COPY}"), old)
+    await carried_out(store, Succession(copies={place: Sum(Decimal(3), 3)}))
+    shown = collect(store.table.partitions[PARTITION].values())
+    assert shown.copies[place] == Sum(Decimal(left), left)

@@ -14,6 +14,7 @@ from compactor.succession import Again, Succession, newest_net, succeed
 from ledger.core.entry import entry_id, net_item
 from ledger.core.fold import Collection, collect
 from ledger.core.ids import EntryId
+from ledger.core.sums import COPY, Sum, SumPlace, copy_item
 from ledger.core.values import NetChange
 
 NOW = START + timedelta(hours=1)
@@ -191,3 +192,64 @@ def test_a_visit_is_the_last_only_if_nothing_else_is_left() -> None:
     assert not steps(seen({**views, WEST: view(A, net=named)})).is_last
     assert not steps(seen({**views, WEST: view(C, net=named)})).is_last
     assert not steps(seen({HOME: view(net=OLD), WEST: view()})).is_last
+
+
+EPOCHS = replace(NEVER, epochs={HOME: 1, WEST: 3})
+GONE, FORMER, NOW_WRITTEN = SumPlace(LOST, 1), SumPlace(WEST, 2), SumPlace(WEST, 3)
+
+
+def with_sums(
+    sums: Mapping[SumPlace, int], copies: Mapping[SumPlace, int] | None = None
+) -> Collection:
+    """Return a view of sums and copies at these versions; each addition was of ten."""
+    items = [
+        {**copy_item("counter", place, Sum(Decimal(10 * version), version)), "sk": {"S": key}}
+        for placed, ending in ((sums, ""), (copies or {}, COPY))
+        for place, version in placed.items()
+        for key in [f"{place.sort_key}{ending}"]
+    ]
+    return collect(items)
+
+
+@pytest.mark.parametrize(
+    ("home", "west", "copied"),
+    [
+        pytest.param(with_sums({GONE: 2}), with_sums({GONE: 2}), {GONE: 2}, id="alike"),
+        pytest.param(with_sums({GONE: 1}), with_sums({GONE: 2}), {GONE: 2}, id="newer elsewhere"),
+        pytest.param(with_sums({}), with_sums({GONE: 2}), {GONE: 2}, id="only elsewhere"),
+        pytest.param(with_sums({GONE: 1}, {GONE: 2}), with_sums({GONE: 2}), {}, id="copied"),
+        pytest.param(
+            with_sums({GONE: 1}, {GONE: 2}), with_sums({GONE: 3}), {GONE: 3}, id="newer since"
+        ),
+        pytest.param(
+            with_sums({}), with_sums({}, {GONE: 2}), {GONE: 2}, id="a copy of a former home"
+        ),
+        pytest.param(
+            with_sums({FORMER: 1, NOW_WRITTEN: 1}),
+            with_sums({FORMER: 2, NOW_WRITTEN: 5}),
+            {FORMER: 2},
+            id="of a region that was added again",
+        ),
+    ],
+)
+def test_the_newest_version_of_a_sum_that_is_over_is_copied(
+    home: Collection, west: Collection, copied: dict[SumPlace, int]
+) -> None:
+    """Each time that a region shows a higher one; what is still written is left alone."""
+    found = steps(seen({HOME: home, WEST: west}), EPOCHS)
+    assert {place: each.version for place, each in found.copies.items()} == copied
+    assert {place: each.value for place, each in found.copies.items()} == {
+        place: 10 * version for place, version in copied.items()
+    }
+    assert (found.is_idle, found.is_last) == (not copied, not copied)
+
+
+def test_sums_are_copied_whatever_becomes_of_the_net() -> None:
+    """Also beside a take-over, and while the net is not committed."""
+    shown = with_sums({GONE: 2})
+    for net in (OLD, OURS):
+        home, west = with_sums({GONE: 2}), view(net=None)
+        home.net = net
+        found = steps(seen({HOME: home, WEST: west}), EPOCHS)
+        assert set(found.copies) == {GONE}
+    assert steps(seen({HOME: shown, WEST: shown}), NEVER).copies == {}

@@ -344,7 +344,9 @@ def test_users_of_the_other_methods_touch_nothing_else(partition: str) -> None:
     assert not Call("PutItem", HOME, (partition,)).is_allowed(document)
 
 
-async def run_the_pipeline(stores: Mapping[str, RecordingStore], region: str) -> None:
+async def run_the_pipeline(
+    stores: Mapping[str, RecordingStore], region: str, *, totals: str
+) -> None:
     """Bring an event's records in, of trades at home in both regions, beside another lane's."""
     settings = SETTINGS.replace(
         pipeline={
@@ -353,10 +355,11 @@ async def run_the_pipeline(stores: Mapping[str, RecordingStore], region: str) ->
             "home": {"regions": {"E*": OTHER, "*": HOME}},
             "cache_max": 1,
             "reduce_every": 0,
+            "totals": totals,
         }
     )
-    for version, name in enumerate(("first", "second"), 1):
-        trades = [f"{trade}-{region}" for trade in ("E1", "T1", "E1", "T2")]
+    for version, name in enumerate((f"first-{totals}", f"second-{totals}"), 1):
+        trades = [f"{trade}-{region}-{totals}" for trade in ("E1", "T1", "E1", "T2")]
         raws = [message(trade, version, 10 * version) for trade in trades]
         stream = f"arn:aws:kinesis:{region}:111122223333:stream/{name}"
         lambda_ = Invocations(
@@ -393,8 +396,9 @@ async def test_the_pipeline_has_just_enough() -> None:
     recorder = Recorder()
     await recorder.read_contract(HOME, OTHER)
     stores = {region: recorder.store(region, forgetful=True) for region in (HOME, OTHER)}
-    for region in stores:
-        await run_the_pipeline(stores, region)
+    for totals in ("sums", "entries"):
+        for region in stores:
+            await run_the_pipeline(stores, region, totals=totals)
     assert_just_enough(Role.PIPELINE, recorder.calls, [HOME, OTHER])
 
 

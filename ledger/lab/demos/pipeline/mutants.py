@@ -46,9 +46,9 @@ def _unconditional_map(
 def _unconditional_reduce(items: Sequence[MapItem], **facts: Any) -> ReducePlan:
     """Delete map items whether they are there or not, without a token that lasts."""
     plan = _plan_reduce(items, **facts)
-    entries = plan.actions[: len(plan.entries)]
+    added = plan.actions[: len(plan.actions) - len(items)]
     deletes = (Delete(item.key) for item in items)
-    return replace(plan, actions=(*entries, *deletes), token=f"{next(_numbers)}")
+    return replace(plan, actions=(*added, *deletes), token=f"{next(_numbers)}")
 
 
 MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {

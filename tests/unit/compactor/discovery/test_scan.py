@@ -111,6 +111,36 @@ async def test_damaged_net_is_due(damage: dict[str, Any]) -> None:
     assert found.due == ["counter"]
 
 
+@pytest.mark.parametrize(
+    ("sums", "epochs", "due"),
+    [
+        ({"~sum#west.1#0": "5"}, None, False),
+        ({"~sum#west.1#0": "5"}, {"west": 1}, False),
+        ({"~sum#west.1#0": "5"}, {"west": 2}, True),
+        ({"~sum#west.1#0": "5", "~sum#west.1#0#copy": "5"}, {"west": 2}, False),
+        ({"~sum#west.1#0": "6", "~sum#west.1#0#copy": "5"}, {"west": 2}, True),
+        ({"~sum#west.1#0#copy": "5"}, {}, False),
+        ({"~sum#west.1#0": "x"}, None, True),
+        ({"~sum#west": "1"}, None, True),
+    ],
+)
+async def test_sums_are_passed_by_unless_they_are_to_be_copied(
+    sums: dict[str, str], epochs: dict[str, int] | None, *, due: bool
+) -> None:
+    """A live one is none of the compactor's business; a damaged one is named by a visit."""
+    items: list[Item] = [
+        {
+            "pk": {"S": "counter"},
+            "sk": {"S": key},
+            "value": {"N": "1"},
+            "version": {"N": version},
+        }
+        for key, version in sums.items()
+    ]
+    found = await found_in(store_of(*items), rules=replace(RULES, epochs=epochs))
+    assert found.due == (["counter"] if due else [])
+
+
 async def test_own_items_are_no_collections() -> None:
     """Leases, markers, cursors and unknown reserved partitions are passed over; shards are not."""
     own = [

@@ -25,6 +25,7 @@ from support.pipelines import (
 
 from ledger.core.errors import (
     AccessDenied,
+    AmountOverflow,
     FormConflict,
     LedgerError,
     SettingsError,
@@ -53,7 +54,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
-from ledger.store.writes import Action, Outcome, Rejected
+from ledger.store.writes import Action, Outcome, Put, Rejected
 from ledger.totals.history import history
 
 RAWS = [
@@ -110,9 +111,9 @@ async def test_two_pipelines_of_one_table_know_nothing_of_each_other() -> None:
 
 
 async def test_entries_are_ordinary_ones() -> None:
-    """History shows what reduce wrote as it shows any other entry."""
+    """History shows what reduce wrote as it shows any other entry, where entries are wanted."""
     store = MemoryStore(HOME)
-    await lane_worker(deliveries(RAWS), store).run()
+    await lane_worker(deliveries(RAWS), store, totals="entries").run()
     found = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
     entries = [one async for one in found]
     assert [(entry.change, entry.region, entry.at is not None) for entry in entries] == [
@@ -439,10 +440,43 @@ def test_one_registry_has_one_set_of_metrics() -> None:
 async def test_the_compactor_is_led_to_the_totals() -> None:
     """Entries of reduce leave hints as other entries do."""
     store, ledger_metrics = MemoryStore(HOME), Metrics()
-    worker = lane_worker(deliveries(RAWS), store, ledger_metrics=ledger_metrics)
+    worker = lane_worker(deliveries(RAWS), store, ledger_metrics=ledger_metrics, totals="entries")
     worker._live = worker._live.current.replace(compactor={"hint_every": 1})
     await worker.run()
     assert sample(ledger_metrics, "ledger_hints_total", outcome="left") == 2
+
+
+@pytest.mark.parametrize(("watched", "left"), [("risk/*", 1), ("other", 0), (None, 0)])
+async def test_the_compactor_is_led_to_watched_sums(watched: str | None, left: int) -> None:
+    """Sums are not merged, but what a pass visits is compared with the watches."""
+    store, ledger_metrics = MemoryStore(HOME), Metrics()
+    worker = lane_worker(deliveries(RAWS), store, ledger_metrics=ledger_metrics, batch_max=2)
+    watch = {"counters": watched, "above": 10}
+    worker._live = worker._live.current.replace(watches={"low": watch} if watched else {})
+    await worker.run()
+    assert sample(ledger_metrics, "ledger_hints_total", outcome="left") == left
+
+
+async def test_a_category_goes_over_without_a_stop() -> None:
+    """Entries of before stay and count; what is reduced from now on is added to the sum."""
+    store = MemoryStore(HOME)
+    await lane_worker(deliveries(RAWS[:1]), store, totals="entries").run()
+    await lane_worker(deliveries(RAWS), store).run()
+    assert shown(store.table) == truth(RAWS)
+    kinds = {key[:5] for key in store.table.partitions["risk/Delta"]}
+    assert kinds == {START.isoformat()[:5], "~sum#"}
+    await lane_worker(deliveries(RAWS), store, lane="back", totals="entries").run()
+    assert shown(store.table) == truth(RAWS)
+
+
+async def test_a_sum_without_room_stops_the_lane() -> None:
+    """The map items wait, and the total stays what it was."""
+    store = MemoryStore(HOME)
+    full = {"value": {"N": "99999999999999999999999"}, "version": {"N": "1"}}
+    await store.write(Put({"pk": {"S": "risk/Delta"}, "sk": {"S": f"~sum#{HOME}.1#0"}, **full}))
+    with pytest.raises(AmountOverflow, match="risk/Delta"):
+        await lane_worker(deliveries(RAWS), store).run()
+    assert map_items(store.table) != []
 
 
 def test_a_store_of_every_home_is_needed() -> None:
