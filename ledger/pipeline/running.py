@@ -27,6 +27,7 @@ from ledger.pipeline.sources.dead_letters import DeadLetterFile, LetterSource
 from ledger.pipeline.sources.files import LINE_BYTES_MAX, FileSource, is_gzip
 from ledger.pipeline.sources.following import FOLLOW_SECONDS, Followed
 from ledger.pipeline.sources.source import Source
+from ledger.pipeline.stages.homes import regions_of
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.gc import tune_gc
@@ -323,6 +324,8 @@ async def open_stores(
         SettingsError: no category is configured, or a region is not in the settings.
     """
     needed = {region, *Form(settings).homes}
+    if region in opened:
+        needed |= await regions_of(opened[region], settings)
     missing = sorted(needed - opened.keys())
     async with opening.open_stores(settings, missing, metrics=metrics, clock=clock) as stores:
         yield {**opened} | stores

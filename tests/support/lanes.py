@@ -13,6 +13,7 @@ from ledger.pipeline.sources.dead_letters import DeadLetterList, DeadLetters
 from ledger.pipeline.sources.source import ListSource, Source
 from ledger.pipeline.stages.worker import OnCounted, Pipeline
 from ledger.runtime.metrics import Metrics
+from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 
@@ -29,6 +30,7 @@ def lane_worker(
     clock: FakeClock | None = None,
     seed: int = 7,
     on_counted: OnCounted | None = None,
+    settings: Settings | None = None,
     **pipeline: Any,
 ) -> Pipeline:
     """Return a worker of a lane, on a clock whose sleeps are over at once."""
@@ -39,7 +41,7 @@ def lane_worker(
         ListSource(records) if isinstance(records, Sequence) else records,
         region=region,
         stores=stores,
-        settings=pipeline_settings(**pipeline),
+        settings=settings or pipeline_settings(**pipeline),
         dead_letters=letters or DeadLetterList(),
         clock=clock or FakeClock(instant=True),
         randomness=seeded(seed),

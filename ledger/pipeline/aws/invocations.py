@@ -27,6 +27,7 @@ from ledger.pipeline.core.records import Delivery, Form
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.pipeline.sources.source import ListSource
+from ledger.pipeline.stages.homes import regions_of
 from ledger.pipeline.stages.worker import Pipeline
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
@@ -153,8 +154,11 @@ class Invocations:
 
     async def _begin(self, batch: Batch, name: str) -> _Lane:
         settings = await self._connections.settings(batch.region)
-        regions = {batch.region, *Form(settings.current).homes}
-        stores = {region: await self._connections.store(region) for region in sorted(regions)}
+        own = await self._connections.store(batch.region)
+        regions = await regions_of(own, settings.current)
+        others = sorted(regions - {batch.region})
+        stores = {region: await self._connections.store(region) for region in others}
+        stores[batch.region] = own
         lane = _Lane(name)
         lane.pipeline = Pipeline(
             batch.lane,

@@ -78,11 +78,13 @@ class _Bad(ValueError):
 class Form:
     """How the bytes of a record are read: the `pipeline` group of the settings, ready for use.
 
+    Without patterns of homes `home`, by default that of the settings, keeps every state.
+
     Raises:
         SettingsError: no category is configured, or no fields.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, home: str = "") -> None:
         chosen = settings.pipeline
         if not chosen.categories:
             raise SettingsError(
@@ -109,13 +111,18 @@ class Form:
         self._homes = dict(chosen.home.regions)
         self._home_path = path_of(chosen.home.field or chosen.fields.id)
         self._home = lru_cache(REMEMBERED_MAX)(self._match)
-        self._fixed_home = "" if self._homes else settings.home
+        self._fixed_home = "" if self._homes else home or settings.home
         self._parts = {
             "fields": chosen.fields.model_dump(),
             "categories": chosen.categories,
             "homes": {"field": self._home_path, "regions": self._homes},
             "deletes": chosen.deletes,
         }
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether patterns say which region keeps a record's state."""
+        return bool(self._homes)
 
     @property
     def homes(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ written by their own region alone:
 
 - `lane#` + lane: the lane was opened once;
 - `form#` + fingerprint: `parts` S, the JSON of what decides a record's result;
+- `home`: `region` S, which keeps the states where no pattern says it;
 - `region#` + region: `audit` N, the number of the audit that is under way there.
 
 Pure: no clock, no randomness, no I/O.
@@ -19,6 +20,7 @@ from ledger.pipeline.core.items import PIPELINE_PREFIX
 LANE_PREFIX, LANE_LAST = "lane#", "lane$"
 FORM_PREFIX = "form#"
 REGION_PREFIX = "region#"
+HOME_SORT_KEY = "home"
 
 
 def registry_partition(pipeline: str = "") -> str:
@@ -46,6 +48,17 @@ def audit_of(item: Item | None) -> int:
         return int((item or {}).get("audit", {"N": "0"})["N"])
     except (KeyError, TypeError, ValueError):
         raise damaged(item or {}, "audit must be a number") from None
+
+
+def home_key(pipeline: str = "") -> Key:
+    """Return the key of the item that says which region keeps the states."""
+    return registry_partition(pipeline), HOME_SORT_KEY
+
+
+def home_item(region: str, pipeline: str = "") -> Item:
+    """Return the item that says which region keeps the states."""
+    partition, sort_key = home_key(pipeline)
+    return {"pk": {"S": partition}, "sk": {"S": sort_key}, "region": {"S": region}}
 
 
 def form_key(fingerprint: str, pipeline: str = "") -> Key:

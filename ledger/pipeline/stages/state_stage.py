@@ -11,11 +11,11 @@
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ledger.core.errors import LedgerError, Unreachable
+from ledger.core.errors import LedgerError, Throttled, Unreachable
 from ledger.pipeline.core.items import state_item, state_key, state_of
 from ledger.pipeline.core.records import Delivery, Form, Poison, Record
 from ledger.pipeline.core.sums import Changes
@@ -31,6 +31,8 @@ from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Rejected
 
+PARKED_TRIES_MAX = 20
+"""Of the records of a batch whose home does not answer; then the lane begins again."""
 TRIES_MAX = 50
 """Of one record: each rejection means that another lane brought it to a newer version."""
 PASSED_OVER = (
@@ -59,13 +61,16 @@ class StateStage:
         form: Form,
         stores: Mapping[str, Store],
         *,
+        region: str,
         settings: Settings,
         dead_letters: DeadLetters,
         retrier: Retrier,
         metrics: StageMetrics,
     ) -> None:
         self._lanes = lanes
-        self._form = form
+        self.form = form
+        self._region = region
+        self._regions = frozenset(settings.regions)
         self._stores = stores
         self._pipeline = settings.pipeline.name
         self._in_flight = settings.pipeline.in_flight
@@ -75,30 +80,61 @@ class StateStage:
         self._most = settings.pipeline.cache_max
         self._states = _States(self._most)
 
-    async def apply(self, after: str, deliveries: Sequence[Delivery]) -> Prepared:
-        """Take in a batch, whose records follow the position `after`.
+    async def apply(
+        self, after: str, deliveries: Sequence[Delivery]
+    ) -> AsyncGenerator[Prepared, None]:
+        """Take in a batch, whose records follow the position `after`; yield what may be committed.
 
-        All of it is durable when this returns: states and dead letters.
+        All that is yielded is durable: states and dead letters. A record whose home does not answer
+        is *parked*, with those of the batch that have the same home: the others are written, what
+        lies before the first one is yielded, and the rest once that home has answered.
 
         Raises:
-            LedgerError: positions are not in order; a dead letter or a state could not be kept.
+            LedgerError: positions are not in order; a dead letter or a state could not be kept, nor
+                in `PARKED_TRIES_MAX` tries a state in another region.
         """
         check_order(after, deliveries)
-        batch = _Batch(self._lanes.lane)
+        batch = _Batch(self._lanes.lane, self._regions)
         for delivery in deliveries:
-            batch.add(delivery, self._form.take(delivery))
-        await self._write_states(batch)
+            batch.add(delivery, self.form.take(delivery))
+        await self._write_states(batch, batch.newest.values())
         await self._look_up(batch)
         if batch.letters:
             await self._dead_letters.add(batch.letters)
+        given, tries = 0, 0
+        while batch.parked:
+            before = batch.first_parked()
+            ready = [one for one in deliveries if after < one.position < before]
+            if ready:
+                prepared = self._prepared(batch, after, ready)
+                given += len(prepared.transitions)
+                yield prepared
+                after = ready[-1].position
+            tries += 1
+            await self._unpark(batch, tries)
+        prepared = self._prepared(batch, after, [one for one in deliveries if one.position > after])
+        self._count(batch, taken=len(deliveries), given=given + len(prepared.transitions))
+        yield prepared
+
+    def _prepared(self, batch: "_Batch", after: str, deliveries: Sequence[Delivery]) -> Prepared:
         upto = deliveries[-1].position
         transitions = [
             transition
             for state in batch.states.values()
             for transition in between(state, self._lanes.lane, after, upto)
         ]
-        self._count(batch, taken=len(deliveries), given=len(transitions))
         return Prepared(after, deliveries, transitions)
+
+    async def _unpark(self, batch: "_Batch", tries: int) -> None:
+        """Wait, and write the states of parked records if their homes answer by now."""
+        if tries > PARKED_TRIES_MAX:
+            raise Unreachable(
+                f"{len(batch.parked)} records are parked, the first at {batch.first_parked()}:"
+                f" {batch.cause}"
+            )
+        await self._retrier.pause(tries)
+        parked, batch.parked, batch.silent = batch.parked, [], set()
+        await self._write_states(batch, parked)
 
     def forget(self) -> None:
         """Forget the states that were seen: others have rewritten some of them."""
@@ -123,7 +159,7 @@ class StateStage:
                 lane = self._lanes.lane
                 letters.append(DeadLetter(lane, delivery.position, PASSED_OVER, delivery.raw))
 
-        taken = ((delivery, self._form.take(delivery)) for delivery in deliveries)
+        taken = ((delivery, self.form.take(delivery)) for delivery in deliveries)
         jobs = [partial(look, one, record) for one, record in taken if isinstance(record, Record)]
         if jobs:
             await run_all(jobs, at_once=self._in_flight)
@@ -152,17 +188,35 @@ class StateStage:
         item = await self._stores[home].get(Get(state_key(record_id, self._pipeline)))
         return state_of(item) if item else None
 
-    async def _write_states(self, batch: "_Batch") -> None:
-        """Bring every record of a batch to the version that it has there, or find a newer one."""
+    async def _write_states(
+        self, batch: "_Batch", records: Iterable[tuple[Record, Delivery]]
+    ) -> None:
+        """Bring records of a batch to the version that they have there, or find a newer one."""
         jobs = []
-        for record, delivery in batch.newest.values():
+        for record, delivery in records:
             state = self._states.get(record.id)
             if state is None or is_newer(record, state):
-                jobs.append(partial(self._advance, batch, record, delivery, state))
+                jobs.append(partial(self._advance_or_park, batch, record, delivery, state))
             else:
                 batch.found(record, delivery, state)
         if jobs:
             await run_all(jobs, at_once=self._in_flight)
+
+    async def _advance_or_park(
+        self, batch: "_Batch", record: Record, delivery: Delivery, state: State | None
+    ) -> None:
+        """Write a record's version, or park it if its home, another region, does not answer."""
+        if record.home in batch.silent:
+            batch.parked.append((record, delivery))
+            return
+        try:
+            await self._advance(batch, record, delivery, state)
+        except (Unreachable, Throttled) as error:
+            if record.home == self._region:
+                raise
+            batch.silent.add(record.home)
+            batch.parked.append((record, delivery))
+            batch.cause = str(error)
 
     async def _advance(
         self, batch: "_Batch", record: Record, delivery: Delivery, state: State | None
@@ -170,7 +224,9 @@ class StateStage:
         """Write a record's version unless it has a newer one by now."""
         store = self._stores[record.home]
         for tries in range(1, TRIES_MAX + 1):
-            if state is not None and (state.home != record.home or not is_newer(record, state)):
+            if state is not None and (
+                batch.is_elsewhere(record, state) or not is_newer(record, state)
+            ):
                 break
             state, is_done = await self._put(store, record, delivery.position, state)
             if is_done:
@@ -233,7 +289,10 @@ class _Batch:
     A version that names another home than the others is judged apart: it may be a dead letter.
     """
 
-    def __init__(self, lane: str) -> None:
+    def __init__(self, lane: str, regions: Collection[str]) -> None:
+        self.parked: list[tuple[Record, Delivery]] = []
+        self.silent: set[str] = set()
+        self.cause = ""
         self.newest: dict[tuple[str, str], tuple[Record, Delivery]] = {}
         self.states: dict[tuple[str, str], State] = {}
         self.dying: set[tuple[str, frozenset[str]]] = set()
@@ -241,6 +300,19 @@ class _Batch:
         self.duplicates = 0
         self.stale = 0
         self._lane = lane
+        self._regions = regions
+        self._first: dict[str, str] = {}
+
+    def is_elsewhere(self, record: Record, state: State) -> bool:
+        """Return whether another region keeps a record; one that left the table keeps none."""
+        return state.home != record.home and state.home in self._regions
+
+    def first_parked(self) -> str:
+        """Return the position of the first record that is parked, in any of its versions.
+
+        What lies before it may be committed: no one can still write a transition there.
+        """
+        return min(self._first[record.id] for record, _ in self.parked)
 
     def add(self, delivery: Delivery, record: Record | Poison) -> None:
         """Take in one record as it was read."""
@@ -250,6 +322,7 @@ class _Batch:
                 self.dying.add((record.id, record.homes))
             return
         place = record.id, record.home
+        self._first.setdefault(record.id, delivery.position)
         known = self.newest.get(place)
         if known is None or record.version > known[0].version:
             self.stale += known is not None
@@ -261,7 +334,7 @@ class _Batch:
 
     def found(self, record: Record, delivery: Delivery, state: State) -> None:
         """Take in the state that a record has come to, or had before."""
-        if state.home != record.home:
+        if self.is_elsewhere(record, state):
             self._dead_letter(
                 delivery,
                 f"record {record.id[:40]!r} is kept in {state.home}, not in {record.home}:"

@@ -23,6 +23,7 @@ from ledger.pipeline.core.records import Delivery, Form
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.pipeline.sources.source import Source
+from ledger.pipeline.stages.homes import settled_home
 from ledger.pipeline.stages.lag import Lag
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.map_stage import MapStage
@@ -91,6 +92,8 @@ class Pipeline:
         self._settings = current
         self._live = settings
         self._store = store
+        self._stores = stores
+        self._has_home = False
         self._clock = clock
         self._random = randomness
         self._metrics = metrics or PipelineMetrics()
@@ -103,6 +106,7 @@ class Pipeline:
             self._lanes,
             form,
             stores,
+            region=region,
             settings=current,
             dead_letters=dead_letters,
             retrier=retrier,
@@ -174,6 +178,16 @@ class Pipeline:
     def _restarted(self, cause: str) -> None:
         self._metrics.restarts.labels(self._store.region, self._lanes.lane, cause).inc()
 
+    async def _find_home(self) -> None:
+        """Take the home of the pipeline's states from the table, unless patterns say it."""
+        if self._form.has_patterns or self._has_home:
+            return
+        home = await settled_home(self._stores, self._store, self._settings)
+        if home not in self._stores:
+            raise SettingsError(f"the pipeline needs a store of {home}, which keeps its states")
+        self._form = self._state.form = Form(self._settings, home=home)
+        self._has_home = True
+
     async def _is_at_rest(self) -> bool:
         """Close the lane, unless another has gone on with it from where we left it."""
         reached = self._lanes.position
@@ -191,6 +205,7 @@ class Pipeline:
         left = await self._lanes.load()
         if self._lanes.known.fence != fence:
             self._state.forget()
+        await self._find_home()
         await self._lanes.check(self._form)
         if self._is_new:
             at = self._lanes.position
@@ -237,7 +252,9 @@ class Pipeline:
                 if not is_open:
                     await self._lanes.open(self._form, [one.position for one in self._begun])
                     is_open = True
-                await to_map.send(await self._state.apply(after, found))
+                async with aclosing(self._state.apply(after, found)) as ready:
+                    async for prepared in ready:
+                        await to_map.send(prepared)
                 after = found[-1].position
         to_map.close()
 

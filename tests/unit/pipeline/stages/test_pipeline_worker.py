@@ -18,6 +18,7 @@ from support.pipelines import (
     deliveries,
     map_items,
     message,
+    pipeline_settings,
     position,
     shown,
     truth,
@@ -42,6 +43,7 @@ from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.worker import RESTARTS
 from ledger.runtime.metrics import Metrics
 from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
 from ledger.store.reads import Page, Query
 from ledger.store.retrier import BACKOFF
 from ledger.store.wrappers.faults import (
@@ -206,6 +208,53 @@ async def test_a_trade_that_changes_its_home_is_a_dead_letter() -> None:
     assert shown(stores[HOME].table) == truth([message("T1", 3, 11)])
     assert [letter.position for letter in letters.letters] == [position(1)]
     assert "kept in us-east-1, not in eu-west-1" in letters.letters[0].reason
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_corrections_go_on_after_the_home_of_the_table_has_moved(*, is_lost: bool) -> None:
+    """States stay in the region that keeps them; when it is lost, the new home takes them over."""
+    stores = {name: MemoryStore(name) for name in (HOME, AWAY)}
+    letters = DeadLetterList()
+    raws = [message(f"T{number}", 1, number + 1) for number in range(5)]
+    await lane_worker(deliveries(raws), stores, letters=letters).run()
+    for partition, items in stores[HOME].table.partitions.items():  # as replication does
+        for sort_key, item in items.items():
+            stores[AWAY].table.set((partition, sort_key), item)
+    more = [message(f"T{number}", 2, 100 * number) for number in range(5)] + raws
+    more.append(message("T9", 1, 7))
+    settings = pipeline_settings()
+    left = [AWAY] if is_lost else [HOME, AWAY]
+    moved = settings.replace(home=AWAY, regions={name: settings.regions[name] for name in left})
+    for lane in ("one", "two"):
+        await lane_worker(
+            deliveries(more), stores, region=AWAY, letters=letters, lane=lane, settings=moved
+        ).run()
+    assert letters.letters == []
+    assert shown(stores[AWAY].table) == truth([*raws, *more])
+    keeper, other = (stores[AWAY], stores[HOME]) if is_lost else (stores[HOME], stores[AWAY])
+    assert state_key("T9")[0] in keeper.table.partitions
+    assert state_key("T9")[0] not in other.table.partitions
+
+
+async def test_a_record_whose_home_does_not_answer_is_parked() -> None:
+    """The others are written, what lies before it is committed, and it is not passed over."""
+    store, silent = MemoryStore(HOME), True
+    raws = [message("T1", 1, 1), message("E1", 1, 20), message("T2", 1, 300)]
+    raws += [message("E1", 2, 4000), message("T1", 2, 50_000)]
+    faulty = FaultyStore(
+        MemoryStore(AWAY), lambda _call: Raises(Unreachable("no answer")) if silent else None
+    )
+    stores: dict[str, Store] = {HOME: store, AWAY: faulty}
+    records = deliveries(raws)
+    with pytest.raises(Unreachable, match=r"1 records are parked, the first at 000002: no answer"):
+        await lane_worker(records, stores, home=BOTH_HOMES).run()
+    assert committed(store) == position(1)
+    assert {state_key(f"T{n}")[0] for n in (1, 2)} <= store.table.partitions.keys()
+    seen: list[str] = []
+    silent = False
+    await lane_worker(records, stores, home=BOTH_HOMES, on_counted=seen.append).run()
+    assert seen == [position(1), position(5)]
+    assert shown(store.table) == truth(raws)
 
 
 async def test_states_go_to_their_home_and_totals_to_the_lanes_region() -> None:
