@@ -79,7 +79,7 @@ async def apply_succession(
     """
     store = stores[home]
     for place, copied in succession.copies.items():
-        await store.write(Put(copy_item(partition, place, copied), _newer_than_there(copied)))
+        await store.write(Put(copy_item(partition, place, copied), newer_than_there(copied)))
     if succession.take_over is not None:
         put = Put(net_item(succession.take_over, partition), Absent())
         return Done(0, await store.transact([fence, put]))
@@ -113,7 +113,8 @@ async def _put_again(store: Store, partition: str, again: Again) -> None:
     )
 
 
-def _newer_than_there(copied: Sum) -> Condition:
+def newer_than_there(copied: Sum) -> Condition:
+    """Return the condition under which a copy is put: there is none, or one of a lower version."""
     return AnyOf((Absent(), Compares("version", "<", {"N": str(copied.version)})))
 
 
