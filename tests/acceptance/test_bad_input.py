@@ -200,11 +200,20 @@ BROKEN = [
     )
 ]  # fmt: skip
 BROKEN.append(Case("ledger record a 1 --config none.yaml", "no such settings file"))
-CASES = [*AMOUNTS_AND_IDS, *OPTIONS, *REGIONS_AND_TABLES, *FILES, *ENDPOINTS, *BROKEN]
 
 
 def _named(case: Case) -> str:
     return f"{case.command[:60]}{' (no table)' if case.table != TABLE else ''}"
+
+
+SEEN_ALREADY = {
+    case for case in [*REGIONS_AND_TABLES, *ENDPOINTS] if "ledger record" not in case.command
+}
+"""Other commands over what `ledger record` shows as well: each opens a table, for half a second."""
+CASES = [
+    pytest.param(case, id=_named(case), marks=pytest.mark.slow if case in SEEN_ALREADY else ())
+    for case in [*AMOUNTS_AND_IDS, *OPTIONS, *REGIONS_AND_TABLES, *FILES, *ENDPOINTS, *BROKEN]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +275,7 @@ def outcomes(request: pytest.FixtureRequest, room: Room) -> Mapping[Case, Ran]:
         return dict(zip(chosen, pool.map(partial(room.run, run=run_command), chosen), strict=True))
 
 
-@pytest.mark.parametrize("case", CASES, ids=_named)
+@pytest.mark.parametrize("case", CASES)
 def test_a_command_fails_in_one_line(case: Case, room: Room) -> None:
     """It says what is wrong in one line on standard error and ends with the right status."""
     check(room.run(case), case)

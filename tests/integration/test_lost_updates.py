@@ -58,7 +58,7 @@ async def add(store: Store, amount: int) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("subtract", [read_modify_write, add])
+@pytest.mark.parametrize("subtract", [pytest.param(read_modify_write, marks=pytest.mark.slow), add])
 async def test_of_two_regions_changes_one_is_lost(engine: str, subtract: Subtract) -> None:
     """4 - 1 - 2 ends as 2 in every region, by conditional puts and by `ADD`, without an error."""
     starting = LocalGlobalTable.start(regions=REGIONS, lag=0.01, jitter=0.02, engine=engine)

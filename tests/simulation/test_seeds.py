@@ -6,6 +6,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -18,7 +19,9 @@ from ledger.lab.simulator.profiles import CLOCKS_OFF, PROFILES, profile_of
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.lab.simulator.scenario import draw
 
-FEW_SEEDS = 8
+FEW_SEEDS = 4
+LONGEST_REGRESSIONS = {13, 19, 325, 40002}
+"""Those that take about a second each; the others do half of that."""
 FRESH_SEEDS = 200
 FRESH_FROM = int(os.environ.get("LEDGER_SIM_FIRST_SEED", "100000"))
 REGRESSIONS = Path(__file__).with_name("regressions.txt")
@@ -28,6 +31,10 @@ ARCHITECTURE = Path(sim.__file__).parents[2] / "ARCHITECTURE.md"
 def _regressions() -> list[int]:
     lines = [line for line in REGRESSIONS.read_text().splitlines() if line and line[0] != "#"]
     return [int(line.split()[0]) for line in lines]
+
+
+def _slow_if(seed: int, *, is_slow: bool) -> Any:
+    return pytest.param(seed, marks=pytest.mark.slow if is_slow else ())
 
 
 def _wrong(results: list[Result]) -> list[str]:
@@ -66,13 +73,15 @@ def test_no_fresh_seed_of_many_breaks_a_promise() -> None:
     assert sum(result.checks > 10 for result in found) > FRESH_SEEDS * 0.8
 
 
-@pytest.mark.parametrize("seed", _regressions())
+@pytest.mark.parametrize(
+    "seed", [_slow_if(seed, is_slow=seed in LONGEST_REGRESSIONS) for seed in _regressions()]
+)
 def test_no_regression(seed: int) -> None:
     """Seeds that once failed, or meet something rare, pass."""
     assert _wrong([run_seed(seed)]) == []
 
 
-@pytest.mark.parametrize("seed", [2, 7])
+@pytest.mark.parametrize("seed", [2, _slow_if(7, is_slow=True)])
 def test_seed_replays_exactly(seed: int) -> None:
     """The same seed gives the same trace, line by line."""
     first, second = (run_seed(seed, is_traced=True) for _ in range(2))

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -32,12 +33,15 @@ def loaded_by(statement: str) -> set[str]:
     return set(ran.stdout.split())
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Yield every module of both packages, parsed."""
-    for package in ("ledger", "compactor"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            yield name.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    """Return every module of both packages, parsed."""
+    names = {
+        path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for package in ("ledger", "compactor")
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+    return [(name, ast.parse(path.read_text(encoding="utf-8"))) for path, name in names.items()]
 
 
 def documented(tree: ast.Module) -> Iterator[tuple[str, str]]:

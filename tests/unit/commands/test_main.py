@@ -78,7 +78,16 @@ def test_help_loads_neither_settings_nor_sdk_nor_laboratory() -> None:
     assert len(own) <= OWN_MODULES_MAX, sorted(own)
 
 
-@pytest.mark.parametrize("command", ["record", "total", "history", "import", "table", "deploy"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "import",  # which needs most
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("record", "total", "history", "table", "deploy")
+        ),
+    ],
+)
 def test_help_of_a_command_loads_no_sdk(command: str) -> None:
     """The help page of an everyday command loads neither the SDKs nor the local engine."""
     assert loaded_by("ledger.commands.main", command, "--help") & SDKS_AND_ENGINES == set()

@@ -101,7 +101,10 @@ async def test_killed_leader_is_replaced_within_one_lease(killed_after: float) -
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["not applied", "applied"])
-@pytest.mark.parametrize("number", range(1, 16))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(one, marks=pytest.mark.slow if one % 2 else ()) for one in range(1, 16)],
+)
 async def test_kill_at_any_moment_leaves_nothing_to_mend(number: int, *, applied: bool) -> None:
     """Killed at any of its requests, a leader leaves right totals, and the next one goes on."""
     world = World(seed=number)

@@ -225,7 +225,10 @@ BAD_ITEMS = [
 ]
 
 
-@pytest.mark.parametrize("item", BAD_ITEMS)
+@pytest.mark.parametrize(
+    "item",
+    [BAD_ITEMS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in BAD_ITEMS[1:])],
+)
 async def test_damaged_collections_stop_no_move(item: dict[str, dict[str, str]]) -> None:
     """The new home merges the rest, names the bad one, and merges it once it is mended."""
     world = await a_world()

@@ -37,7 +37,7 @@ from ledger.store.memory import MemoryStore, Table
 from ledger.store.reads import Page
 from ledger.store.writes import Action, Outcome, Rejected, Unknown, Write
 
-ROWS = 1_000
+ROWS = 500
 BATCHES = -(-ROWS // BATCH_ROWS)
 
 

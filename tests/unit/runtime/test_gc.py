@@ -14,10 +14,10 @@ from ledger.store.transports.lean_json import LARGE_BYTES, decode
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """Put back what a test sets."""
+    """Put back what a test sets; what the session has frozen stays so, with a little more."""
     threshold = gc.get_threshold()
     yield
-    gc.unfreeze()
+    gc.freeze()
     gc.set_threshold(*threshold)
     gc.enable()
 
@@ -25,6 +25,7 @@ def collector() -> Iterator[None]:
 @pytest.mark.usefixtures("collector")
 def test_tune_gc_freezes_existing_objects() -> None:
     """Existing objects are frozen, and the young generation is scanned rarely."""
+    gc.unfreeze()
     tune_gc()
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold()[0] == YOUNG_MAX

@@ -16,7 +16,7 @@ from ledger.runtime.clock import Clock
 from ledger.store.writes import Applied, Outcome, Put, Rejected
 
 CONTENDERS = 300
-FEW_CONTENDERS = 60
+FEW_CONTENDERS = 30
 
 
 @dataclass
