@@ -175,7 +175,7 @@ class Table(Methods):
                 stores=stores,
                 settings=live,
                 dead_letters=(
-                    DeadLetterFile(Path(dead_letters))
+                    DeadLetterFile(Path(dead_letters), self._clock)
                     if isinstance(dead_letters, str | Path)
                     else dead_letters
                 ),

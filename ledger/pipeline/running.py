@@ -281,7 +281,7 @@ class _Run:
             region=self._region,
             stores=self._stores,
             settings=self._live,
-            dead_letters=DeadLetterFile(dead),
+            dead_letters=DeadLetterFile(dead, self._clock),
             clock=self._clock,
             randomness=self._random,
             metrics=PipelineMetrics.of(self._progress.registry),

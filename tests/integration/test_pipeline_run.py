@@ -160,6 +160,38 @@ def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) 
     assert [row[-2:] for row in rows] == [[f"{one.stat().st_size:,}", "0"] for one in (file, dead)]
 
 
+def test_dead_letters_are_edited_and_replayed(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an editor, or in the file itself after a replay; what counts already counts once."""
+    right = [
+        message(name, 1, value, "Edit", "E") for name, value in (("E1", 5), ("E2", 7), ("E3", 7))
+    ]
+    file, dead = tmp_path / "records.jsonl", tmp_path / "records.jsonl.dead"
+    file.write_bytes(lines([raw.replace(b'"Value": 7', b'"Value": "seven"') for raw in right]))
+    config = desk.write_settings(desk.settings(pipeline=PIPELINE))
+    assert "2 dead" in pipeline("run", str(file), config=config).stdout
+    listed = (
+        CliRunner().invoke(app, ["pipeline", "letters", str(dead), "--json"]).stdout.splitlines()
+    )
+    letter = json.loads(listed[0])
+    assert (len(listed), letter["count"]) == (2, 1)
+    monkeypatch.setenv("EDITOR", "sed -i s/seven/7/")
+    said = pipeline("replay", str(dead), "--only", letter["position"], "--edit", config=config)
+    assert (said.exit_code, "1 records in" in said.stdout) == (0, True), said.output
+    assert "2 records in" in pipeline("replay", str(dead), config=config).stdout
+    dead.write_bytes(dead.read_bytes().replace(b"seven", b"7"))
+    said = pipeline("replay", str(dead), config=config)
+    assert (said.exit_code, "2 records in" in said.stdout) == (0, True), said.output
+    desk.wait_replicated()
+    counted = truth(right)
+    assert desk.portal.call(shown, desk.settings(), counted) == everywhere(counted)
+    monkeypatch.setenv("EDITOR", "false")
+    said = pipeline("replay", str(dead), "--edit", config=config)
+    assert said.exit_code == 1
+    assert "false ended with status 1: nothing was replayed" in str(said.exception)
+
+
 async def test_standard_input_is_kept_and_finished_from_there(desk: Desk, tmp_path: Path) -> None:
     """A stream is brought in while it is kept in a file, which is the same lane afterwards."""
     settings, raws = desk.settings(pipeline=PIPELINE), traffic("Rho")

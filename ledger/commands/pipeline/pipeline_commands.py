@@ -17,6 +17,7 @@ from rich.table import Table
 from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
 from ledger.commands.pipeline.lane_display import line, panel, summary
+from ledger.commands.pipeline.letters import fetch, prepare, show_letters
 from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
@@ -131,6 +132,16 @@ def replay(
             help="File for letters that fail again.", show_default="FILE.dead", dir_okay=False
         ),
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Only letters at this position, or with this text in their reason."),
+    ] = None,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Edit the records first, in $EDITOR; one a line.")
+    ] = False,
+    queue: Annotated[
+        str | None, typer.Option(help="Move the letters of this SQS queue (URL) to FILE first.")
+    ] = None,
     pipeline: PipelineName = None,
     metrics_port: MetricsPort = None,
     config: Config = None,
@@ -141,19 +152,40 @@ def replay(
     often the command is killed and run again, and later runs continue with the letters that were
     added since. A letter that fails again goes to another file, with the new reason, this lane, and
     its position in FILE, where the first lane and reason stand.
+
+    FILE may be edited in place: with other content it is another lane, and what counted before
+    counts no second time. --only and --edit replay a file beside it, FILE.only-HASH or
+    FILE.edit-HASH, which stays.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
+    place = settings.home if region is None else region
     again = dead or _beside(file)
     if again.resolve() == file.resolve():
         raise InvalidInput(f"--dead must be a file other than {file}, which is being read")
-    chosen = Lane(
-        lane,
-        settings.home if region is None else region,
-        file,
-        again,
-        is_letters=True,
-    )
+    if queue is not None:
+        moved = anyio.run(fetch, queue, file, settings, place)
+        typer.echo(f"{moved:,} letters moved from {queue} to {file}")
+        if not moved and not file.exists():
+            return
+    path, is_letters = prepare(file, only=only, edit=edit)
+    chosen = Lane(lane, place, path, again, is_letters=is_letters)
     _bring_in([chosen], settings, None, metrics_port)
+
+
+@app.command()
+def letters(
+    files: Annotated[list[Path], typer.Argument(help="Files of dead letters.", dir_okay=False)],
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, all of it.")
+    ] = False,
+) -> None:
+    """List dead letters: when each came first, how often, from where, and why it was not taken.
+
+    A record that came again at the same position, as after a crash, is listed once. Letters in an
+    SQS queue are first moved to a file: `ledger pipeline replay FILE --queue URL`.
+    """
+    show_letters(files, as_json=as_json)
 
 
 @app.command()

@@ -138,7 +138,7 @@ class KeptConnections:
             )
         if region not in self._queues:
             timeout = self._settings.request_timeout
-            opening = open_queue(url, region=region, request_timeout=timeout)
+            opening = open_queue(url, region=region, request_timeout=timeout, clock=self._clock)
             self._queues[region] = await self._stack.enter_async_context(opening)
         return self._queues[region]
 

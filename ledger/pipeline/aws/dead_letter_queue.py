@@ -7,18 +7,24 @@ the lane: a letter may come twice; lane and position identify it.
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.sources.dead_letters import DeadLetter, line_of
+from ledger.pipeline.sources.dead_letters import DeadLetter, append, line_of
+from ledger.runtime.clock import Clock, SystemClock
 
 MESSAGE_BYTES_MAX = 262_144
 """Of one message, and of all in one request: what every queue accepts by default."""
 KEPT_BYTES = 32_768
 """Of a record that is too long for a message; each byte of it may take six characters."""
 MESSAGES_MAX = 10
+WAIT_SECONDS = 2
+"""How long SQS looks for messages on all its servers before it says that there are none."""
+HELD_SECONDS = 300
+"""How long a message that was received stays hidden, until it is deleted."""
 TRIES_MAX = 3
 """Of one message: SQS may take some of a request and not the others."""
 SDK_TRIES_MAX = 5
@@ -30,13 +36,20 @@ class QueueClient(Protocol):
     async def send_message_batch(self, **request: Any) -> Mapping[str, Any]:
         """Send up to ten messages."""
 
+    async def receive_message(self, **request: Any) -> Mapping[str, Any]:
+        """Receive up to ten messages, which are then hidden for a while."""
+
+    async def delete_message_batch(self, **request: Any) -> Mapping[str, Any]:
+        """Delete up to ten messages by their receipts."""
+
 
 class DeadLetterQueue:
     """An SQS queue of dead letters."""
 
-    def __init__(self, client: QueueClient, url: str) -> None:
+    def __init__(self, client: QueueClient, url: str, clock: Clock | None = None) -> None:
         self._client = client
         self._url = url
+        self._clock = clock or SystemClock()
 
     async def add(self, letters: Sequence[DeadLetter]) -> None:
         """Send some, and wait until SQS has them.
@@ -44,8 +57,49 @@ class DeadLetterQueue:
         Raises:
             LedgerError: SQS did not take them all.
         """
-        for bodies in _requests(map(body_of, letters)):
+        now = self._clock.now()
+        for bodies in _requests(body_of(replace(letter, at=now)) for letter in letters):
             await self._send(bodies)
+
+    async def move_to(self, file: Path) -> int:
+        """Move the messages of the queue to the end of a file of dead letters; return how many.
+
+        Each is deleted only once it is on the disk: after a crash one may be there twice. It ends
+        when SQS shows none any more; those that another reader holds at that time stay.
+
+        Raises:
+            LedgerError: SQS did not answer, or the file cannot be written; run it again.
+        """
+        moved = 0
+        while messages := await self._receive():
+            lines = [one["Body"].rstrip("\n") + "\n" for one in messages]
+            await append(file, "".join(lines).encode(errors="surrogateescape"))
+            await self._delete([one["ReceiptHandle"] for one in messages])
+            moved += len(messages)
+        return moved
+
+    async def _receive(self) -> Sequence[Mapping[str, Any]]:
+        try:
+            answer = await self._client.receive_message(
+                QueueUrl=self._url,
+                MaxNumberOfMessages=MESSAGES_MAX,
+                WaitTimeSeconds=WAIT_SECONDS,
+                VisibilityTimeout=HELD_SECONDS,
+            )
+        except (BotoCoreError, ClientError, OSError) as error:
+            raise LedgerError(f"{self._url}: gives no dead letters: {error}") from error
+        found: Sequence[Mapping[str, Any]] = answer.get("Messages", ())
+        return found
+
+    async def _delete(self, receipts: Sequence[str]) -> None:
+        entries = [{"Id": str(at), "ReceiptHandle": each} for at, each in enumerate(receipts)]
+        try:
+            answer = await self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
+        except (BotoCoreError, ClientError, OSError) as error:
+            raise LedgerError(f"{self._url}: deletes no messages: {error}") from error
+        if failed := answer.get("Failed", ()):
+            reason = failed[0].get("Message") or failed[0].get("Code")
+            raise LedgerError(f"{self._url}: deletes no messages: {reason}")
 
     async def _send(self, bodies: Sequence[str]) -> None:
         left = dict(enumerate(bodies))
@@ -94,7 +148,7 @@ def _requests(bodies: Iterable[str]) -> Iterator[list[str]]:
 
 @asynccontextmanager
 async def open_queue(
-    url: str, *, region: str, request_timeout: float
+    url: str, *, region: str | None, request_timeout: float, clock: Clock | None = None
 ) -> AsyncIterator[DeadLetterQueue]:
     """Open a queue by its URL; credentials and endpoint are found as the SDK finds them."""
     from aiobotocore.config import AioConfig  # noqa: PLC0415 (a second to import)
@@ -103,7 +157,7 @@ async def open_queue(
     config = AioConfig(
         retries={"total_max_attempts": SDK_TRIES_MAX, "mode": "standard"},
         connect_timeout=request_timeout,
-        read_timeout=request_timeout,
+        read_timeout=request_timeout + WAIT_SECONDS,
     )
     async with AioSession().create_client("sqs", region_name=region, config=config) as client:
-        yield DeadLetterQueue(client, url)
+        yield DeadLetterQueue(client, url, clock)

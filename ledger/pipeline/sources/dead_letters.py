@@ -3,11 +3,13 @@
 At least once: after a crash the same letter can come again, under the same lane and position.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -16,16 +18,25 @@ import anyio.to_thread
 from ledger.core.errors import LedgerError
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import Source
+from ledger.runtime.clock import Clock, SystemClock
+
+DIGEST_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record as it came, where it lay, and why it was not taken."""
+    """A record as it came, where it lay, why it was not taken, and when, if that is known."""
 
     lane: str
     position: str
     reason: str
     raw: bytes
+    at: datetime | None = field(default=None, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """The beginning of the SHA-256 of the record: equal for equal content."""
+        return hashlib.sha256(self.raw).hexdigest()[:DIGEST_DIGITS]
 
 
 class DeadLetters(Protocol):
@@ -51,13 +62,14 @@ class DeadLetterList:
 
 
 class DeadLetterFile:
-    """A file of JSON lines: lane, position, reason, and the record as text.
+    """A file of JSON lines: lane, position, reason, time, hash, and the record as text.
 
     Bytes that are not UTF-8 stand in the text as lone surrogates, so that nothing is lost.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._path = path
+        self._clock = clock or SystemClock()
 
     async def add(self, letters: Sequence[DeadLetter]) -> None:
         """Append some, and wait until they are on the disk.
@@ -65,11 +77,9 @@ class DeadLetterFile:
         Raises:
             LedgerError: the file cannot be written.
         """
-        content = "".join(map(line_of, letters)).encode("ascii")
-        try:
-            await anyio.to_thread.run_sync(_append, self._path, content)
-        except OSError as error:
-            raise LedgerError(f"{self._path}: cannot be written: {error.strerror}") from error
+        now = self._clock.now()
+        content = "".join(line_of(replace(letter, at=now)) for letter in letters).encode("ascii")
+        await append(self._path, content)
 
 
 class LetterSource:
@@ -101,13 +111,15 @@ def line_of(letter: DeadLetter) -> str:
         "lane": letter.lane,
         "position": letter.position,
         "reason": letter.reason,
+        "time": letter.at.isoformat() if letter.at else None,
+        "sha256": letter.digest,
         "record": letter.raw.decode(errors="surrogateescape"),
     }
     return f"{json.dumps(fields, ensure_ascii=True)}\n"
 
 
 def letter_of(line: str) -> DeadLetter:
-    """Read a dead letter from its line.
+    """Read a dead letter from its line; those of the first release carry no time.
 
     Raises:
         ValueError: it is no such line.
@@ -115,9 +127,22 @@ def letter_of(line: str) -> DeadLetter:
     fields = json.loads(line)
     try:
         raw = fields["record"].encode(errors="surrogateescape")
-        return DeadLetter(fields["lane"], fields["position"], fields["reason"], raw)
+        at = datetime.fromisoformat(fields["time"]) if fields.get("time") else None
+        return DeadLetter(fields["lane"], fields["position"], fields["reason"], raw, at)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"no dead letter: {error}") from None
+
+
+async def append(path: Path, content: bytes) -> None:
+    """Append lines to a file, and wait until they are on the disk.
+
+    Raises:
+        LedgerError: the file cannot be written.
+    """
+    try:
+        await anyio.to_thread.run_sync(_append, path, content)
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _append(path: Path, content: bytes) -> None:

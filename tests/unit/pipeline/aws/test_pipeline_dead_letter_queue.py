@@ -1,9 +1,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
+from support.clock import START, FakeClock
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.aws.dead_letter_queue import (
@@ -14,7 +16,7 @@ from ledger.pipeline.aws.dead_letter_queue import (
     DeadLetterQueue,
     body_of,
 )
-from ledger.pipeline.sources.dead_letters import DeadLetter, letter_of
+from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetterFile, letter_of
 
 URL = "https://sqs.us-east-1.amazonaws.com/111122223333/dead"
 
@@ -26,6 +28,8 @@ class Queue:
     failures: list[Sequence[str] | Exception] = field(default_factory=list)
     requests: list[list[str]] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
+    hidden: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
 
     async def send_message_batch(self, **request: Any) -> dict[str, Any]:
         """Take the messages but those that are to fail this time."""
@@ -40,6 +44,25 @@ class Queue:
         self.bodies += [body for name, body in entries.items() if name not in failing]
         if not failing:
             return {"Successful": []}
+        return {"Failed": [{"Id": one, "Code": "InternalError"} for one in failing]}
+
+    async def receive_message(self, **request: Any) -> dict[str, Any]:
+        """Give messages that are not hidden, up to ten."""
+        assert request["QueueUrl"] == URL
+        shown = [
+            (at, body) for at, body in enumerate(self.bodies) if at not in self.hidden | self.gone
+        ][: request["MaxNumberOfMessages"]]
+        self.hidden |= {at for at, _ in shown}
+        messages = [{"Body": body, "ReceiptHandle": str(at)} for at, body in shown]
+        return {"Messages": messages} if messages else {}
+
+    async def delete_message_batch(self, **request: Any) -> dict[str, Any]:
+        """Delete messages but those that are to fail this time."""
+        failing = self.failures.pop(0) if self.failures else ()
+        if isinstance(failing, Exception):
+            raise failing
+        receipts = [one["ReceiptHandle"] for one in request["Entries"]]
+        self.gone |= {int(one) for one in receipts if one not in failing}
         return {"Failed": [{"Id": one, "Code": "InternalError"} for one in failing]}
 
 
@@ -105,3 +128,37 @@ async def test_letters_that_are_not_taken_are_an_error(
     """The lane must not go on over a record that is nowhere."""
     with pytest.raises(LedgerError, match=said):
         await DeadLetterQueue(Queue(failures=failures), URL).add([letter(1)])
+
+
+async def test_letters_move_from_the_queue_to_a_file(tmp_path: Path) -> None:
+    """Each is in the file before it leaves the queue; what the file had before stays."""
+    queue, file = Queue(), tmp_path / "dead"
+    letters = [letter(number) for number in range(23)]
+    opened = DeadLetterQueue(queue, URL, FakeClock(START))
+    await opened.add(letters)
+    await DeadLetterFile(file).add(letters[:1])
+    assert await opened.move_to(file) == 23
+    assert queue.gone == set(range(23))
+    kept = [letter_of(line) for line in file.read_text().splitlines()]
+    assert kept == [letters[0], *letters]
+    assert {each.at for each in kept[1:]} == {START}
+
+
+REFUSED = ClientError({"Error": {"Code": "AccessDenied"}}, "DeleteMessageBatch")
+
+
+@pytest.mark.parametrize("failure", [["0"], REFUSED])
+async def test_a_message_that_cannot_be_deleted_comes_again(
+    tmp_path: Path, failure: Sequence[str] | Exception
+) -> None:
+    """It is an error; the letter is kept, and nothing is lost when the command is run again."""
+    queue, file = Queue(), tmp_path / "dead"
+    opened = DeadLetterQueue(queue, URL)
+    await opened.add([letter(0)])
+    queue.failures.append(failure)
+    with pytest.raises(LedgerError, match="deletes no messages"):
+        await opened.move_to(file)
+    queue.hidden.clear()  # its time is over
+    assert await opened.move_to(file) == 1
+    assert [letter_of(line) for line in file.read_text().splitlines()] == [letter(0)] * 2
+    assert queue.gone == {0}

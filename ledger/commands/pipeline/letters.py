@@ -1,0 +1,107 @@
+"""What `ledger pipeline letters` shows, and what `replay` makes of its options."""
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.pipeline.aws.dead_letter_queue import open_queue
+from ledger.pipeline.sources.letter_files import ListedLetter, chosen, editable, listed
+from ledger.settings import Settings
+
+SHOWN_MAX = 50
+"""Letters in the table; all of them are in the JSON."""
+
+
+async def fetch(url: str, file: Path, settings: Settings, region: str) -> int:
+    """Move the letters of a queue to the end of a file; return how many there were.
+
+    Raises:
+        LedgerError: SQS did not answer, or the file cannot be written; run it again.
+    """
+    opening = open_queue(url, region=region, request_timeout=settings.request_timeout)
+    async with opening as queue:
+        return await queue.move_to(file)
+
+
+def prepare(file: Path, *, only: str | None, edit: bool) -> tuple[Path, bool]:
+    """Return the file to replay, made as the options say, and whether it holds letters.
+
+    Raises:
+        InvalidInput: no letter is chosen, or one cannot be edited.
+        LedgerError: a file cannot be read or written, or the editor failed.
+    """
+    if not file.is_file():
+        raise InvalidInput(f"{file} is no file: name one of dead letters")
+    if only is not None:
+        file = chosen(file, only)
+    if not edit:
+        return file, True
+    made = editable(file)
+    _open_editor(made)
+    return made, False
+
+
+def _open_editor(file: Path) -> None:
+    words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    try:
+        status = subprocess.run([*words, str(file)], check=False).returncode  # noqa: S603 (theirs)
+    except OSError as error:
+        raise LedgerError(f"{words[0]}: cannot be run: {error.strerror}: set EDITOR") from error
+    if status:
+        raise LedgerError(f"{words[0]} ended with status {status}: nothing was replayed")
+
+
+def show_letters(files: Sequence[Path], *, as_json: bool) -> None:
+    """Print the letters of some files as one list, the newest last.
+
+    Raises:
+        LedgerError: a file cannot be read.
+    """
+    found = sorted(listed(files), key=_age)
+    if as_json:
+        for each in found:
+            typer.echo(json.dumps(_values(each), ensure_ascii=False))
+        return
+    table = Table(box=box.SIMPLE)
+    for heading in ("first", "times", "lane", "position", "record", "reason"):
+        table.add_column(heading, overflow="fold")
+    for each in found[-SHOWN_MAX:]:
+        first = each.first.isoformat(timespec="seconds") if each.first else "-"
+        letter = each.letter
+        table.add_row(
+            *map(escape, (first, f"{each.count:,}", letter.lane, letter.position)),
+            *map(escape, (letter.digest, letter.reason)),
+        )
+    if found:
+        Console().print(table)
+    left_out = f", the last {SHOWN_MAX} shown: --json has all" if len(found) > SHOWN_MAX else ""
+    typer.echo(f"{len(found):,} dead letters{left_out}")
+
+
+def _age(each: ListedLetter) -> tuple[str, str, str]:
+    first = each.first.isoformat() if each.first else ""
+    return first, each.letter.lane, each.letter.position
+
+
+def _values(each: ListedLetter) -> dict[str, object]:
+    letter = each.letter
+    return {
+        "lane": letter.lane,
+        "position": letter.position,
+        "reason": letter.reason,
+        "count": each.count,
+        "first": each.first.isoformat() if each.first else None,
+        "last": each.last.isoformat() if each.last else None,
+        "sha256": letter.digest,
+        "record": letter.raw.decode(errors="backslashreplace"),
+    }
