@@ -12,7 +12,7 @@ from ledger.commands.main import app
 from ledger.lab.demos.pipeline import options, run
 from ledger.lab.demos.pipeline.traffic import Shares, Traffic
 
-SMALL = ("--messages", "800", "--lead", "100", "--lag", "0.01")
+SMALL = ("--messages", "800", "--batch", "25", "--lead", "100", "--lag", "0.01")
 FAIL = {"state": 0.05, "map": 0.4, "reduce": 0.4}
 SLOW = pytest.mark.slow
 
@@ -20,8 +20,7 @@ SLOW = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def bad(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let much go wrong within few messages."""
-    for name in ("BATCH", "MUTANT_BATCH"):
-        monkeypatch.setattr(options, name, 25)
+    monkeypatch.setattr(options, "MUTANT_BATCH", 25)
     for name in ("FAIL", "MUTANT_FAIL"):
         monkeypatch.setattr(options, name, FAIL)
     monkeypatch.setattr(run, "Traffic", partial(Traffic, shares=Shares(malformed=0.01)))

@@ -1,6 +1,7 @@
 """A store whose requests fail by the stage that makes them.
 
-Of a stage's requests a share fails, drawn from the seed, in each of these ways in turn:
+Of a stage's requests a share fails, in each of these ways in turn. At a share of one in 50, one of
+every 50 requests fails, drawn from the seed: so a short run meets failures too.
 
 - the request is lost, or its answer: the caller cannot know which;
 - it is delayed: there is no answer, and it is applied after the stage's next request;
@@ -11,6 +12,7 @@ Of a stage's requests a share fails, drawn from the seed, in each of these ways 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import cycle
+from math import inf
 from random import Random
 
 from ledger.core.entry import Item
@@ -44,15 +46,21 @@ class StageFaults:
         self.failed = 0
         self._share = share
         self._draw = draw
+        self._next = self._drawn()
         self._writes = cycle((*_CRASHES, *_LOSSES) if crashes else _LOSSES)
 
     def __call__(self, call: Call) -> Fault | None:
         """Draw the fault of a call, if any."""
         self.requests += 1
-        if self._draw.random() >= self._share:
+        if self.requests <= self._next:
             return None
         self.failed += 1
+        self._next = self._drawn()
         return NeverArrived() if call.operation in READS else next(self._writes)()
+
+    def _drawn(self) -> float:
+        """Draw how many requests come before the next that fails, all that failed included."""
+        return (self.failed + self._draw.random()) / self._share if self._share else inf
 
 
 class StageFaultStore(ForwardingStore):

@@ -20,9 +20,10 @@ CATEGORIES = (
 VERSIONS_EACH = 10
 """Messages for each trade, on average."""
 MUTANTS = ("no-version", "no-hash", "no-token")
-BATCH, MUTANT_BATCH = 500, 100
+BATCH, MUTANT_BATCH = 100, 100
+"""Messages of a batch at most; 100 as in the published pipeline."""
 FAIL: Mapping[str, float] = {"state": 0.01, "map": 0.02, "reduce": 0.02}
-"""The share of each stage's requests that fail."""
+"""The share of each stage's requests that fail, as of the published pipeline's invocations."""
 MUTANT_FAIL: Mapping[str, float] = {"state": 0.05, "map": 0.2, "reduce": 0.2}
 
 
@@ -37,6 +38,7 @@ class PipelineDemoOptions(LabOptions):
     messages: Annotated[int, typer.Option(min=1, help="Messages to send, with duplicates.")] = (
         20_000
     )
+    trades_max: Annotated[int, typer.Option(min=1, help="Trades at most.")] = 1_000_000
     regions: Annotated[int, typer.Option(min=1, max=3, help="Number of regions.")] = 2
     lanes: Annotated[
         int, typer.Option(min=1, max=16, help="Lanes in each region, a process each.")
@@ -44,6 +46,10 @@ class PipelineDemoOptions(LabOptions):
     lead: Annotated[
         int, typer.Option(min=1, help="Messages of a lane that may wait to be counted.")
     ] = 2_000
+    batch: Annotated[int, typer.Option(min=1, max=5_000, help="Messages of a batch at most.")] = (
+        BATCH
+    )
+    failures: Annotated[bool, typer.Option(help="Whether requests fail.")] = True
     mutant: Annotated[
         str, typer.Option(help=f"Break a rule to see wrong totals: {', '.join(MUTANTS)}.")
     ] = ""
@@ -60,7 +66,7 @@ class PipelineDemoOptions(LabOptions):
     @property
     def trades(self) -> int:
         """How many trades there are."""
-        return max(1, self.messages // VERSIONS_EACH)
+        return max(1, min(self.messages // VERSIONS_EACH, self.trades_max))
 
     @property
     def is_direct(self) -> bool:
@@ -80,6 +86,8 @@ class PipelineDemoOptions(LabOptions):
     @property
     def fail(self) -> Mapping[str, float]:
         """The share of each stage's requests that fail."""
+        if not self.failures:
+            return dict.fromkeys(FAIL, 0.0)
         return MUTANT_FAIL if self.mutant else FAIL
 
     def pipeline(self) -> Mapping[str, Any]:
@@ -89,5 +97,5 @@ class PipelineDemoOptions(LabOptions):
             "fields": {"id": "TradeID", "version": "Version", "value": "Value"},
             "categories": CATEGORIES,
             "home": {"field": "TradeID", "regions": homes},
-            "batch_max": MUTANT_BATCH if self.mutant else BATCH,
+            "batch_max": MUTANT_BATCH if self.mutant else self.batch,
         }

@@ -158,18 +158,37 @@ class PipelineDemoReport(Report):
             columns=("region", "categories right", "wrong"),
             rows=rows,
         )
-        return comparison, Section(rows=self._facts())
+        failures = Section(
+            title="failures in each stage",
+            columns=("stage", "requests", "failed", "share"),
+            rows=[
+                (stage, f"{requests:,}", f"{failed:,}", f"{failed / max(1, requests):.1%}")
+                for stage, requests, failed in self._requests()
+            ],
+        )
+        return comparison, failures, Section(rows=self._facts())
 
     def remarks(self) -> Iterable[Text]:
-        """Return some categories that are wrong."""
-        return [Text(sentence, style="red") for sentence in self.wrong[:WRONG_SHOWN_MAX]]
+        """Return some categories that are wrong, and the stages that met no failure."""
+        missed = [stage for stage, _, failed in self._requests() if not failed]
+        if missed and self.options.failures:
+            yield Text(
+                f"no request of {' or '.join(missed)} failed: send more messages, or take smaller"
+                " batches (--batch), for failures in every stage",
+                style="yellow",
+            )
+        for sentence in self.wrong[:WRONG_SHOWN_MAX]:
+            yield Text(sentence, style="red")
+
+    def _requests(self) -> list[tuple[str, int, int]]:
+        """Return for each stage how many requests it made, and how many of them failed."""
+        return [
+            (stage, int(self.work[f"{stage}_requests"]), int(self.work[f"{stage}_failed"]))
+            for stage in FAIL
+        ]
 
     def _facts(self) -> list[tuple[str, str]]:
         work, options = self.work, self.options
-        failed = ", ".join(
-            f"{stage} {work[f'{stage}_failed']:,} of {work[f'{stage}_requests']:,}"
-            for stage in FAIL
-        )
         own = f"{work['cpu_seconds']:,.1f} s of {len(options.lane_names)} worker processes"
         left_out = f"{work['duplicates']:,} duplicate, {work['stale']:,} stale"
         units = f"{work['write_units'] / options.messages:.2f} write units a message in one region"
@@ -180,7 +199,7 @@ class PipelineDemoReport(Report):
             ("memory of a process", f"up to {self.memory_bytes / 2**20:,.0f} MB"),
             ("records read", f"{work['records']:,}: {left_out}, {work['dead']:,} dead"),
             ("dead letters", f"{self.dead_letters:,} of {self.malformed:,} malformed messages"),
-            ("requests failed", f"{failed}; {work['retried']:,} repeated"),
+            ("repeated", f"{work['retried']:,} requests"),
             ("lanes restarted", f"{work['crashes']:,} crashes, {work['restarts']:,} others"),
             ("written", f"{work['entries']:,} entries; {units}"),
             ("not reduced", f"{self.waiting:,} map items"),

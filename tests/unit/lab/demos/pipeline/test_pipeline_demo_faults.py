@@ -102,3 +102,20 @@ def test_of_all_requests_the_share_goes_wrong_in_every_way() -> None:
         assert abs(faults.failed / faults.requests - 0.2) < 0.05
         assert faults.requests == 2000
     assert (len(kinds[False]), len(kinds[True])) == (3, 6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_short_run_meets_its_share_of_failures(seed: int) -> None:
+    """Of every 50 requests one fails, whatever the seed: 42 of 2,100, and one of the first 50."""
+    faults = StageFaults(0.02, seeded(seed), crashes=True)
+    for number in range(2_100):
+        faults(Call(number, "transact"))
+        if number == 49:
+            assert faults.failed == 1
+    assert faults.failed == 42
+
+
+def test_without_a_share_nothing_fails() -> None:
+    """A run without failures."""
+    faults = StageFaults(0.0, seeded(), crashes=True)
+    assert not any(faults(Call(number, "transact")) for number in range(100))

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 from rich.console import Console
@@ -46,7 +47,7 @@ def test_the_report_is_shown_and_written() -> None:
     console.print(*map(render, found.sections()), *found.remarks())
     text = console.export_text()
     wrong = "b in eu-west-1 shows 2, not 3"
-    for part in ("250, 4.0 s", "500 a second", "1.50 write units", "map 7 of 7", wrong):
+    for part in ("250, 4.0 s", "500 a second", "1.50 write units", "100.0%", wrong):
         assert part in text
     written = json.loads(json.dumps(found.as_json()))
     assert (written["per_second"], written["per_core"], written["exact"]) == (250, 500, False)
@@ -66,3 +67,12 @@ def test_progress_is_shown_as_it_comes() -> None:
     text = console.export_text()
     assert "12.50" in text
     assert "250 a second; latency: p50 0.25 s, p99 0.25 s, worst 0.25 s" in line(progress.view())
+
+
+def test_a_stage_that_met_no_failure_is_named() -> None:
+    """A remark says so, but not where none were asked for."""
+    found = report(RIGHT)
+    assert not list(found.remarks())
+    quiet = replace(found, work={**found.work, "map_failed": 0})
+    assert ["no request of map failed" in line.plain for line in quiet.remarks()] == [True]
+    assert not list(replace(quiet, options=PipelineDemoOptions(failures=False)).remarks())

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from collections import Counter
 from decimal import Decimal
 from random import Random
@@ -91,3 +92,16 @@ def test_without_faults_each_version_comes_once_and_in_order() -> None:
         assert one.version == newest[one.trade]
         assert one.lane == 0
         assert json.loads(one.line)["Version"] == one.version
+
+
+def test_the_expected_totals_take_memory_by_trades_and_not_by_messages() -> None:
+    """Ten times the messages of the same trades keep nothing more."""
+    sizes = []
+    for count in (10_000, 100_000):
+        tracemalloc.start()
+        traffic = a_traffic(PipelineDemoOptions(messages=count, trades_max=500))
+        for _ in traffic.messages():
+            pass
+        sizes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert sizes[1] < 1.2 * sizes[0]
