@@ -129,7 +129,7 @@ async def bring_in(
     Raises:
         LedgerError: the lane could not go on; what was committed stays.
     """
-    async with _running(settings, lane.region, progress, tell) as (run, received, tasks):
+    async with open_run(settings, lane.region, progress, tell) as (run, received, tasks):
         if spool is not None:
             tasks.start_soon(spool.fill)
         await run.bring_in(lane, spool)
@@ -147,20 +147,25 @@ async def bring_in_all(
 
     A lane that could not go on is in `progress.problems`, and the others go on.
     """
-    async with _running(settings, lanes[0].region, progress, tell) as (run, received, _):
+    async with open_run(settings, lanes[0].region, progress, tell) as (run, received, _):
         await run_all([partial(run.try_in, lane) for lane in lanes], at_once=LANES_AT_ONCE)
     return received
 
 
 @asynccontextmanager
-async def _running(
+async def open_run(
     settings: Settings, region: str, progress: Progress, tell: Callable[[str], None]
-) -> AsyncIterator[tuple["_Run", Signalled, anyio.abc.TaskGroup]]:
+) -> AsyncIterator[tuple["Run", Signalled, anyio.abc.TaskGroup]]:
+    """Open what lanes of a region need, with tasks beside them; signals stop the lanes.
+
+    Raises:
+        LedgerError: as `open_lane`.
+    """
     clock = SystemClock()
     metrics = Metrics.of(progress.registry)
     settings = settings.with_defaults(transport=PIPELINE_TRANSPORT)
     async with open_lane(settings, region, metrics=metrics, clock=clock) as (stores, live):
-        run = _Run(region, stores, live, progress, clock=clock, metrics=metrics, tell=tell)
+        run = Run(region, stores, live, progress, clock=clock, metrics=metrics, tell=tell)
         tune_gc()
 
         def stop(received: signal.Signals) -> None:
@@ -171,7 +176,7 @@ async def _running(
             yield run, received, tasks
 
 
-class _Run:
+class Run:
     """Lanes that are brought in by one process in one region."""
 
     def __init__(
@@ -185,6 +190,7 @@ class _Run:
         metrics: Metrics,
         tell: Callable[[str], None],
     ) -> None:
+        self.is_stopping = False
         self._region = region
         self._stores = stores
         self._live = live
@@ -194,7 +200,6 @@ class _Run:
         self._tell = tell
         self._pipelines: set[Pipeline] = set()
         self._waiting: set[anyio.CancelScope] = set()
-        self._is_stopping = False
         self._random = system_random()
         store = stores[region]
         retrier = Retrier.of(store, clock=clock, randomness=self._random)
@@ -202,7 +207,7 @@ class _Run:
 
     def stop(self) -> None:
         """Read nothing more; what was read is brought in."""
-        self._is_stopping = True
+        self.is_stopping = True
         for pipeline in self._pipelines:
             pipeline.stop()
         for waiting in self._waiting:
@@ -216,7 +221,7 @@ class _Run:
         """
         if lane.follows:
             await self._follow(lane)
-        elif not self._is_stopping:
+        elif not self.is_stopping:
             grows = partial(self._filled, spool) if spool else None
             await self._file(lane, LaneFile(lane.file), grows)
 
@@ -233,7 +238,7 @@ class _Run:
         followed = Followed(lane.file, self._clock)
         try:
             await followed.begin()
-            while await self._has_line(followed):
+            while await self.wait_for(followed.has_line):
                 await self._file(lane, LaneFile(lane.file, followed.file), followed.grows)
                 if not followed.is_last:
                     self._tell(f"{lane.file}: taken in to its end; another file has its place")
@@ -241,14 +246,14 @@ class _Run:
         finally:
             followed.close()
 
-    async def _has_line(self, followed: Followed) -> bool:
-        """Wait for a line; return False if a stop is wanted."""
+    async def wait_for(self, wanted: Callable[[], Awaitable[object]]) -> bool:
+        """Wait for something; return False if a stop is wanted, at once."""
         with anyio.CancelScope() as waiting:
             self._waiting.add(waiting)
-            if not self._is_stopping:
-                await followed.has_line()
+            if not self.is_stopping:
+                await wanted()
         self._waiting.discard(waiting)
-        return not self._is_stopping
+        return not self.is_stopping
 
     async def _filled(self, spool: Spool) -> bool:
         if spool.is_complete:
@@ -269,12 +274,18 @@ class _Run:
             file=file.file,
         )
         lines = LetterSource(source) if lane.is_letters else source
-        await self._run(found.lane, lines, lane.dead)
-        if source.unfinished_bytes and not self._is_stopping:
+        await self.run(found.lane, lines, lane.dead)
+        if source.unfinished_bytes and not self.is_stopping:
             self._unfinished(lane, source)
 
-    async def _run(self, name: str, source: Source, dead: Path) -> None:
-        """Run the pipeline of a lane to the end of its source."""
+    async def run(
+        self, name: str, source: Source, dead: Path, *, until: anyio.Event | None = None
+    ) -> None:
+        """Run the pipeline of a lane to the end of its source, or until an event.
+
+        Raises:
+            LedgerError: it could not go on.
+        """
         pipeline = Pipeline(
             name,
             source,
@@ -288,10 +299,18 @@ class _Run:
             ledger_metrics=self._metrics,
             on_counted=self._progress.begin(name),
         )
+
+        async def stop_then(event: anyio.Event) -> None:
+            await event.wait()
+            pipeline.stop()
+
         self._pipelines.add(pipeline)
         try:
-            if not self._is_stopping:
-                await pipeline.run()
+            async with background_tasks() as tasks:
+                if until is not None:
+                    tasks.start_soon(stop_then, until)
+                if not self.is_stopping:
+                    await pipeline.run()
         finally:
             self._pipelines.discard(pipeline)
 

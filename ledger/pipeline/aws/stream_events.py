@@ -119,6 +119,21 @@ def _of_kinesis(fields: Event) -> Delivery:
     )
 
 
+def delivery_of_kinesis(record: Mapping[str, Any]) -> Delivery:
+    """Return a record of GetRecords, at the position that Lambda's event of it has.
+
+    Raises:
+        InvalidInput: its sequence number is none.
+    """
+    raw = record["Data"]
+    return Delivery(
+        _position(record["SequenceNumber"], KINESIS_DIGITS),
+        raw,
+        record.get("ApproximateArrivalTimestamp"),
+        AGGREGATED if raw.startswith(_AGGREGATED_BEGINNING) else "",
+    )
+
+
 def _dynamodb(event: Event, records: Sequence[Event], deletes: Deletes, table: str) -> Batch:
     region, path = _place(records)
     source, _, label = path.removeprefix("table/").partition("/stream/")

@@ -1,0 +1,208 @@
+"""Streams of several lanes, as `ledger pipeline run` brings them in: each lane under a lease.
+
+Any number of processes may run one stream. In each round a process takes the lease of one lane
+that is free and whose parents are in, so that several that are started together share the lanes;
+what a dead one held is free after `LEASE_SECONDS`. Leases only save work: positions decide, so two
+workers of one lane, or Lambda beside them, do no harm.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import anyio
+import anyio.abc
+
+from ledger.core.entry import Item, damaged, number_of
+from ledger.core.errors import LedgerError
+from ledger.pipeline.core.items import lane_id, position_key
+from ledger.pipeline.running import Run
+from ledger.pipeline.sources.streams import Memory, Part, Stream, ready
+from ledger.primitives.leases import Lease, LeaseTerms, NotHeld
+from ledger.runtime.clock import Clock
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Put
+
+LEASE_SECONDS = 30.0
+ROUND_SECONDS = 10.0
+"""Between two looks at the lanes that there are."""
+SHARING_SECONDS = 1.0
+"""The same, after a lane was taken."""
+FINISHED_SORT_KEY = "finished"
+CAUGHT_UP_SORT_KEY = "caught-up"
+OWNER_BITS = 64
+
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRun:
+    """One process's share of a stream.
+
+    `problems` are noted of lanes that could not go on; the others do.
+    """
+
+    stream: Stream
+    run: Run
+    store: Store
+    dead: Path
+    clock: Clock
+    randomness: Random
+    tell: Callable[[str], None]
+    problems: list[str]
+    pipeline: str = ""
+
+    async def bring_in(self) -> None:
+        """Bring lanes in until all are finished, or a stop.
+
+        Raises:
+            LedgerError: the stream does not exist, or cannot be read, or the table cannot.
+        """
+        share = _Share(self)
+        async with anyio.create_task_group() as tasks:
+            while True:
+                parts = await self.stream.parts()
+                await share.look(parts)
+                if share.is_over(parts):
+                    break
+                seconds = SHARING_SECONDS if await share.take_one(parts, tasks) else ROUND_SECONDS
+                if not await self.run.wait_for(partial(self._wait, share, seconds)):
+                    break
+
+    async def _wait(self, share: "_Share", seconds: float) -> None:
+        share.ended = anyio.Event()
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+
+                async def until_one_ends() -> None:
+                    await share.ended.wait()
+                    scope.cancel()
+
+                tasks.start_soon(until_one_ends)
+                await self.clock.sleep(seconds)
+                scope.cancel()
+
+    def item_key(self, lane: str, sort_key: str) -> tuple[str, str]:
+        """Return the key of what a lane keeps beside its position."""
+        return position_key(lane_id(self.store.region, lane), self.pipeline)[0], sort_key
+
+    def memory(self, lane: str) -> Memory:
+        """Return what a lane keeps in the table."""
+        key = self.item_key(lane, CAUGHT_UP_SORT_KEY)
+
+        async def caught_up() -> tuple[str, float] | None:
+            item = await self.store.get(Get(key))
+            return None if item is None else _caught_up(item)
+
+        async def note(position: str) -> None:
+            at = f"{self.clock.now().timestamp():.0f}"
+            await self._put(key, {"position": {"S": position}, "at": {"N": at}})
+
+        return Memory(caught_up, note)
+
+    async def is_finished(self, lane: str) -> bool:
+        """Return whether a lane has been brought in to its end."""
+        return await self.store.get(Get(self.item_key(lane, FINISHED_SORT_KEY))) is not None
+
+    async def finish(self, lane: str) -> None:
+        """Make known that a lane has been brought in to its end."""
+        await self._put(self.item_key(lane, FINISHED_SORT_KEY), {})
+
+    async def _put(self, key: tuple[str, str], content: Item) -> None:
+        partition, sort_key = key
+        await self.store.write(Put({"pk": {"S": partition}, "sk": {"S": sort_key}, **content}))
+
+
+class _Share:
+    """Which lanes this process holds, and what has become of the others."""
+
+    def __init__(self, stream_run: StreamRun) -> None:
+        self.ended = anyio.Event()
+        self._of = stream_run
+        self._owner = f"{stream_run.randomness.getrandbits(OWNER_BITS):016x}"
+        self._finished: set[str] = set()
+        self._failed: set[str] = set()
+        self._held: set[str] = set()
+        self._leases: dict[str, Lease] = {}
+
+    async def look(self, parts: Sequence[Part]) -> None:
+        """Find out which lanes others have finished."""
+        for part in parts:
+            if part.lane not in self._finished | self._held and await self._of.is_finished(
+                part.lane
+            ):
+                self._finished.add(part.lane)
+
+    def is_over(self, parts: Sequence[Part]) -> bool:
+        """Return whether nothing is left that could be read here."""
+        lanes = {part.lane for part in parts}
+        waits = {part.lane for part in ready(parts, self._finished)} - self._failed
+        return lanes <= self._finished or (not waits and not self._held)
+
+    async def take_one(self, parts: Sequence[Part], tasks: anyio.abc.TaskGroup) -> bool:
+        """Take a lane that is free, in an order of our own; return whether there was one."""
+        free = [
+            part
+            for part in ready(parts, self._finished)
+            if part.lane not in self._held | self._failed
+        ]
+        self._of.randomness.shuffle(free)
+        for part in free:
+            if await tasks.start(self._hold, part):
+                return True
+        return False
+
+    async def _hold(
+        self, part: Part, *, task_status: anyio.abc.TaskStatus[bool] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        try:
+            lease = self._lease(part.lane)
+            async with lease.held(0) as held:
+                if isinstance(held, NotHeld):
+                    task_status.started(False)  # noqa: FBT003 (anyio's)
+                    return
+                self._held.add(part.lane)
+                task_status.started(True)  # noqa: FBT003
+                await self._bring_in(part, lease)
+        except LedgerError as error:
+            self._failed.add(part.lane)
+            self._of.problems.append(str(error))
+            self._of.tell(f"lane {part.lane} stops: {error}")
+            if part.lane not in self._held:
+                task_status.started(False)  # noqa: FBT003
+        finally:
+            self._held.discard(part.lane)
+            self.ended.set()
+
+    async def _bring_in(self, part: Part, lease: Lease) -> None:
+        self._of.tell(f"lane {part.lane} begins here")
+        source = self._of.stream.source(part, self._of.memory(part.lane))
+        await self._of.run.run(part.lane, source, self._of.dead, until=lease.lost)
+        if source.is_finished:
+            await self._of.finish(part.lane)
+            self._finished.add(part.lane)
+            self._of.tell(f"lane {part.lane} is finished")
+
+    def _lease(self, lane: str) -> Lease:
+        """Return our contender for a lane's lease, which remembers what it saw of it."""
+        if lane not in self._leases:
+            name = f"pipeline/{self._of.pipeline}/{self._of.store.region}/{lane}"
+            self._leases[lane] = Lease(
+                self._of.store,
+                name,
+                owner=self._owner,
+                terms=LeaseTerms(lease_seconds=LEASE_SECONDS),
+                clock=self._of.clock,
+                randomness=self._of.randomness,
+            )
+        return self._leases[lane]
+
+
+def _caught_up(item: Item) -> tuple[str, float]:
+    position = item.get("position", {}).get("S")
+    if not isinstance(position, str):
+        raise damaged(item, "what a lane has caught up with needs a position")
+    return position, float(number_of(item, "at"))
