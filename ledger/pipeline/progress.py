@@ -86,3 +86,30 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except OSError:  # moved away, while it is followed
         return 0
+
+
+@dataclass(slots=True)
+class StreamProgress:
+    """Lanes of a stream on their way into the totals; `problems` are of those that stopped."""
+
+    registry: CollectorRegistry
+    problems: list[str] = field(default_factory=list)
+    _lanes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def lanes(self) -> Sequence[str]:
+        """The lanes that were begun here, in order."""
+        return list(self._lanes)
+
+    def begin(self, lane: str) -> Callable[[str], None]:
+        """Begin a lane; what is returned takes note that the totals show all up to a position."""
+        self._lanes.setdefault(lane, "")
+
+        def counted(position: str) -> None:
+            self._lanes[lane] = position
+
+        return counted
+
+    def figures(self) -> Figures:
+        """Return what has been done so far."""
+        return figures(self.registry)

@@ -21,7 +21,7 @@ from ledger.contract.view import ContractView
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.core.records import Form
 from ledger.pipeline.metrics import PipelineMetrics
-from ledger.pipeline.progress import Progress
+from ledger.pipeline.progress import Progress, StreamProgress
 from ledger.pipeline.sources.claims import Claims, LaneFile
 from ledger.pipeline.sources.dead_letters import DeadLetterFile, LetterSource
 from ledger.pipeline.sources.files import LINE_BYTES_MAX, FileSource, is_gzip
@@ -154,7 +154,10 @@ async def bring_in_all(
 
 @asynccontextmanager
 async def open_run(
-    settings: Settings, region: str, progress: Progress, tell: Callable[[str], None]
+    settings: Settings,
+    region: str,
+    progress: Progress | StreamProgress,
+    tell: Callable[[str], None],
 ) -> AsyncIterator[tuple["Run", Signalled, anyio.abc.TaskGroup]]:
     """Open what lanes of a region need, with tasks beside them; signals stop the lanes.
 
@@ -184,7 +187,7 @@ class Run:
         region: str,
         stores: Mapping[str, Store],
         live: LiveSettings,
-        progress: Progress,
+        progress: Progress | StreamProgress,
         *,
         clock: Clock,
         metrics: Metrics,
@@ -198,11 +201,13 @@ class Run:
         self._clock = clock
         self._metrics = metrics
         self._tell = tell
+        self._letters: dict[Path, DeadLetterFile] = {}
         self._pipelines: set[Pipeline] = set()
         self._waiting: set[anyio.CancelScope] = set()
         self._random = system_random()
         store = stores[region]
         retrier = Retrier.of(store, clock=clock, randomness=self._random)
+        self.store = store
         self._claims = Claims(store, retrier, pipeline=live.current.pipeline.name)
 
     def stop(self) -> None:
@@ -292,7 +297,7 @@ class Run:
             region=self._region,
             stores=self._stores,
             settings=self._live,
-            dead_letters=DeadLetterFile(dead, self._clock),
+            dead_letters=self._letters.setdefault(dead, DeadLetterFile(dead, self._clock)),
             clock=self._clock,
             randomness=self._random,
             metrics=PipelineMetrics.of(self._progress.registry),

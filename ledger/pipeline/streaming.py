@@ -6,22 +6,30 @@ what a dead one held is free after `LEASE_SECONDS`. Leases only save work: posit
 workers of one lane, or Lambda beside them, do no harm.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 import anyio
 import anyio.abc
 
 from ledger.core.entry import Item, damaged, number_of
-from ledger.core.errors import LedgerError
+from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.core.items import lane_id, position_key
-from ledger.pipeline.running import Run
+from ledger.pipeline.progress import StreamProgress
+from ledger.pipeline.running import open_run
+from ledger.pipeline.sources.kafka import KafkaStream, topic_of
+from ledger.pipeline.sources.kinesis import KinesisStream, open_kinesis
+from ledger.pipeline.sources.source import Source
 from ledger.pipeline.sources.streams import Memory, Part, Stream, ready
 from ledger.primitives.leases import Lease, LeaseTerms, NotHeld
-from ledger.runtime.clock import Clock
+from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.signals import Signalled
+from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Put
@@ -36,6 +44,16 @@ CAUGHT_UP_SORT_KEY = "caught-up"
 OWNER_BITS = 64
 
 
+class Runner(Protocol):
+    """Runs lanes, as `Run` does."""
+
+    async def run(
+        self, name: str, source: Source, dead: Path, *, until: anyio.Event | None = None
+    ) -> None:
+        """Run a lane to the end of its source, or until an event."""
+
+    async def wait_for(self, wanted: Callable[[], Awaitable[object]]) -> bool:
+        """Wait for something; return False if a stop is wanted, at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +64,7 @@ class StreamRun:
     """
 
     stream: Stream
-    run: Run
+    run: Runner
     store: Store
     dead: Path
     clock: Clock
@@ -64,6 +82,7 @@ class StreamRun:
         share = _Share(self)
         async with anyio.create_task_group() as tasks:
             while True:
+                share.ended = anyio.Event()
                 parts = await self.stream.parts()
                 await share.look(parts)
                 if share.is_over(parts):
@@ -73,7 +92,6 @@ class StreamRun:
                     break
 
     async def _wait(self, share: "_Share", seconds: float) -> None:
-        share.ended = anyio.Event()
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
 
@@ -206,3 +224,70 @@ def _caught_up(item: Item) -> tuple[str, float]:
     if not isinstance(position, str):
         raise damaged(item, "what a lane has caught up with needs a position")
     return position, float(number_of(item, "at"))
+
+
+async def bring_in_stream(
+    address: str,
+    settings: Settings,
+    region: str,
+    progress: StreamProgress,
+    *,
+    dead: Path,
+    skips_lost: bool = False,
+    tell: Callable[[str], None],
+) -> Signalled:
+    """Bring a stream in, `kinesis://STREAM` or `kafka://BROKER/TOPIC`, until a signal.
+
+    It ends by itself once every shard is closed and in. Lanes that could not go on are in
+    `progress.problems`.
+
+    Raises:
+        InvalidInput: the address is none of these.
+        LedgerError: the stream or the table cannot be read.
+    """
+    clock = SystemClock()
+    async with (
+        open_stream(address, settings, region, clock=clock, skips_lost=skips_lost) as stream,
+        open_run(settings, region, progress, tell) as (run, received, _),
+    ):
+        await StreamRun(
+            stream=stream,
+            run=run,
+            store=run.store,
+            dead=dead,
+            clock=clock,
+            randomness=system_random(),
+            tell=tell,
+            problems=progress.problems,
+            pipeline=settings.pipeline.name,
+        ).bring_in()
+    return received
+
+
+@asynccontextmanager
+async def open_stream(
+    address: str, settings: Settings, region: str, *, clock: Clock, skips_lost: bool = False
+) -> AsyncIterator[Stream]:
+    """Open a stream by its address.
+
+    Raises:
+        InvalidInput: it is none.
+        SettingsError: the region is not in the settings, or an extra is not installed.
+    """
+    scheme, _, place = address.partition("://")
+    host, _, topic = place.partition("/")
+    if scheme == "kinesis" and host and not topic:
+        opening = open_kinesis(
+            region=region,
+            profile=settings.region(region).profile,
+            request_timeout=settings.request_timeout,
+        )
+        async with opening as client:
+            yield KinesisStream(host, client, clock, skips_lost=skips_lost)
+    elif scheme in {"kafka", "kafka+tls"} and host and topic and "/" not in topic:
+        found = topic_of(host, topic, is_encrypted=scheme == "kafka+tls")
+        yield KafkaStream(found, skips_lost=skips_lost)
+    else:
+        raise InvalidInput(
+            f"{address!r} is no stream: kinesis://STREAM, kafka://BROKER:PORT/TOPIC or kafka+tls://"
+        )

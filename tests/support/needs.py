@@ -65,6 +65,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "cfn-lint": partial(program, "cfn-lint", "PyPI: cfn-lint"),
     "aws": partial(program, "aws", "the AWS CLI"),
     "kubernetes_validate": partial(_module, "kubernetes_validate", "PyPI: kubernetes-validate"),
+    "kafka": partial(_module, "confluent_kafka", "PyPI: confluent-kafka, aiokafka"),
     "matplotlib": partial(_module, "matplotlib", "PyPI: matplotlib"),
     "uvloop": partial(_module, "uvloop", "PyPI: uvloop"),
     "browser": _browser,

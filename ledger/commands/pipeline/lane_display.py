@@ -5,29 +5,37 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ledger.pipeline.progress import Figures, Progress
+from ledger.pipeline.progress import Figures, Progress, StreamProgress
 
 BAR_CHARACTERS = 50
 
 
-def panel(progress: Progress) -> Panel:
+def panel(progress: Progress | StreamProgress) -> Panel:
     """Return the live panel."""
-    there = progress.bytes_there()
-    bar = ProgressBar(total=max(1, there), completed=progress.bytes_counted, width=BAR_CHARACTERS)
     table = Table(box=None, show_header=False)
-    table.add_row("in the totals", f"{progress.bytes_counted:,} of {there:,} bytes")
+    table.add_row("in the totals", _reached(progress))
     for name, value in _named(progress.figures()):
         table.add_row(name, f"{value:,}")
+    if isinstance(progress, StreamProgress):
+        return Panel(table, title="ledger pipeline", expand=False)
+    there = max(1, progress.bytes_there())
+    bar = ProgressBar(total=there, completed=progress.bytes_counted, width=BAR_CHARACTERS)
     return Panel(Group(bar, table), title="ledger pipeline", expand=False)
 
 
-def line(progress: Progress) -> str:
+def line(progress: Progress | StreamProgress) -> str:
     """Return the same as a plain line."""
     done = progress.figures()
     return (
-        f"{progress.bytes_counted:,} of {progress.bytes_there():,} bytes in the totals;"
+        f"{_reached(progress)} in the totals;"
         f" {done.records:,} records read, {done.entries:,} entries written"
     )
+
+
+def _reached(progress: Progress | StreamProgress) -> str:
+    if isinstance(progress, StreamProgress):
+        return f"{len(progress.lanes):,} lanes"
+    return f"{progress.bytes_counted:,} of {progress.bytes_there():,} bytes"
 
 
 def summary(done: Figures) -> str:

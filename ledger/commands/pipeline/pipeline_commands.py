@@ -1,7 +1,7 @@
 """`ledger pipeline`: process records, replay dead letters, show lanes and totals."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -22,11 +22,12 @@ from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.core.items import lane_id
-from ledger.pipeline.progress import Progress
+from ledger.pipeline.progress import Progress, StreamProgress
 from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all, lane_of
 from ledger.pipeline.sources.claims import files_in
 from ledger.pipeline.sources.places import place_of
 from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.streaming import bring_in_stream
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.gc import tune_gc
@@ -38,6 +39,8 @@ from ledger.store.opening import open_store
 
 AGAIN = "run the same command again to continue: nothing is counted twice"
 STANDARD_INPUT = "-"
+NAMES_MAX = 2
+"""Of lanes, in a summary."""
 
 DEMO = LazyCommand(
     "demo",
@@ -70,7 +73,8 @@ MetricsPort = Annotated[
 @app.command("run")
 def run_file(
     file: Annotated[
-        str, typer.Argument(help="JSON lines or CSV, gzip or not; a directory; - with --spool.")
+        str,
+        typer.Argument(help="JSON lines or CSV; a directory; kinesis://, kafka://, - (--help)."),
     ],
     *,
     region: Region = None,
@@ -86,6 +90,10 @@ def run_file(
         Path | None,
         typer.Option(help="With -: new file that keeps standard input.", dir_okay=False),
     ] = None,
+    skip_lost: Annotated[
+        bool,
+        typer.Option("--skip-lost", help="Continue a stream whose oldest records are gone."),
+    ] = False,
     pipeline: PipelineName = None,
     metrics_port: MetricsPort = None,
     config: Config = None,
@@ -102,9 +110,17 @@ def run_file(
     Standard input cannot be read again after a crash, so - requires --spool: a new file that keeps
     the input while it is processed. After a crash, run the command again with the spool file in
     place of -.
+
+    kinesis://STREAM and kafka://BROKER:PORT/TOPIC (kafka+tls:// with TLS) are read until SIGTERM:
+    each shard or partition is a lane. Processes that run one stream share its lanes by leases.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
+    if "://" in file:
+        if lane or follow or spool:
+            raise InvalidInput(f"{file} is a stream: its lanes have names, and its end never comes")
+        _bring_in_stream(file, settings, place, dead, metrics_port, skip_lost=skip_lost)
+        return
     if Path(file).is_dir():
         if lane or dead or follow or spool:
             raise InvalidInput(
@@ -254,27 +270,14 @@ def _bring_in(
         Exit: a signal stopped it before the end, or something could not be taken in.
     """
     progress = Progress([lane.file for lane in lanes], CollectorRegistry())
-    console = Console(stderr=True, highlight=False)
 
-    def tell(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
-
-    async def work() -> Signalled:
+    async def work(tell: Callable[[str], None]) -> Signalled:
         if len(lanes) == 1:
             return await bring_in(lanes[0], settings, progress, spool=spool, tell=tell)
         return await bring_in_all(lanes, settings, progress, tell=tell)
 
-    with ExitStack() as stack:
-        if metrics_port is not None:
-            server = stack.enter_context(serve(metrics_port, progress.registry))
-            tell(f"metrics on http://{server.host}:{server.port}/metrics")
-        tune_gc()
-        came = run_on_loop(
-            with_display(work, console, panel=lambda: panel(progress), line=lambda: line(progress))
-        )
-    _summarize(lanes, progress)
-    for problem in progress.problems:
-        tell(f"error: {problem}")
+    dead = lanes[0].dead if len(lanes) == 1 else Path("FILE.dead")
+    came = _show(work, progress, metrics_port, region=lanes[0].region, dead=dead)
     if came.number and (came.is_cut_off or not lanes[0].follows):
         typer.echo(AGAIN, err=True)
         raise typer.Exit(came.status)
@@ -282,11 +285,71 @@ def _bring_in(
         raise typer.Exit(1)
 
 
-def _summarize(lanes: Sequence[Lane], progress: Progress) -> None:
+def _bring_in_stream(
+    address: str,
+    settings: Settings,
+    region: str,
+    dead: Path | None,
+    metrics_port: int | None,
+    *,
+    skip_lost: bool,
+) -> None:
+    """Bring a stream in under a display, and print its summary.
+
+    Raises:
+        Exit: it was stopped at once, or a lane could not go on.
+    """
+    progress = StreamProgress(CollectorRegistry())
+    letters = dead or Path(f"{address.rpartition('/')[2] or 'stream'}.dead")
+
+    async def work(tell: Callable[[str], None]) -> Signalled:
+        return await bring_in_stream(
+            address, settings, region, progress, dead=letters, skips_lost=skip_lost, tell=tell
+        )
+
+    came = _show(work, progress, metrics_port, region=region, dead=letters)
+    if came.number and came.is_cut_off:
+        typer.echo(AGAIN, err=True)
+        raise typer.Exit(came.status)
+    if progress.problems:
+        raise typer.Exit(1)
+
+
+def _show(
+    work: Callable[[Callable[[str], None]], Awaitable[Signalled]],
+    progress: Progress | StreamProgress,
+    metrics_port: int | None,
+    *,
+    region: str,
+    dead: Path,
+) -> Signalled:
+    """Do the work under a display; print its summary, and what it could not take in."""
+    console = Console(stderr=True, highlight=False)
+
+    def tell(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            server = stack.enter_context(serve(metrics_port, progress.registry))
+            tell(f"metrics on http://{server.host}:{server.port}/metrics")
+        tune_gc()
+        came = run_on_loop(
+            with_display(
+                lambda: work(tell),
+                console,
+                panel=lambda: panel(progress),
+                line=lambda: line(progress),
+            )
+        )
     done = progress.figures()
-    kept = f" (kept in {lanes[0].dead if len(lanes) == 1 else 'FILE.dead'})" if done.dead else ""
-    names = " and ".join(progress.lanes) if len(lanes) == 1 else f"{len(progress.lanes)} lanes"
-    typer.echo(f"lane {lanes[0].region}/{names or '-'}: {summary(done)}{kept}")
+    kept = f" (kept in {dead})" if done.dead else ""
+    lanes = progress.lanes
+    names = " and ".join(lanes) if len(lanes) <= NAMES_MAX else f"{len(lanes)} lanes"
+    typer.echo(f"lane {region}/{names or '-'}: {summary(done)}{kept}")
+    for problem in progress.problems:
+        tell(f"error: {problem}")
+    return came
 
 
 async def _show_page(

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+import anyio
 import anyio.to_thread
 
 from ledger.core.errors import LedgerError
@@ -70,6 +71,7 @@ class DeadLetterFile:
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._path = path
         self._clock = clock or SystemClock()
+        self._lock = anyio.Lock()
 
     async def add(self, letters: Sequence[DeadLetter]) -> None:
         """Append some, and wait until they are on the disk.
@@ -79,7 +81,8 @@ class DeadLetterFile:
         """
         now = self._clock.now()
         content = "".join(line_of(replace(letter, at=now)) for letter in letters).encode("ascii")
-        await append(self._path, content)
+        async with self._lock:
+            await append(self._path, content)
 
 
 class LetterSource:

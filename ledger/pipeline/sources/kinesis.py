@@ -1,9 +1,9 @@
 """Kinesis Data Streams without Lambda: each shard is a lane, under the same name as in Lambda.
 
 A position is the sequence number, filled up with zeroes as in `stream_events`. Reading goes on *at*
-the position: the record there must come first, and is left out. If it does not, it has passed out of
-the stream, and others after it may have, too: then the lane goes on only if it is known to have had
-everything at a time since which the stream has dropped nothing (`Memory`).
+the position: the record there must come first, and is left out. If it does not, it has passed out
+of the stream, and others after it may have, too: then the lane goes on only if it is known to have
+had everything at a time since which the stream has dropped nothing (`Memory`).
 
 Source: API reference of GetShardIterator (AT_SEQUENCE_NUMBER), GetRecords (a closed shard ends with
 no NextShardIterator; five calls a second and 10 MB a call for each shard; an iterator lasts five
@@ -138,6 +138,7 @@ class ShardSource:
             LeftOut: records after the position may have passed out of the stream unread.
             LedgerError: the stream cannot be read.
         """
+        self.is_finished = False
         position, is_checked = after, not after
         iterator: str | None = await self._iterator(position)
         while iterator is not None:
@@ -213,8 +214,8 @@ class ShardSource:
                 return
         raise LeftOut(
             f"lane {self._lane}: the record that was taken last, {after.lstrip('0')}, is not in the"
-            f" stream any more, which keeps {hours} hours: others after it may be gone unread. Bring"
-            " them in from where they came, as a file, then go on with --skip-lost"
+            f" stream any more, which keeps {hours} hours: others after it may be gone unread."
+            " Bring them in from where they came, as a file, then go on with --skip-lost"
         )
 
 
@@ -260,4 +261,3 @@ async def open_kinesis(
     session = AioSession(profile=profile)
     async with session.create_client("kinesis", region_name=region, config=config) as client:
         yield client
-

@@ -1,0 +1,242 @@
+"""Kafka: each partition of a topic is a lane, and a position is a record's offset.
+
+No consumer group is used: how far a lane is stands in the table, with what it has counted. A topic
+that is compacted serves as long as its key is the record's id, since the newest version counts.
+
+Source: Kafka's offsets rise within a partition, with gaps where transactions are marked and records
+are compacted; beginning_offsets is the first that retention has left.
+"""
+
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from ledger.core.errors import LedgerError, LeftOut, SettingsError, Unreachable
+from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.streams import Memory, Part
+
+OFFSET_DIGITS = 20
+WAIT_MILLISECONDS = 1_000
+"""How long one call waits for records; it returns at the first."""
+FETCH_BYTES_MAX = 1 << 22
+"""Of one answer of a broker; a longer record comes alone."""
+TOMBSTONE = "a record without a value: no version of a record"
+USERNAME, PASSWORD = "KAFKA_USERNAME", "KAFKA_PASSWORD"
+
+
+class Message(Protocol):
+    """What is used of a record of aiokafka: its time is in milliseconds since 1970."""
+
+    offset: int
+    timestamp: int
+    value: bytes | None
+
+
+class Consumer(Protocol):
+    """What is used of aiokafka's consumer, of one partition."""
+
+    async def bounds(self) -> tuple[int, int]:
+        """Return the first offset that is there, and the one after the last."""
+
+    async def read_from(self, offset: int) -> None:
+        """Go to an offset."""
+
+    async def read(self, most: int) -> Sequence[Message]:
+        """Return what comes next; nothing if nothing came meanwhile."""
+
+
+class Topic(Protocol):
+    """A topic, and what opens consumers of its partitions."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    async def partitions(self) -> Sequence[int]:
+        """Return the partitions that there are; none if there is no such topic."""
+
+    def consumer(self, partition: int) -> AbstractAsyncContextManager[Consumer]:
+        """Open a consumer of one partition."""
+
+
+class KafkaStream:
+    """A topic and its partitions."""
+
+    def __init__(self, topic: Topic, *, skips_lost: bool = False) -> None:
+        self._topic = topic
+        self._skips_lost = skips_lost
+
+    @property
+    def name(self) -> str:
+        """The topic."""
+        return self._topic.name
+
+    async def parts(self) -> Sequence[Part]:
+        """Return the partitions.
+
+        Raises:
+            LedgerError: there is no such topic.
+            Unreachable: no broker answers.
+        """
+        found = await self._topic.partitions()
+        if not found:
+            raise LedgerError(f"Kafka has no topic {self.name!r}")
+        return [Part(f"{self.name}/{number}") for number in sorted(found)]
+
+    def source(self, part: Part, _memory: Memory) -> "PartitionSource":
+        """Return a partition's records."""
+        return PartitionSource(part.lane, self._topic, skips_lost=self._skips_lost)
+
+
+class PartitionSource:
+    """The records of one partition; they never end."""
+
+    is_finished = False
+
+    def __init__(self, lane: str, topic: Topic, *, skips_lost: bool = False) -> None:
+        self._lane = lane
+        self._topic = topic
+        self._skips_lost = skips_lost
+
+    async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
+        """Yield the records after a position.
+
+        Raises:
+            LeftOut: records after the position were deleted unread.
+            LedgerError: the topic is another, or cannot be read.
+            Unreachable: no broker answers.
+        """
+        async with self._topic.consumer(int(self._lane.rpartition("/")[2])) as consumer:
+            first, last = await consumer.bounds()
+            following = int(after) + 1 if after else first
+            self._check(after, following, first, last)
+            await consumer.read_from(max(following, first))
+            while True:
+                if found := await consumer.read(most):
+                    yield [_delivery(message) for message in found]
+
+    def _check(self, after: str, following: int, first: int, last: int) -> None:
+        if following > last:
+            raise LedgerError(
+                f"lane {self._lane}: it ends before offset {last:,}, and {int(after):,} was taken:"
+                " it is another topic of that name. Take its records in under another name"
+            )
+        if following < first and not self._skips_lost:
+            raise LeftOut(
+                f"lane {self._lane}: the offsets from {following:,} to {first - 1:,} were deleted"
+                " unread. Bring them in from where they came, as a file, then go on with"
+                " --skip-lost"
+            )
+
+
+def _delivery(message: Message) -> Delivery:
+    position = f"{message.offset:0{OFFSET_DIGITS}d}"
+    at = datetime.fromtimestamp(message.timestamp / 1000, UTC) if message.timestamp >= 0 else None
+    if message.value is None:
+        return Delivery(position, b"", at, TOMBSTONE)
+    return Delivery(position, message.value, at)
+
+
+def topic_of(broker: str, topic: str, *, is_encrypted: bool) -> Topic:
+    """Return a topic as aiokafka reads it; a user's name and password are in the environment.
+
+    Raises:
+        SettingsError: the extra `kafka` is not installed.
+    """
+    try:
+        import aiokafka.admin  # noqa: PLC0415 (an extra)
+    except ImportError:
+        raise SettingsError(
+            "kafka:// needs aiokafka: pip install 'multi-region-ledger[kafka]'"
+        ) from None
+    access = _access(broker, is_encrypted=is_encrypted, environment=os.environ)
+    return _AiokafkaTopic(aiokafka, topic, access)
+
+
+def _access(broker: str, *, is_encrypted: bool, environment: Mapping[str, str]) -> dict[str, Any]:
+    access: dict[str, Any] = {"bootstrap_servers": broker}
+    protocol = "SSL" if is_encrypted else "PLAINTEXT"
+    if user := environment.get(USERNAME):
+        protocol = f"SASL_{protocol}"
+        access["sasl_mechanism"] = "SCRAM-SHA-512"
+        access["sasl_plain_username"] = user
+        access["sasl_plain_password"] = environment.get(PASSWORD, "")
+    if is_encrypted:
+        access["ssl_context"] = ssl.create_default_context()
+    return {**access, "security_protocol": protocol}
+
+
+class _AiokafkaTopic:
+    """A topic under our port."""
+
+    def __init__(self, aiokafka: Any, name: str, access: Mapping[str, Any]) -> None:
+        self.name = name
+        self._aiokafka = aiokafka
+        self._access = access
+
+    async def partitions(self) -> Sequence[int]:
+        with self._errors():
+            admin = self._aiokafka.admin.AIOKafkaAdminClient(**self._access)
+            try:
+                await admin.start()
+                if self.name not in await admin.list_topics():  # to describe one may make it
+                    return []
+                (described,) = await admin.describe_topics([self.name])
+            finally:
+                await admin.close()
+            return [one["partition"] for one in described["partitions"]]
+
+    @asynccontextmanager
+    async def consumer(self, partition: int) -> AsyncIterator[Consumer]:
+        place = self._aiokafka.TopicPartition(self.name, partition)
+        with self._errors():
+            consumer = self._aiokafka.AIOKafkaConsumer(
+                **self._access,
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                isolation_level="read_committed",
+                fetch_max_bytes=FETCH_BYTES_MAX,
+            )
+            try:
+                await consumer.start()
+                consumer.assign([place])
+                yield _AiokafkaConsumer(consumer, place)
+            finally:
+                await consumer.stop()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        errors = self._aiokafka.errors
+        try:
+            yield
+        except errors.OffsetOutOfRangeError as error:
+            raise LeftOut(f"{self.name}: offsets were deleted unread: {error}") from error
+        except errors.KafkaError as error:
+            kind = Unreachable if error.retriable else LedgerError
+            raise kind(f"{self.name}: Kafka: {error}") from error
+
+
+class _AiokafkaConsumer:
+    """A consumer under our port."""
+
+    def __init__(self, consumer: Any, place: Any) -> None:
+        self._consumer = consumer
+        self._place = place
+
+    async def bounds(self) -> tuple[int, int]:
+        first = await self._consumer.beginning_offsets([self._place])
+        last = await self._consumer.end_offsets([self._place])
+        return first[self._place], last[self._place]
+
+    async def read_from(self, offset: int) -> None:
+        self._consumer.seek(self._place, offset)
+
+    async def read(self, most: int) -> Sequence[Message]:
+        found: Mapping[Any, Sequence[Message]] = await self._consumer.getmany(
+            self._place, timeout_ms=WAIT_MILLISECONDS, max_records=most
+        )
+        return found.get(self._place, ())

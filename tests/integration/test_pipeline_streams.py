@@ -1,0 +1,128 @@
+"""`ledger pipeline run kinesis://` and `kafka://` as a user runs them, killed and run again.
+
+moto plays Kinesis; its shards never end, so resharding is in the unit tests, on recorded answers.
+Kafka's broker is the one that librdkafka tests its clients with.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from signal import SIGTERM
+from typing import Any
+
+import anyio
+import boto3
+import pytest
+from support.commands import Desk, command_line, open_desk
+from support.killing import Running, running
+from support.ledgers import HOME
+from support.worlds import open_ledgers, totals
+
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+PIPELINE = {
+    "fields": {"id": "id", "version": "version", "value": "value"},
+    "categories": ["kind/{kind}"],
+    "batch_max": 20,
+    "reduce_every": 0,
+}
+WAIT_SECONDS_MAX = 60
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """Run a table for all tests here, each with a category of its own."""
+    folder = tmp_path_factory.mktemp("desk")
+    with open_desk(folder, regions=[HOME]) as opened:
+        opened.write_settings(opened.settings(pipeline=PIPELINE))
+        yield opened
+
+
+def records(kind: str, first: int, last: int) -> list[bytes]:
+    """Return records, each of value 1."""
+    return [
+        json.dumps({"id": f"{kind}{number}", "version": 1, "value": 1, "kind": kind}).encode()
+        for number in range(first, last)
+    ]
+
+
+async def until(process: Running, settings: Settings, kind: str, wanted: int) -> None:
+    """Wait until the total shows so many records."""
+    with anyio.fail_after(WAIT_SECONDS_MAX):
+        while await counted(settings, kind) != wanted:
+            assert process.process.poll() is None, process.said()
+
+
+async def counted(settings: Settings, kind: str) -> Decimal:
+    """Return how many records the total shows."""
+    async with open_ledgers(settings) as ledgers:
+        shown: Mapping[str, Decimal] = await totals(ledgers, f"kind/{kind}")
+    return shown[HOME]
+
+
+@pytest.mark.engines("moto_server")
+async def test_a_kinesis_stream_is_brought_in_by_its_shards(desk: Desk) -> None:
+    """Killed and run again it goes on behind what is in; what cannot be taken is a dead letter."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (an engine)
+
+    server, settings = ThreadedMotoServer(port=0, verbose=False), desk.settings()
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+        place = f"http://127.0.0.1:{port}"
+        kinesis = boto3.client("kinesis", region_name=HOME, endpoint_url=place, **keys)  # type: ignore[call-overload]
+        kinesis.create_stream(StreamName="trades", ShardCount=2)
+        words = command_line("ledger", "pipeline", "run", "kinesis://trades")
+        with_keys = {name.upper(): value for name, value in keys.items()}
+        variables = {"AWS_ENDPOINT_URL_KINESIS": place, **with_keys}
+        put(kinesis, records("kinesis", 0, 60))
+        async with _started(words, desk, variables) as process:
+            await until(process, settings, "kinesis", 60)
+            await process.kill()
+        put(kinesis, [*records("kinesis", 60, 100), b"no record"])
+        async with _started(words, desk, variables) as process:
+            await until(process, settings, "kinesis", 100)
+            await process.says("trades/shardId-000000000001 begins here")
+            process.process.send_signal(SIGTERM)
+            assert await process.ends() == 0, process.said()
+            assert " 41 records in; 0 duplicate; 0 stale; 1 dead" in process.said()
+    finally:
+        server.stop()
+    (letter,) = (desk.folder / "trades.dead").read_text().splitlines()
+    assert json.loads(letter)["record"] == "no record"
+
+
+def put(kinesis: Any, raws: Sequence[bytes]) -> None:
+    """Put records into all shards."""
+    for number, raw in enumerate(raws):
+        kinesis.put_record(StreamName="trades", PartitionKey=f"p{number}", Data=raw)
+
+
+@pytest.mark.tools("kafka")
+async def test_a_topic_is_brought_in_by_its_partitions(desk: Desk) -> None:
+    """Killed and run again it goes on behind what is in."""
+    from support.kafka_broker import kafka_broker  # noqa: PLC0415 (its library is a tool)
+
+    settings = desk.settings()
+    with kafka_broker("orders", partitions=3) as broker:
+        words = command_line("ledger", "pipeline", "run", f"kafka://{broker.address}/orders")
+        for number in range(3):
+            broker.send("orders", number, records("kafka", 20 * number, 20 * number + 20))
+        async with _started(words, desk, {}) as process:
+            await until(process, settings, "kafka", 60)
+            await process.kill()
+        broker.send("orders", 1, [*records("kafka", 60, 100), None])
+        async with _started(words, desk, {}) as process:
+            await until(process, settings, "kafka", 100)
+            await process.says("orders/2 begins here")
+            process.process.send_signal(SIGTERM)
+            assert await process.ends() == 0, process.said()
+            assert " 41 records in; 0 duplicate; 0 stale; 1 dead" in process.said()
+
+
+def _started(words: Sequence[str], desk: Desk, variables: Mapping[str, str]) -> Any:
+    assignments = [f"{name}={value}" for name, value in variables.items()]
+    return running(["env", *assignments, *words], desk.folder, "stream.log")
