@@ -19,11 +19,11 @@ import anyio.abc
 
 from ledger.core.entry import Item, damaged, number_of
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.pipeline.aws.kinesis import KinesisStream, open_kinesis
 from ledger.pipeline.core.items import lane_id, position_key
 from ledger.pipeline.progress import StreamProgress
 from ledger.pipeline.running import open_run
 from ledger.pipeline.sources.kafka import KafkaStream, topic_of
-from ledger.pipeline.sources.kinesis import KinesisStream, open_kinesis
 from ledger.pipeline.sources.source import Source
 from ledger.pipeline.sources.streams import Memory, Part, Stream, ready
 from ledger.primitives.leases import Lease, LeaseTerms, NotHeld

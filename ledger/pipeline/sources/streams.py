@@ -1,7 +1,4 @@
-"""Streams of several lanes: shards of Kinesis, partitions of Kafka.
-
-Pure: no clock, no randomness, no I/O.
-"""
+"""Streams of several lanes: shards of Kinesis, partitions of Kafka."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass

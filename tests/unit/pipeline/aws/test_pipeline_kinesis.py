@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from support.clock import START, FakeClock
 
 from ledger.core.errors import LedgerError, LeftOut, Unreachable
+from ledger.pipeline.aws.kinesis import KinesisStream, ShardSource
 from ledger.pipeline.aws.stream_events import KINESIS_DIGITS
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.kinesis import KinesisStream, ShardSource
 from ledger.pipeline.sources.streams import Memory, Part, ready
 
 FIRST = 49_590_338_271_490_256_608_559_692_538_361_571_095_921_575_989_136_588_800
