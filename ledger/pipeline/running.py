@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import anyio
 import anyio.abc
@@ -61,6 +61,17 @@ class Lane:
     dead: Path
     is_letters: bool = False
     follows: bool = False
+
+
+class Filling(Protocol):
+    """A file on its way to be complete."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no more will come."""
+
+    async def fill(self) -> None:
+        """Fill it until it is complete."""
 
 
 @dataclass(slots=True)
@@ -119,7 +130,7 @@ async def bring_in(
     settings: Settings,
     progress: Progress,
     *,
-    spool: Spool | None = None,
+    spool: Filling | None = None,
     tell: Callable[[str], None],
 ) -> Signalled:
     """Bring a lane in to its end, or until a signal, which is returned.
@@ -218,7 +229,7 @@ class Run:
         for waiting in self._waiting:
             waiting.cancel()
 
-    async def bring_in(self, lane: Lane, spool: Spool | None = None) -> None:
+    async def bring_in(self, lane: Lane, spool: Filling | None = None) -> None:
         """Bring a lane in to its end.
 
         Raises:
@@ -260,7 +271,7 @@ class Run:
         self._waiting.discard(waiting)
         return not self.is_stopping
 
-    async def _filled(self, spool: Spool) -> bool:
+    async def _filled(self, spool: Filling) -> bool:
         if spool.is_complete:
             return False
         await self._clock.sleep(FOLLOW_SECONDS)

@@ -1,4 +1,4 @@
-"""Streams of several lanes, as `ledger pipeline run` brings them in: each lane under a lease.
+"""Streams and queues, as `ledger pipeline run` brings them in: each lane under a lease.
 
 Any number of processes may run one stream. In each round a process takes the lease of one lane
 that is free and whose parents are in, so that several that are started together share the lanes;
@@ -8,7 +8,7 @@ workers of one lane, or Lambda beside them, do no harm.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -20,9 +20,10 @@ import anyio.abc
 from ledger.core.entry import Item, damaged, number_of
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.aws.kinesis import KinesisStream, open_kinesis
+from ledger.pipeline.aws.queue_spool import open_queue_spool
 from ledger.pipeline.core.items import lane_id, position_key
-from ledger.pipeline.progress import StreamProgress
-from ledger.pipeline.running import open_run
+from ledger.pipeline.progress import Progress, StreamProgress
+from ledger.pipeline.running import Lane, bring_in, open_run
 from ledger.pipeline.sources.kafka import KafkaStream, topic_of
 from ledger.pipeline.sources.source import Source
 from ledger.pipeline.sources.streams import Memory, Part, Stream, ready
@@ -291,3 +292,30 @@ async def open_stream(
         raise InvalidInput(
             f"{address!r} is no stream: kinesis://STREAM, kafka://BROKER:PORT/TOPIC or kafka+tls://"
         )
+
+
+async def bring_in_queue(
+    queue: str,
+    lane: Lane,
+    settings: Settings,
+    progress: Progress,
+    *,
+    tell: Callable[[str], None],
+) -> Signalled:
+    """Drain an SQS queue into the lane's file, and bring that in; until a signal if it follows.
+
+    Raises:
+        LedgerError: the queue cannot be read, or the lane could not go on.
+    """
+    opening = open_queue_spool(
+        queue,
+        lane.file,
+        region=lane.region,
+        profile=settings.region(lane.region).profile,
+        request_timeout=settings.request_timeout,
+        follows=lane.follows,
+    )
+    async with opening as spool:
+        await spool.begin()
+        spooled = replace(lane, follows=False)
+        return await bring_in(spooled, settings, progress, spool=spool, tell=tell)

@@ -101,6 +101,31 @@ def put(kinesis: Any, raws: Sequence[bytes]) -> None:
         kinesis.put_record(StreamName="trades", PartitionKey=f"p{number}", Data=raw)
 
 
+@pytest.mark.engines("moto_server")
+async def test_a_queue_is_drained_into_a_file(desk: Desk) -> None:
+    """All of its messages count, and it is empty."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (an engine)
+
+    server, settings = ThreadedMotoServer(port=0, verbose=False), desk.settings()
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+        place = f"http://127.0.0.1:{port}"
+        sqs = boto3.client("sqs", region_name=HOME, endpoint_url=place, **keys)  # type: ignore[call-overload]
+        url = sqs.create_queue(QueueName="queue")["QueueUrl"]
+        for raw in records("queue", 0, 25):
+            sqs.send_message(QueueUrl=url, MessageBody=raw.decode())
+        words = command_line("ledger", "pipeline", "run", "sqs://queue", "--spool", "queue.jsonl")
+        with_keys = {name.upper(): value for name, value in keys.items()}
+        async with _started(words, desk, {"AWS_ENDPOINT_URL_SQS": place, **with_keys}) as process:
+            assert await process.ends() == 0, process.said()
+        assert await counted(settings, "queue") == 25
+        assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    finally:
+        server.stop()
+
+
 @pytest.mark.tools("kafka")
 async def test_a_topic_is_brought_in_by_its_partitions(desk: Desk) -> None:
     """Killed and run again it goes on behind what is in."""

@@ -27,7 +27,7 @@ from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all, lane_of
 from ledger.pipeline.sources.claims import files_in
 from ledger.pipeline.sources.places import place_of
 from ledger.pipeline.stages.lanes import Lanes
-from ledger.pipeline.streaming import bring_in_stream
+from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.gc import tune_gc
@@ -39,6 +39,7 @@ from ledger.store.opening import open_store
 
 AGAIN = "run the same command again to continue: nothing is counted twice"
 STANDARD_INPUT = "-"
+QUEUE = "sqs://"
 NAMES_MAX = 2
 """Of lanes, in a summary."""
 
@@ -74,7 +75,7 @@ MetricsPort = Annotated[
 def run_file(
     file: Annotated[
         str,
-        typer.Argument(help="JSON lines or CSV; a directory; kinesis://, kafka://, - (--help)."),
+        typer.Argument(help="File or directory; -; kinesis://, kafka://, sqs:// (see above)."),
     ],
     *,
     region: Region = None,
@@ -88,7 +89,7 @@ def run_file(
     ] = False,
     spool: Annotated[
         Path | None,
-        typer.Option(help="With -: new file that keeps standard input.", dir_okay=False),
+        typer.Option(help="With - (a new file) or sqs://: keeps the input.", dir_okay=False),
     ] = None,
     skip_lost: Annotated[
         bool,
@@ -113,9 +114,18 @@ def run_file(
 
     kinesis://STREAM and kafka://BROKER:PORT/TOPIC (kafka+tls:// with TLS) are read until SIGTERM:
     each shard or partition is a lane. Processes that run one stream share its lanes by leases.
+
+    sqs://QUEUE with --spool FILE moves the queue's messages to the file, and processes that: until
+    the queue is empty, or with --follow until SIGTERM. A queue has no positions of its own.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
+    if file.startswith(QUEUE):
+        if spool is None:
+            raise InvalidInput(f"{file} requires --spool with a file that keeps its messages")
+        chosen = Lane(lane, place, spool, dead or _beside(spool), follows=follow)
+        _bring_in([chosen], settings, None, metrics_port, queue=file.removeprefix(QUEUE))
+        return
     if "://" in file:
         if lane or follow or spool:
             raise InvalidInput(f"{file} is a stream: its lanes have names, and its end never comes")
@@ -262,7 +272,12 @@ def _beside(file: Path) -> Path:
 
 
 def _bring_in(
-    lanes: Sequence[Lane], settings: Settings, spool: Spool | None, metrics_port: int | None
+    lanes: Sequence[Lane],
+    settings: Settings,
+    spool: Spool | None,
+    metrics_port: int | None,
+    *,
+    queue: str | None = None,
 ) -> None:
     """Bring lanes in under a display, and print their summary.
 
@@ -272,6 +287,8 @@ def _bring_in(
     progress = Progress([lane.file for lane in lanes], CollectorRegistry())
 
     async def work(tell: Callable[[str], None]) -> Signalled:
+        if queue is not None:
+            return await bring_in_queue(queue, lanes[0], settings, progress, tell=tell)
         if len(lanes) == 1:
             return await bring_in(lanes[0], settings, progress, spool=spool, tell=tell)
         return await bring_in_all(lanes, settings, progress, tell=tell)
