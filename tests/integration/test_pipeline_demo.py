@@ -1,5 +1,6 @@
 """`ledger pipeline demo` as a user runs it, in small: exact, but for the mutants."""
 
+import csv
 import json
 from functools import partial
 from pathlib import Path
@@ -63,3 +64,20 @@ def test_without_a_rule_it_ends_wrong(mutant: str) -> None:
 def test_an_unknown_mutant_is_refused() -> None:
     """The error lists those that there are."""
     assert "is not one of no-version" in str(demo("--mutant", "all").exception)
+
+
+@pytest.mark.slow
+def test_rates_are_climbed_by_lanes_that_share_a_process(tmp_path: Path) -> None:
+    """Three lanes in two processes at two rates, exact in both; the curve adds up."""
+    written = tmp_path / "curve.csv"
+    lanes = ("--regions", "1", "--lanes", "3", "--processes", "2")
+    ran = demo(*lanes, "--ladder", "50,100", "--seconds", "7", "--csv", str(written))
+    assert ran.exit_code == 0, ran.output
+    assert "the most that was held: 100 messages a second" in ran.output
+    with written.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    for rate, messages in (("50.0", 350), ("100.0", 700)):
+        of_rate = [row for row in rows if row["rate"] == rate]
+        assert sum(int(row["sent"]) for row in of_rate) == messages
+        assert sum(int(row["counted"]) for row in of_rate) == messages
+        assert of_rate[-1]["backlog"] == "0"

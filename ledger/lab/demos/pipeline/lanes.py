@@ -1,4 +1,4 @@
-"""The demo's lanes as the run holds them: a file, the process that reads it, and how far it is."""
+"""The demo's lanes as the run holds them: files, the processes that read them, how far they are."""
 
 import json
 from collections import Counter, deque
@@ -22,29 +22,54 @@ class Sent(NamedTuple):
     at: float
 
 
-class LaneProcess(ManagedProcess):
-    """One lane: its file, and its worker's process, whose reports go to the progress."""
+class LaneFile:
+    """One lane: its file, what is appended to it, and what of that is counted."""
 
     def __init__(self, job: Job, progress: PipelineDemoProgress) -> None:
+        self.job = job
         self._file = Path(job.file)
         self._file.touch()
-        words = module_words("ledger.lab.demos.pipeline.worker", json.dumps(asdict(job)))
-        log = self._file.with_suffix(".log")
-        super().__init__(f"the worker of {job.region}/{job.lane}", words, log=log)
-        self.work: Counter[str] = Counter()
-        self.memory_bytes = 0
         self._dead = Path(job.dead)
         self._progress = progress
         self._waiting: deque[Sent] = deque()
         self._bytes = 0
 
     def append(self, lines: Sequence[bytes], at: float) -> None:
-        """Append messages to the lane."""
+        """Append messages to the lane, which are due at a time of the monotonic clock."""
         content = b"".join(lines)
         self._bytes += len(content)
         self._waiting.append(Sent(self._bytes, len(lines), at))
         with self._file.open("ab", buffering=0) as file:
             file.write(content)
+
+    def count(self, upto: int, at: float) -> None:
+        """Record that the totals show the lane up to here."""
+        while self._waiting and self._waiting[0].upto <= upto:
+            sent = self._waiting.popleft()
+            self._progress.count(sent.messages, sent_at=sent.at, at=at)
+
+    def dead_letters(self) -> int:
+        """Return how many dead letters there are; one that was written twice is one."""
+        if not self._dead.exists():
+            return 0
+        with self._dead.open(encoding="utf-8") as lines:
+            return len({letter_of(line).position for line in lines})
+
+
+class LanesProcess(ManagedProcess):
+    """The worker's process of one or more lanes of a region; its reports go to the lanes."""
+
+    def __init__(self, lanes: Sequence[LaneFile]) -> None:
+        jobs = [lane.job for lane in lanes]
+        words = module_words(
+            "ledger.lab.demos.pipeline.worker", json.dumps([asdict(job) for job in jobs])
+        )
+        names = ", ".join(job.lane for job in jobs)
+        log = Path(jobs[0].file).with_suffix(".log")
+        super().__init__(f"the worker of {jobs[0].region}/{names}", words, log=log)
+        self.work: Counter[str] = Counter()
+        self.memory_bytes = 0
+        self._lanes = lanes
 
     async def follow(self) -> None:
         """Follow what the worker reports until it has ended.
@@ -59,18 +84,5 @@ class LaneProcess(ManagedProcess):
             if "work" in message:
                 self.work, self.memory_bytes = Counter(message["work"]), message["memory_bytes"]
                 return
-            self._count(message["counted"], message["at"])
+            self._lanes[message["lane"]].count(message["counted"], message["at"])
         await self.check_killed()
-
-    def dead_letters(self) -> int:
-        """Return how many dead letters there are; one that was written twice is one."""
-        if not self._dead.exists():
-            return 0
-        lines = self._dead.read_text("utf-8").splitlines()
-        return len({letter_of(line).position for line in lines})
-
-    def _count(self, upto: int, at: float) -> None:
-        """Record that the totals show the lane up to here."""
-        while self._waiting and self._waiting[0].upto <= upto:
-            sent = self._waiting.popleft()
-            self._progress.count(sent.messages, sent_at=sent.at, at=at)

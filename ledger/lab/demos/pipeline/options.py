@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any
 
 import typer
 
 from ledger.core.errors import InvalidInput
-from ledger.lab.harness.options import REGIONS, JsonFile, LabOptions
+from ledger.lab.harness.options import REGIONS, CsvFile, JsonFile, LabOptions, Picture
 
 RISKS = ("Delta", "Gamma", "Rho", "Vega")
 PLACES = ("AMER", "APAC", "EMEA")
@@ -32,7 +33,7 @@ class PipelineDemoOptions(LabOptions):
     """The options of the demo; a mutant meets more failures, in smaller batches.
 
     Raises:
-        InvalidInput: there is no such mutant.
+        InvalidInput: there is no such mutant, or the ladder is none.
     """
 
     messages: Annotated[int, typer.Option(min=1, help="Messages to send, with duplicates.")] = (
@@ -40,12 +41,23 @@ class PipelineDemoOptions(LabOptions):
     )
     trades_max: Annotated[int, typer.Option(min=1, help="Trades at most.")] = 1_000_000
     regions: Annotated[int, typer.Option(min=1, max=3, help="Number of regions.")] = 2
-    lanes: Annotated[
-        int, typer.Option(min=1, max=16, help="Lanes in each region, a process each.")
-    ] = 1
+    lanes: Annotated[int, typer.Option(min=1, max=16, help="Lanes in each region.")] = 1
+    processes: Annotated[
+        int, typer.Option(min=0, max=16, help="Processes in each region; 0 is one for each lane.")
+    ] = 0
     lead: Annotated[
         int, typer.Option(min=1, help="Messages of a lane that may wait to be counted.")
     ] = 2_000
+    rate: Annotated[
+        float, typer.Option(min=0, help="Messages a second, by the clock; 0 is by --lead.")
+    ] = 0.0
+    ladder: Annotated[
+        str, typer.Option(help="Runs at several rates, as 500,2000,max; max searches for it.")
+    ] = ""
+    seconds: Annotated[float, typer.Option(min=1, help="Of sending, in each run of a ladder.")] = (
+        30.0
+    )
+    beside: Annotated[bool, typer.Option(help="Run again without failures, to compare.")] = False
     batch: Annotated[int, typer.Option(min=1, max=5_000, help="Messages of a batch at most.")] = (
         BATCH
     )
@@ -58,10 +70,21 @@ class PipelineDemoOptions(LabOptions):
         typer.Option(min=0, max=65535, help="Port of a page of live totals; 0 takes any."),
     ] = None
     json_file: JsonFile = None
+    csv_file: CsvFile = None
+    picture: Picture = None
 
     def __post_init__(self) -> None:
+        self.rungs()
         if self.mutant not in {"", *MUTANTS}:
             raise InvalidInput(f"--mutant {self.mutant!r} is not one of {', '.join(MUTANTS)}")
+
+    def rungs(self) -> Sequence[float | None]:
+        """Return the rates of the ladder; None is the most that is held.
+
+        Raises:
+            InvalidInput: one is neither a number above 0 nor `max`.
+        """
+        return [_rung(word.strip()) for word in self.ladder.split(",")] if self.ladder else []
 
     @property
     def trades(self) -> int:
@@ -84,6 +107,11 @@ class PipelineDemoOptions(LabOptions):
         return [(name, f"lane-{lane}") for name in self.names for lane in range(self.lanes)]
 
     @property
+    def processes_in_all(self) -> int:
+        """The worker processes of all regions."""
+        return self.regions * min(self.processes or self.lanes, self.lanes)
+
+    @property
     def fail(self) -> Mapping[str, float]:
         """The share of each stage's requests that fail."""
         if not self.failures:
@@ -99,3 +127,15 @@ class PipelineDemoOptions(LabOptions):
             "home": {"field": "TradeID", "regions": homes},
             "batch_max": MUTANT_BATCH if self.mutant else self.batch,
         }
+
+
+def _rung(word: str) -> float | None:
+    if word == "max":
+        return None
+    try:
+        rate = float(word)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < inf:
+        raise InvalidInput(f"--ladder: {word!r} is neither messages a second, above 0, nor max")
+    return rate

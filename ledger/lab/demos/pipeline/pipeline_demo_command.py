@@ -6,7 +6,9 @@ import anyio
 from rich.console import Console
 
 from ledger.commands.pipeline.page import serve_page
+from ledger.lab.demos.pipeline.ladder import climb
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
+from ledger.lab.demos.pipeline.report import PipelineDemoReport
 from ledger.lab.demos.pipeline.run import PipelineDemoRun
 from ledger.lab.harness.display import run_shown
 from ledger.lab.harness.options import command
@@ -33,20 +35,29 @@ def demo(options: PipelineDemoOptions) -> None:
     total is wrong.
 
     "Of one core" divides by the CPU time of the lanes' processes alone. Latency is measured from
-    the append to a lane's file until the lane's region shows the message in its totals; the lanes
-    are kept --lead messages ahead, so most of it is waiting. With one region and the engine
-    dynoxide, the lanes use the engine directly.
+    the append to a lane's file until the lane's region shows the message in its totals; without a
+    rate the lanes are kept --lead messages ahead, so most of it is waiting. At a rate (--rate,
+    --ladder) messages are sent by the clock, however far the lanes are, and the latency is from
+    when a message was due. --csv and --picture have throughput and latency over time. With one
+    region and the engine dynoxide, the lanes use the engine directly.
     """
-    files = ReportFiles(json_file=options.json_file)
+    files = ReportFiles.of(options)
     files.check()
     console = Console(highlight=False)
-    run = PipelineDemoRun(options, clock=SystemClock())
     with ExitStack() as stack:
+        publish = None
         if options.page is not None:
             shown = stack.enter_context(serve_page(options.page))
-            run.publish = shown.publish
+            publish = shown.publish
             console.print(f"totals on {shown.url}")
-        report = anyio.run(run_shown, run.run, console, run.progress.view)
+
+        def run_one(chosen: PipelineDemoOptions) -> PipelineDemoReport:
+            run = PipelineDemoRun(chosen, clock=SystemClock())
+            run.publish = publish or run.publish
+            return anyio.run(run_shown, run.run, console, run.progress.view)
+
+        is_one = not (options.ladder or options.beside)
+        report = run_one(options) if is_one else climb(options, run_one)
         if options.page is not None:
             blocking_sleep(LINGER_SECONDS)
     finish(report, console, files)

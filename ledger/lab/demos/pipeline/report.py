@@ -2,16 +2,19 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from math import nan
 from typing import Any
 
 from rich.text import Text
 
 from ledger.commands.pipeline.watching import totals_shown
+from ledger.lab.demos.pipeline.curve import MEAN_SECONDS, Curve, Point, is_held
 from ledger.lab.demos.pipeline.options import FAIL, RISKS, PipelineDemoOptions
 from ledger.lab.harness.display import View
 from ledger.lab.harness.latency import LatencyRecorder
-from ledger.lab.harness.report import Report, Section, Verdict
+from ledger.lab.harness.picture import finish_axis
+from ledger.lab.harness.report import FILE_DIGITS, Report, Section, Verdict
 from ledger.lab.harness.totals import RegionTotals
 from ledger.runtime.command_line import FAILED
 
@@ -19,6 +22,7 @@ SHOWN = tuple(f"risk/{risk}" for risk in RISKS)
 """The categories that are shown while it runs; all are compared in the end."""
 HISTORY_MAX = 600
 WRONG_SHOWN_MAX = 5
+PICTURE_INCHES = (8.0, 5.0)
 
 
 @dataclass(slots=True)
@@ -31,9 +35,11 @@ class PipelineDemoProgress:
     sent: int = 0
     counted: int = 0
     counted_at: float = 0.0
+    began: float = 0.0
     seconds: float = 0.0
     totals: Sequence[RegionTotals] = ()
     latencies: LatencyRecorder = field(default_factory=LatencyRecorder)
+    curve: Curve = field(default_factory=Curve)
     history: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
     exact: bool | None = None
 
@@ -47,6 +53,12 @@ class PipelineDemoProgress:
         self.counted += messages
         self.counted_at = max(self.counted_at, at)
         self.latencies.add(at - sent_at, messages)
+        self.curve.count(messages, at=at - self.began, latency=at - sent_at)
+
+    def send(self, messages: int, *, at: float) -> None:
+        """Record messages that were sent at a time of the monotonic clock."""
+        self.sent += messages
+        self.curve.send(messages, at=at - self.began)
 
     def view(self) -> View:
         """Return what is shown now."""
@@ -57,7 +69,7 @@ class PipelineDemoProgress:
             figures=[
                 ("sent", f"{self.sent:,} of {messages:,}"),
                 ("in the totals", f"{self.counted:,}, {self.per_second:,.0f} a second"),
-                ("latency", _times(quantiles(self.latencies))),
+                ("latency", times_text(quantiles(self.latencies))),
             ],
             progress=(self.counted, messages),
             sections=[self._table()],
@@ -99,7 +111,8 @@ class PipelineDemoProgress:
 class PipelineDemoReport(Report):
     """The end of a run.
 
-    `seconds` go from the first message that was sent to the last one that the totals showed.
+    `seconds` go from the first message that was sent to the last one that the totals showed,
+    `sending_seconds` to the last one that was sent.
     `work` adds up what all workers did: figures of `ledger.pipeline.progress`, crashes, requests
     and failures of each stage, write units, and seconds of a core without their start.
     """
@@ -114,6 +127,8 @@ class PipelineDemoReport(Report):
     dead_letters: int
     waiting: int
     """Map items that were not reduced: none, if all is right."""
+    sending_seconds: float = 0.0
+    curve: Sequence[Point] = ()
 
     @property
     def per_second(self) -> float:
@@ -124,6 +139,12 @@ class PipelineDemoReport(Report):
     def per_core(self) -> float:
         """Messages a second of a core's time in the pipeline's processes."""
         return self.options.messages / self.work["cpu_seconds"]
+
+    @property
+    def is_held(self) -> bool | None:
+        """Whether the rate was held; None if there was none, or too short a run to say."""
+        rate = self.options.rate
+        return is_held(self.curve, rate=rate, seconds=self.sending_seconds) if rate else None
 
     @property
     def wrong(self) -> Sequence[str]:
@@ -144,7 +165,17 @@ class PipelineDemoReport(Report):
     def as_json(self) -> dict[str, Any]:
         """Return all of it for a file."""
         figures = {"per_second": self.per_second, "per_core": self.per_core, "wrong": self.wrong}
-        return {"exact": self.is_exact, **figures, **Report.as_json(self)}
+        found = {"exact": self.is_exact, "held": self.is_held, **figures}
+        return {**found, **Report.as_json(self)}
+
+    def as_rows(self) -> Sequence[Mapping[str, object]]:
+        """Return a line for each second."""
+        named = {"rate": self.options.rate or "", "failures": self.options.failures}
+        return [{**named, **_rounded(point)} for point in self.curve]
+
+    def draw(self, figure: Any) -> None:
+        """Draw throughput and latency over time."""
+        draw_curves(figure, {"": self.curve})
 
     def sections(self) -> Sequence[Section]:
         """Return the comparison, and what was measured."""
@@ -189,13 +220,16 @@ class PipelineDemoReport(Report):
 
     def _facts(self) -> list[tuple[str, str]]:
         work, options = self.work, self.options
-        own = f"{work['cpu_seconds']:,.1f} s of {len(options.lane_names)} worker processes"
+        own = f"{work['cpu_seconds']:,.1f} s of {options.processes_in_all} worker processes"
         left_out = f"{work['duplicates']:,} duplicate, {work['stale']:,} stale"
-        units = f"{work['write_units'] / options.messages:.2f} write units a message in one region"
+        written, read = (work[f"{kind}_units"] / options.messages for kind in ("write", "read"))
+        units = f"{written:.2f} write and {read:.2f} read units a message in one region"
+        paced = f"at {options.rate:,.0f} a second, {_HELD[self.is_held]}"
+        ahead = paced if options.rate else f"{options.lead:,} ahead in each lane"
         return [
             ("messages a second", f"{self.per_second:,.0f}, {self.seconds:,.1f} s in all"),
             ("of one core", f"{self.per_core:,.0f} a second ({own})"),
-            ("sent to counted", f"{_times(self.latency)}, {options.lead:,} ahead in each lane"),
+            ("sent to counted", f"{times_text(self.latency)}, {ahead}"),
             ("memory of a process", f"up to {self.memory_bytes / 2**20:,.0f} MB"),
             ("records read", f"{work['records']:,}: {left_out}, {work['dead']:,} dead"),
             ("dead letters", f"{self.dead_letters:,} of {self.malformed:,} malformed messages"),
@@ -206,10 +240,39 @@ class PipelineDemoReport(Report):
         ]
 
 
+_HELD = {True: "held", False: "not held: more waited all the time", None: "too short to be held"}
+
+
+def _rounded(point: Point) -> Mapping[str, object]:
+    return {
+        name: round(value, FILE_DIGITS) if isinstance(value, float) else value
+        for name, value in asdict(point).items()
+    }
+
+
+def draw_curves(figure: Any, curves: Mapping[str, Sequence[Point]]) -> None:
+    """Draw throughput and latency of runs over time, as means of `MEAN_SECONDS`."""
+    figure.set_size_inches(*PICTURE_INCHES)
+    above, below = figure.subplots(2, 1, sharex=True)
+    for name, points in curves.items():
+        seconds = [point.second for point in points]
+        above.plot(seconds, [point.throughput for point in points], label=name)
+        shown = [nan if point.latency is None else point.latency for point in points]
+        below.plot(seconds, shown, label=name)
+    finish_axis(above, f"messages counted a second, mean of {MEAN_SECONDS} s")
+    finish_axis(below, f"seconds from sent to counted, mean of {MEAN_SECONDS} s")
+    below.set(xlabel="seconds")
+    for axis in (above, below):
+        axis.set_ylim(bottom=0)
+    if any(curves):
+        above.legend(fontsize=7, frameon=False)
+
+
 def quantiles(latencies: LatencyRecorder) -> Mapping[str, float]:
     """Return the median, the 99th percentile and the worst in seconds."""
     return {name: getattr(latencies, name) for name in ("p50", "p99", "worst")}
 
 
-def _times(latency: Mapping[str, float]) -> str:
+def times_text(latency: Mapping[str, float]) -> str:
+    """Return quantiles in one line."""
     return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in latency.items())

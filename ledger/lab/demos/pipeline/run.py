@@ -15,9 +15,10 @@ from random import Random
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from ledger.core.errors import LedgerError
-from ledger.lab.demos.pipeline.lanes import LaneProcess
+from ledger.lab.demos.pipeline.lanes import LaneFile, LanesProcess
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.report import (
     SHOWN,
@@ -29,13 +30,15 @@ from ledger.lab.demos.pipeline.traffic import Message, Traffic
 from ledger.lab.demos.pipeline.worker import Job
 from ledger.lab.harness.config import write_config
 from ledger.lab.harness.table import TestTable, open_table
-from ledger.lab.harness.totals import RegionTotals, read_totals
+from ledger.lab.harness.totals import read_totals
 from ledger.ledger import Ledger
 from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import background_tasks
 
+BACKLOG_MAX = 200_000
+"""Messages that may wait at a rate that is not held; beyond them the producer waits as well."""
 CHUNK_MAX = 100
 """Messages sent at once: they share one latency."""
 TICK_SECONDS = 0.02
@@ -58,7 +61,7 @@ class PipelineDemoRun:
         self._options = options
         self._clock = clock
         self._traffic = Traffic(options, Random(options.seed))  # noqa: S311 (repeatable)
-        self._began = 0.0
+        self._sending_seconds = 0.0
 
     async def run(self) -> PipelineDemoReport:
         """Run it all.
@@ -79,21 +82,26 @@ class PipelineDemoRun:
         )
         async with opening as table, AsyncExitStack() as stack:
             ledgers = await table.ledgers()
-            lanes = [LaneProcess(job, progress) for job in self._jobs(table)]
-            for lane in lanes:
-                await stack.enter_async_context(lane.started())
+            lanes = [LaneFile(job, progress) for job in self._jobs(table)]
+            processes = self._processes(lanes)
+            for process in processes:
+                await stack.enter_async_context(process.started())
             async with background_tasks() as tasks:
                 tasks.start_soon(self._watch, ledgers)
                 async with anyio.create_task_group() as following:
-                    for lane in lanes:
-                        following.start_soon(lane.follow)
+                    for process in processes:
+                        following.start_soon(process.follow)
                     await self._send(table, lanes)
+                    for process in processes:
+                        await process.send(b"end")
                     progress.phase = "everything is sent: processing the rest"
             progress.phase = "waiting until every change has reached every region"
             await table.heal()
             progress.phase = "comparing every category in every region"
             progress.totals = await read_totals(ledgers, self._traffic.expected())
-            report = self._report(lanes, progress.totals, await self._waiting(table))
+            letters = sum(lane.dead_letters() for lane in lanes)
+            waiting = await self._waiting(table)
+            report = self._report(processes, letters=letters, waiting=waiting)
             progress.exact, progress.phase = report.is_exact, report.verdict().text
             self.publish(progress.snapshot())
             return report
@@ -113,13 +121,22 @@ class PipelineDemoRun:
             for number, (region, lane) in enumerate(options.lane_names)
         ]
 
-    async def _send(self, table: TestTable, lanes: Sequence[LaneProcess]) -> None:
-        """Send all messages, as fast as the lanes take them; cut the home region off meanwhile."""
+    def _processes(self, lanes: Sequence[LaneFile]) -> list[LanesProcess]:
+        """Divide the lanes of each region among its processes."""
+        groups: dict[tuple[str, int], list[LaneFile]] = {}
+        count = self._options.processes_in_all // self._options.regions
+        for number, lane in enumerate(lanes):
+            place = number % self._options.lanes % count
+            groups.setdefault((lane.job.region, place), []).append(lane)
+        return [LanesProcess(group) for group in groups.values()]
+
+    async def _send(self, table: TestTable, lanes: Sequence[LaneFile]) -> None:
+        """Send all messages, by the clock or as lanes take them; cut the home off meanwhile."""
         progress, messages = self.progress, self._traffic.messages()
-        progress.phase, self._began = "sending", self._clock.monotonic()
-        lead, total = self._options.lead * len(lanes), self._options.messages
+        progress.phase, progress.began = "sending", self._clock.monotonic()
+        total = self._options.messages
         while progress.sent < total:
-            room = min(lead - (progress.sent - progress.counted), CHUNK_MAX)
+            room = min(self._room(len(lanes)), total - progress.sent, CHUNK_MAX)
             if room <= 0:
                 await self._clock.sleep(TICK_SECONDS)
                 continue
@@ -127,16 +144,26 @@ class PipelineDemoRun:
             self._append(lanes, list(islice(messages, room)))
             since = progress.sent - int(total * CUT_FROM)
             self._cut(table, is_cut=0 <= since < min(total * (CUT_TO - CUT_FROM), CUT_MESSAGES_MAX))
-        for lane in lanes:
-            await lane.send(b"end")
+            await anyio.lowlevel.checkpoint()
+        self._sending_seconds = self._clock.monotonic() - progress.began
 
-    def _append(self, lanes: Sequence[LaneProcess], messages: Sequence[Message]) -> None:
-        """Append messages to the lanes' files."""
-        at = self._clock.monotonic()
+    def _room(self, lanes: int) -> int:
+        """Return how many messages are to be sent now: those that are due, or those with room."""
+        progress, rate = self.progress, self._options.rate
+        waiting = progress.sent - progress.counted
+        if not rate:
+            return self._options.lead * lanes - waiting
+        due = int((self._clock.monotonic() - progress.began) * rate)
+        return min(due - progress.sent, BACKLOG_MAX - waiting)
+
+    def _append(self, lanes: Sequence[LaneFile], messages: Sequence[Message]) -> None:
+        """Append messages to the lanes' files; by the clock, each counts from when it was due."""
+        progress, rate, at = self.progress, self._options.rate, self._clock.monotonic()
+        due = progress.began + progress.sent / rate if rate else at
+        progress.send(len(messages), at=at)
         for number, lane in enumerate(lanes):
             if lines := [message.line for message in messages if message.lane == number]:
-                lane.append(lines, at)
-        self.progress.sent += len(messages)
+                lane.append(lines, due)
 
     def _cut(self, table: TestTable, *, is_cut: bool) -> None:
         """Cut the home region off from the others, or heal; nothing if it is so already."""
@@ -154,8 +181,8 @@ class PipelineDemoRun:
         progress = self.progress
         while True:  # until cancelled
             started = self._clock.monotonic()
-            if self._began:
-                progress.seconds = started - self._began
+            if progress.began:
+                progress.seconds = started - progress.began
                 progress.history.append((round(progress.seconds, 2), progress.counted))
             expected = self._traffic.expected()
             with suppress(LedgerError):  # a busy machine; the next look will do
@@ -174,19 +201,21 @@ class PipelineDemoRun:
         return waiting
 
     def _report(
-        self, lanes: Sequence[LaneProcess], totals: Sequence[RegionTotals], waiting: int
+        self, processes: Sequence[LanesProcess], *, letters: int, waiting: int
     ) -> PipelineDemoReport:
         progress, work = self.progress, Counter[str]()
-        for lane in lanes:
-            work.update(lane.work)
+        for process in processes:
+            work.update(process.work)
         return PipelineDemoReport(
             options=self._options,
-            totals=totals,
-            seconds=progress.counted_at - self._began,
+            totals=progress.totals,
+            seconds=progress.counted_at - progress.began,
             latency=quantiles(progress.latencies),
             work=work,
-            memory_bytes=max(lane.memory_bytes for lane in lanes),
+            memory_bytes=max(process.memory_bytes for process in processes),
             malformed=self._traffic.malformed,
-            dead_letters=sum(lane.dead_letters() for lane in lanes),
+            dead_letters=letters,
             waiting=waiting,
+            sending_seconds=self._sending_seconds,
+            curve=progress.curve.points(),
         )

@@ -1,15 +1,18 @@
-"""One lane's worker in a process of its own (`python -m`), its job given as JSON.
+"""The workers of some lanes of a region in one process (`python -m`), their jobs given as JSON.
 
-It reads the lane's file while that is being written, and prints JSON lines that say how far the
-totals are. The line `end` on standard input means that the file is complete; the end of standard
+Each reads its lane's file while that is being written, and prints JSON lines that say how far the
+totals are. The line `end` on standard input means that the files are complete; the end of standard
 input means that the parent is gone.
 """
 
 import json
 import resource
 import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -33,7 +36,9 @@ from ledger.runtime.command_line import FAILED
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import Metrics, summed
-from ledger.runtime.tasks import background_tasks
+from ledger.runtime.tasks import background_tasks, run_all
+from ledger.settings import Settings
+from ledger.store.port import Store
 
 LOOK_SECONDS = 0.02
 """Between two looks at the end of the file."""
@@ -53,43 +58,58 @@ class Job:
     mutant: str
 
 
-class _Worker:
-    def __init__(self, job: Job) -> None:
+class _Files:
+    """Whether the lanes' files are complete."""
+
+    def __init__(self) -> None:
         self.is_complete = False
-        self._job = job
         self._clock = SystemClock()
-        self._registry = CollectorRegistry()
+
+    async def grow(self) -> bool:
+        """Wait a little; returns whether there may be more."""
+        if self.is_complete:
+            return False
+        await self._clock.sleep(LOOK_SECONDS)
+        return True
+
+
+class _Worker:
+    """The worker of one lane; counts its crashes, and its requests by stage."""
+
+    def __init__(self, number: int, job: Job) -> None:
+        self.crashes = 0
+        self.job = job
+        self._number = number
         self._draw = Random(f"{job.seed} {job.region} {job.lane}")  # noqa: S311 (repeatable)
-        self._faults = {
+        self.faults = {
             stage: StageFaults(share, self._draw, crashes=stage != "state")
             for stage, share in job.fail.items()
         }
-        self._crashes = 0
 
-    async def run(self) -> None:
+    async def run(
+        self,
+        files: _Files,
+        stores: Mapping[str, Store],
+        settings: Settings,
+        registry: CollectorRegistry,
+    ) -> None:
         """Process the lane; after each crash, go on from where the table is."""
-        job, metrics = self._job, Metrics.of(self._registry)
-        settings = read_config(job.config)
-        async with AsyncExitStack() as stack:
-            opened = open_stores(settings, job.region, metrics=metrics, clock=self._clock)
-            stores = await stack.enter_async_context(opened)
-            stack.enter_context(MUTANTS[job.mutant]() if job.mutant else nullcontext())
-            pipeline = Pipeline(
-                job.lane,
-                FileSource(Path(job.file), grows=self._grows),
-                region=job.region,
-                stores={name: StageFaultStore(one, self._faults) for name, one in stores.items()},
-                settings=settings,
-                dead_letters=DeadLetterFile(Path(job.dead)),
-                clock=self._clock,
-                randomness=self._draw,
-                metrics=PipelineMetrics.of(self._registry),
-                ledger_metrics=metrics,
-                on_counted=_send_counted,
-            )
-            tune_gc()  # as `ledger pipeline run` does
-            while not await self._lives(pipeline):
-                self._crashes += 1
+        job = self.job
+        pipeline = Pipeline(
+            job.lane,
+            FileSource(Path(job.file), grows=files.grow),
+            region=job.region,
+            stores={name: StageFaultStore(one, self.faults) for name, one in stores.items()},
+            settings=settings,
+            dead_letters=DeadLetterFile(Path(job.dead)),
+            clock=SystemClock(),
+            randomness=self._draw,
+            metrics=PipelineMetrics.of(registry),
+            ledger_metrics=Metrics.of(registry),
+            on_counted=self._send_counted,
+        )
+        while not await self._lives(pipeline):
+            self.crashes += 1
 
     async def _lives(self, pipeline: Pipeline) -> bool:
         """Run to the end of the lane, or until a crash."""
@@ -99,27 +119,36 @@ class _Worker:
             return False
         return True
 
-    async def _grows(self) -> bool:
-        if self.is_complete:
-            return False
-        await self._clock.sleep(LOOK_SECONDS)
-        return True
-
-    def work(self) -> dict[str, float]:
-        """Return what it did, in figures that can be added up over all workers."""
-        found: dict[str, float] = {
-            **asdict(figures(self._registry)),
-            "crashes": self._crashes,
-            "write_units": summed(self._registry, "ledger_consumed_units_total", kind="write"),
-        }
-        for stage, faults in self._faults.items():
-            found |= {f"{stage}_requests": faults.requests, f"{stage}_failed": faults.failed}
-        return found
+    def _send_counted(self, position: str) -> None:
+        """Report how far the totals show the lane, and when: this machine has one such clock."""
+        at = SystemClock().monotonic()
+        send_value({"lane": self._number, "counted": place_of(position), "at": at})
 
 
-def _send_counted(position: str) -> None:
-    """Report how far the totals show the lane, and when: this machine has one such clock."""
-    send_value({"counted": place_of(position), "at": SystemClock().monotonic()})
+async def _run_all(workers: Sequence[_Worker], files: _Files) -> dict[str, float]:
+    """Run the workers of all lanes to their end; returns what they did, in figures to add up."""
+    job, registry = workers[0].job, CollectorRegistry()
+    settings = read_config(job.config)
+    async with AsyncExitStack() as stack:
+        opened = open_stores(
+            settings, job.region, metrics=Metrics.of(registry), clock=SystemClock()
+        )
+        stores = await stack.enter_async_context(opened)
+        stack.enter_context(MUTANTS[job.mutant]() if job.mutant else nullcontext())
+        tune_gc()  # as `ledger pipeline run` does
+        jobs = [partial(one.run, files, stores, settings, registry) for one in workers]
+        await run_all(jobs, at_once=len(jobs))
+    found = Counter[str](asdict(figures(registry)))
+    for worker in workers:
+        found["crashes"] += worker.crashes
+        for stage, faults in worker.faults.items():
+            found[f"{stage}_requests"] += faults.requests
+            found[f"{stage}_failed"] += faults.failed
+    units = {
+        f"{kind}_units": summed(registry, "ledger_consumed_units_total", kind=kind)
+        for kind in ("write", "read")
+    }
+    return {**found, **units}
 
 
 def _used() -> tuple[float, int]:
@@ -128,29 +157,30 @@ def _used() -> tuple[float, int]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
 
 
-async def _listen(worker: _Worker, everything: anyio.CancelScope) -> None:
-    """Wait for the line that says the file is complete, or for the end of the parent."""
+async def _listen(files: _Files, everything: anyio.CancelScope) -> None:
+    """Wait for the line that says the files are complete, or for the end of the parent."""
     async for line in input_lines():
-        worker.is_complete = line == b"end"
+        files.is_complete = line == b"end"
     everything.cancel()
 
 
-async def _main(job: Job) -> int:
-    worker, (start_seconds, _) = _Worker(job), _used()
+async def _main(jobs: Sequence[Job]) -> int:
+    files, (start_seconds, _) = _Files(), _used()
+    workers = [_Worker(number, job) for number, job in enumerate(jobs)]
     status = FAILED
     async with background_tasks() as tasks:
-        tasks.start_soon(_listen, worker, tasks.cancel_scope)
+        tasks.start_soon(_listen, files, tasks.cancel_scope)
         try:
-            await worker.run()
+            work = await _run_all(workers, files)
         except LedgerError as error:
             send_value({"failed": str(error)})
         else:
             seconds, memory = _used()
-            work = {**worker.work(), "cpu_seconds": seconds - start_seconds}
+            work["cpu_seconds"] = seconds - start_seconds
             send_value({"work": work, "memory_bytes": memory})
             status = 0
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(run_on_loop(_main(Job(**json.loads(sys.argv[1])))))
+    sys.exit(run_on_loop(_main([Job(**job) for job in json.loads(sys.argv[1])])))

@@ -24,7 +24,7 @@ def report(*totals: RegionTotals, letters: int = 3, waiting: int = 0) -> Pipelin
         totals=totals,
         seconds=4.0,
         latency={"p50": 0.1, "p99": 0.5, "worst": 1.0},
-        work={**work, "write_units": 1500.0, "cpu_seconds": 2.0},
+        work={**work, "write_units": 1500.0, "read_units": 10.0, "cpu_seconds": 2.0},
         memory_bytes=100 << 20,
         malformed=3,
         dead_letters=letters,
@@ -47,7 +47,7 @@ def test_the_report_is_shown_and_written() -> None:
     console.print(*map(render, found.sections()), *found.remarks())
     text = console.export_text()
     wrong = "b in eu-west-1 shows 2, not 3"
-    for part in ("250, 4.0 s", "500 a second", "1.50 write units", "100.0%", wrong):
+    for part in ("250, 4.0 s", "500 a second", "1.50 write and 0.01 read units", "100.0%", wrong):
         assert part in text
     written = json.loads(json.dumps(found.as_json()))
     assert (written["per_second"], written["per_core"], written["exact"]) == (250, 500, False)
