@@ -5,19 +5,23 @@ from datetime import datetime
 from decimal import Decimal
 
 import pytest
+from prometheus_client import CollectorRegistry
 from support.clock import START, FakeClock
 from support.lanes import lane_worker
-from support.ledgers import HOME, sample
+from support.ledgers import HOME, LOCAL, make_settings, sample, seeded
 from support.pipeline_reduces import by_adding, by_batches, by_transaction
-from support.pipelines import deliveries, message, pipeline_settings
+from support.pipelines import CATEGORIES, FIELDS, deliveries, message, pipeline_settings
 
+from compactor.job import Compactor
 from ledger.pipeline.core.items import MapItem, map_item, map_item_of
+from ledger.pipeline.core.plans import plan_reduce
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.metered import MeteredStore
 from ledger.store.writes import Put
+from ledger.totals.reader import Reader
 
 TRADES = 100
 OPENING_READS = 3
@@ -129,3 +133,82 @@ async def test_what_each_choice_of_reduce_costs(
     await reduce(meter.store, items, pipeline_settings(), START)
     assert meter.units() == 50 * of_category + batches * 2 * of_map_item
     assert meter.inner.table.partitions.keys() == categories.keys()
+
+
+BATCHES_A_SECOND = 4
+CATEGORY = "risk/Delta"
+
+
+class LiveCategory:
+    """A category that gets a batch four times a second, beside a compactor, for some time."""
+
+    def __init__(self, totals: str) -> None:
+        self.clock = FakeClock(instant=True)
+        self.settings = make_settings(
+            home=HOME,
+            regions={HOME: LOCAL},
+            pipeline={"fields": FIELDS, "categories": CATEGORIES, "totals": totals},
+            compactor={"hint_every": 0, "scan_every": 0},
+        )
+        self.table = Table()
+        self.reduces = 0
+        self.reading: list[float] = []
+        self.writing = Meter(self.table)
+
+    async def live(self, minutes: int) -> None:
+        """Reduce, merge each minute, read after each, and merge what is left in the end."""
+        while self.clock.elapsed < minutes * 60.0:
+            while self.reduces < self.clock.elapsed * BATCHES_A_SECOND:
+                await self._reduce()
+            if self.clock.elapsed > minutes * 30.0:
+                self.reading.append(await self.read())
+            await self._merge()
+        for _ in range(4):
+            await self.clock.sleep(self.settings.settle)
+            await self._merge()
+
+    async def read(self) -> float:
+        """Return the read units of the category's total."""
+        meter = Meter(self.table)
+        reader = Reader(meter.store, settings=self.settings, clock=self.clock, metrics=Metrics())
+        assert (await reader.total(CATEGORY)).value == self.reduces
+        return meter.units("read", operation="query")
+
+    async def _reduce(self) -> None:
+        """Reduce one map item, whose own put and delete are not of the category."""
+        self.reduces += 1
+        item = map_item(f"{HOME}/lane", f"{self.reduces:064d}", 0, {CATEGORY: Decimal(1)})
+        await self.writing.inner.write(Put(item))
+        plan = plan_reduce(
+            [map_item_of(item)], region=HOME, settings=self.settings, now=self.clock.now()
+        )
+        await self.writing.store.transact(plan.actions, token=plan.token)
+
+    async def _merge(self) -> None:
+        compactor = Compactor(
+            self.settings,
+            stores={HOME: self.writing.store},
+            clock=self.clock,
+            randomness=seeded(),
+            registry=CollectorRegistry(),
+        )
+        await compactor.run_once()
+        await self.clock.sleep(60.0 - self.clock.elapsed % 60.0)
+
+    @property
+    def units(self) -> float:
+        """Write units of the category for each reduce: transactions of it, deletes and folds."""
+        written = self.writing.units(operation="transaction") + self.writing.units(
+            operation="batch"
+        )
+        return written / self.reduces - 2  # the map item's delete
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("totals", "writes", "reads"), [("sums", 2.0, 1), ("entries", 3.07, 161)])
+async def test_what_a_live_category_costs(totals: str, writes: float, reads: int) -> None:
+    """A sum costs one read unit; entries are read until they settle, then merged and deleted."""
+    category = LiveCategory(totals)
+    await category.live(80)
+    assert category.units == pytest.approx(writes, abs=0.02)
+    assert max(category.reading) == reads
