@@ -141,3 +141,20 @@ async def remove_contract(settings: Settings) -> None:
     async with open_stores(settings) as stores:
         for store in stores.values():
             assert isinstance(await store.write(Delete(contract_key(generation=1))), Applied)
+
+
+def to(terms: Terms) -> Callable[[Contract], Terms]:
+    """Return a change to these terms."""
+    return lambda _contract: terms
+
+
+async def established(terms: Terms | None = None) -> ContractWorld:
+    """Return regions that all show a first contract."""
+    world = ContractWorld()
+    world.show(Contract(terms=terms or make_terms()))
+    return world
+
+
+def all_show(world: ContractWorld, contract: Contract) -> bool:
+    """Return whether each region shows this contract."""
+    return world.shown() == [contract] * len(REGIONS)

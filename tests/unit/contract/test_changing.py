@@ -1,18 +1,15 @@
 """Changes of the contract: announced, waited for, in force; interrupted, raced, lost, withdrawn."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 
 import anyio
 import pytest
-from support.clock import START
-from support.contracts import REGIONS, ContractWorld, make_terms
+from support.contracts import REGIONS, ContractWorld, all_show, established, make_terms, to
 from support.ledgers import AWAY, HOME, SOUTH
 
 from ledger.contract.changing import POLL_SECONDS, Waiting
 from ledger.core.clock_offset import ClockOffset
-from ledger.core.contract import ShardStep, Terms, is_pending, seconds_to_wait
+from ledger.core.contract import Terms, is_pending, seconds_to_wait
 from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.errors import (
     ClockOff,
@@ -28,23 +25,6 @@ TERMS = make_terms()
 SLOWER = replace(TERMS, settle=4000.0)
 PENDING = Contract(terms=TERMS, revision=1, coming=SLOWER)
 WAIT = seconds_to_wait(TERMS, SLOWER)
-
-
-def to(terms: Terms) -> Callable[[Contract], Terms]:
-    """Return a change to these terms."""
-    return lambda _contract: terms
-
-
-async def established(terms: Terms = TERMS) -> ContractWorld:
-    """Return regions that all show a first contract."""
-    world = ContractWorld()
-    world.show(Contract(terms=terms))
-    return world
-
-
-def all_show(world: ContractWorld, contract: Contract) -> bool:
-    """Return whether each region shows this contract."""
-    return world.shown() == [contract] * len(REGIONS)
 
 
 class Interrupted(Exception):
@@ -406,45 +386,6 @@ async def test_a_region_to_come_must_be_reached_before_it_is_announced() -> None
     with pytest.raises(ContractConflict, match=f"region {SOUTH} must show the contract"):
         await world.operator().change(to(TERMS))
     assert all(each and each.coming is None for each in world.shown())
-
-
-def with_step(seconds_ahead: float) -> Terms:
-    """Return terms with a step of shards dated so far after the start."""
-    since = START + timedelta(seconds=seconds_ahead)
-    return replace(TERMS, shards={"hot": (ShardStep(1), ShardStep(8, since))})
-
-
-async def test_a_step_of_shards_too_near_is_not_announced() -> None:
-    """Its date must lie beyond the wait and the skew of clocks."""
-    world = await established()
-    with pytest.raises(ContractChangeRefused, match=r"'hot': the date .* is too near"):
-        await world.operator().change(to(with_step(WAIT + TERMS.clock_skew)))
-    assert all_show(world, Contract(terms=TERMS))
-
-
-async def test_a_step_of_shards_whose_date_came_too_early_is_refused() -> None:
-    """Ids of its time may exist before it is in force: it must be withdrawn, and dated later."""
-    world = await established()
-    late = with_step(WAIT + 200)
-    begun = world.slept
-    world.cut = {SOUTH}
-    world.on_sleep = lambda: world.cut.clear() if world.slept > begun + 100 else None
-    with pytest.raises(
-        ContractChangeRefused, match=r"'hot': the date .* has come before.*withdraw"
-    ):
-        await world.operator().change(to(late))
-    pending = await world.operator().newest()
-    assert pending.coming == late
-    assert (await world.operator().withdraw(pending)).terms == TERMS
-
-
-async def test_a_step_of_shards_in_time_comes_into_force() -> None:
-    """A day ahead is enough; what is in force already is not looked at again."""
-    world = await established()
-    done = await world.operator().change(to(with_step(86_400)))
-    world.pass_by(100_000)
-    later = replace(done.terms, settle=4000.0)
-    assert (await world.operator().change(to(later))).terms == later
 
 
 async def test_a_table_without_a_contract_has_nothing_to_change() -> None:

@@ -2,7 +2,7 @@ import ast
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
@@ -21,8 +21,7 @@ from support.permissions import (
     granted,
     is_like,
 )
-from support.pipelines import message
-from support.stream_events import event_of, kinesis_records
+from support.pipeline_calls import run_the_pipeline
 
 from compactor.job import Compactor
 from compactor.taking import check_removed
@@ -35,15 +34,12 @@ from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
 from ledger.ledger import Ledger
-from ledger.pipeline.aws.invocations import Invocations
-from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.listing import list_leases
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.clock import SystemClock, system_random
-from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.writes import (
     Action,
@@ -344,53 +340,6 @@ def test_users_of_the_other_methods_touch_nothing_else(partition: str) -> None:
     assert not Call("PutItem", HOME, (partition,)).is_allowed(document)
 
 
-async def run_the_pipeline(
-    stores: Mapping[str, RecordingStore], region: str, *, totals: str
-) -> None:
-    """Bring an event's records in, of trades at home in both regions, beside another lane's."""
-    settings = SETTINGS.replace(
-        pipeline={
-            "fields": {"id": "TradeID", "version": "Version", "value": "Value"},
-            "categories": ["risk/{Hierarchy.RiskType}"],
-            "home": {"regions": {"E*": OTHER, "*": HOME}},
-            "cache_max": 1,
-            "reduce_every": 0,
-            "totals": totals,
-        }
-    )
-    for version, name in enumerate((f"first-{totals}", f"second-{totals}"), 1):
-        trades = [f"{trade}-{region}-{totals}" for trade in ("E1", "T1", "E1", "T2")]
-        raws = [message(trade, version, 10 * version) for trade in trades]
-        stream = f"arn:aws:kinesis:{region}:111122223333:stream/{name}"
-        lambda_ = Invocations(
-            settings,
-            _Given(stores, settings),
-            clock=SystemClock(),
-            randomness=system_random(),
-        )
-        answer = await lambda_.answer(event_of(kinesis_records(raws, stream=stream)), seconds=60)
-        assert not answer.again
-
-
-@dataclass(slots=True)
-class _Given:
-    """Connections that are there already."""
-
-    stores: Mapping[str, RecordingStore]
-    given: Settings
-
-    async def settings(self, region: str) -> Settings:
-        assert region in self.stores
-        return self.given
-
-    async def store(self, region: str) -> Store:
-        return cast("Store", self.stores[region])
-
-    async def dead_letters(self, region: str) -> DeadLetterList:
-        assert region in self.stores
-        return DeadLetterList()
-
-
 async def test_the_pipeline_has_just_enough() -> None:
     """Every call of a lane in either region is allowed, and nothing beyond them is."""
     recorder = Recorder()
@@ -398,7 +347,7 @@ async def test_the_pipeline_has_just_enough() -> None:
     stores = {region: recorder.store(region, forgetful=True) for region in (HOME, OTHER)}
     for totals in ("sums", "entries"):
         for region in stores:
-            await run_the_pipeline(stores, region, totals=totals)
+            await run_the_pipeline(stores, region, SETTINGS, other=OTHER, totals=totals)
     assert_just_enough(Role.PIPELINE, recorder.calls, [HOME, OTHER])
 
 

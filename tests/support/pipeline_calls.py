@@ -1,0 +1,70 @@
+"""The calls of a pipeline in Lambda, over stores that record them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from support.permissions import (
+    HOME,
+    RecordingStore,
+)
+from support.pipelines import message
+from support.stream_events import event_of, kinesis_records
+
+from ledger.pipeline.aws.invocations import Invocations
+from ledger.pipeline.sources.dead_letters import DeadLetterList
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.settings import Settings
+from ledger.store.port import Store
+
+
+async def run_the_pipeline(
+    stores: Mapping[str, RecordingStore],
+    region: str,
+    settings: Settings,
+    *,
+    other: str,
+    totals: str,
+) -> None:
+    """Bring an event's records in, of trades at home in both regions, beside another lane's."""
+    settings = settings.replace(
+        pipeline={
+            "fields": {"id": "TradeID", "version": "Version", "value": "Value"},
+            "categories": ["risk/{Hierarchy.RiskType}"],
+            "home": {"regions": {"E*": other, "*": HOME}},
+            "cache_max": 1,
+            "reduce_every": 0,
+            "totals": totals,
+        }
+    )
+    for version, name in enumerate((f"first-{totals}", f"second-{totals}"), 1):
+        trades = [f"{trade}-{region}-{totals}" for trade in ("E1", "T1", "E1", "T2")]
+        raws = [message(trade, version, 10 * version) for trade in trades]
+        stream = f"arn:aws:kinesis:{region}:111122223333:stream/{name}"
+        lambda_ = Invocations(
+            settings,
+            _Given(stores, settings),
+            clock=SystemClock(),
+            randomness=system_random(),
+        )
+        answer = await lambda_.answer(event_of(kinesis_records(raws, stream=stream)), seconds=60)
+        assert not answer.again
+
+
+@dataclass(slots=True)
+class _Given:
+    """Connections that are there already."""
+
+    stores: Mapping[str, RecordingStore]
+    given: Settings
+
+    async def settings(self, region: str) -> Settings:
+        assert region in self.stores
+        return self.given
+
+    async def store(self, region: str) -> Store:
+        return cast("Store", self.stores[region])
+
+    async def dead_letters(self, region: str) -> DeadLetterList:
+        assert region in self.stores
+        return DeadLetterList()
