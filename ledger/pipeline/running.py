@@ -254,6 +254,7 @@ class Run:
         followed = Followed(lane.file, self._clock)
         try:
             await followed.begin()
+            await self._catch_up(lane)
             while await self.wait_for(followed.has_line):
                 await self._file(lane, LaneFile(lane.file, followed.file), followed.grows)
                 if not followed.is_last:
@@ -261,6 +262,13 @@ class Run:
                     followed.go_on()
         finally:
             followed.close()
+
+    async def _catch_up(self, lane: Lane) -> None:
+        """Bring in what was rotated away while nothing followed the path."""
+        for path in [] if lane.name else await self._claims.rotated(lane.file):
+            if not self.is_stopping:
+                self._tell(f"{path}: it was moved away from {lane.file} meanwhile: taken in first")
+                await self._file(lane, LaneFile(path, moved_from=lane.file), None)
 
     async def wait_for(self, wanted: Callable[[], Awaitable[object]]) -> bool:
         """Wait for something; return False if a stop is wanted, at once."""

@@ -152,6 +152,24 @@ async def test_a_followed_file_that_is_rotated_is_read_whole(desk: Desk) -> None
         assert await process.ends() == 0, process.said()
 
 
+async def test_a_file_rotated_while_nothing_followed_it_is_finished_first(desk: Desk) -> None:
+    """What was appended before the rotation, and whole files between, count too."""
+    file, settings = desk.folder / "between.jsonl", desk.settings()
+    file.write_bytes(records("between", 0, 5))
+    words = command_line("ledger", "pipeline", "run", file.name, "--follow")
+    for first, last in ((0, 5), (5, 20)):
+        async with running(words, desk.folder, "between.log") as process:
+            await until(settings, "between", last)
+            process.process.send_signal(SIGTERM)
+            assert await process.ends() == 0, process.said()
+        if not first:
+            with file.open("ab") as late:
+                late.write(records("between", 5, 10))
+            file.rename(desk.folder / "between.jsonl.2")
+            (desk.folder / "between.jsonl.1").write_bytes(records("between", 10, 15))
+            file.write_bytes(records("between", 15, 20))
+
+
 async def test_a_followed_file_that_is_copied_and_cut_is_refused(desk: Desk) -> None:
     """The copy is finished by its content, the file goes on as another lane: nothing is missing."""
     file, settings = desk.folder / "cut.jsonl", desk.settings()

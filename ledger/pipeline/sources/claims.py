@@ -17,6 +17,7 @@ content can finish that lane. Elsewhere an unfinished lane waits for its file.
 """
 
 import hashlib
+import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +47,8 @@ CLAIMS_MAX = 10_000
 """Files with one first line; more need names by --lane."""
 NUMBER_DIGITS = 5
 PAGES_MAX = 1_000
+ROTATED_MAX = 100
+"""Rotated files that are looked at, the latest ones."""
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 
 
@@ -62,15 +65,19 @@ class ClaimRecord:
 
 @dataclass(frozen=True, slots=True)
 class LaneFile:
-    """A file that is to be read; `file` is it while it is open, where its path may change."""
+    """A file that is to be read; `file` is it while it is open, where its path may change.
+
+    `moved_from` is the path that is followed, of a file that was moved away from there.
+    """
 
     path: Path
     file: BinaryIO | None = None
+    moved_from: Path | None = None
 
     @property
     def place(self) -> str:
         """Where it lies: machine and path."""
-        return f"{socket.gethostname()}:{self.path.resolve()}"
+        return f"{socket.gethostname()}:{(self.moved_from or self.path).resolve()}"
 
     @property
     def form(self) -> Format:
@@ -86,7 +93,7 @@ class LaneFile:
         line = await anyio.to_thread.run_sync(first_line, self.path, self.file)
         if not line:
             raise LedgerError(f"{self.path}: it has no line yet: run it once it has records")
-        return hashlib.sha256(line).hexdigest()[:NAME_HASH_DIGITS]
+        return head_of(line)
 
     async def marks(self, places: Sequence[int]) -> Mapping[int, str]:
         """Return the hashes of what lies before these places."""
@@ -192,6 +199,34 @@ class Claims:
         record = ClaimRecord(number, lane, "", file.place, file.form)
         return Found(lane, file.form, FileClaim(self, partition, record, file, is_new=True))
 
+    async def rotated(self, path: Path) -> list[Path]:
+        """Return files that lay at a path since the one that was read there last, oldest first.
+
+        They are found beside it, by the names that rotation gives (`rotated_from`), and begin with
+        the one that this path's last lane is of. None if what lies at the path is that one still.
+
+        Raises:
+            LedgerError: a file cannot be read.
+            StoreError: the table cannot be read.
+        """
+        place = LaneFile(path).place
+        beside = await anyio.to_thread.run_sync(rotated_from, path)
+        later: list[Path] = []
+        for one in [path, *reversed(beside)]:
+            file = LaneFile(one)
+            if await self._was_read_at(place, file):
+                return [] if one == path else [one, *later]
+            if one != path:
+                later.insert(0, one)
+        return []
+
+    async def _was_read_at(self, place: str, file: LaneFile) -> bool:
+        line = await anyio.to_thread.run_sync(first_line, file.path, file.file)
+        if not line:
+            return False
+        known = await self._read(self._key(f"@{head_of(line)}")[0])
+        return bool(await matching(file, [one for one in known if one.path == place]))
+
     async def put(
         self, partition: str, record: ClaimRecord, known: str | None
     ) -> ClaimRecord | None:
@@ -233,7 +268,7 @@ class Claims:
         self, file: LaneFile, known: Sequence[ClaimRecord], tell: Callable[[str], None] | None
     ) -> None:
         """Refuse to leave a lane that only the former content of the path can finish."""
-        path = f":{file.path.resolve()}"
+        path = f":{file.place.partition(':')[2]}"
         for record in known:
             if not record.path.endswith(path):
                 continue
@@ -261,6 +296,25 @@ class Claims:
 
     def _key(self, lane: str) -> Key:
         return position_key(lane_id(self._store.region, lane), self._pipeline)
+
+
+def head_of(line: bytes) -> str:
+    """Return the hash by which files with a first line are found."""
+    return hashlib.sha256(line).hexdigest()[:NAME_HASH_DIGITS]
+
+
+def rotated_from(path: Path) -> list[Path]:
+    """Return the latest files that rotation moved away from a path, the oldest first.
+
+    Their names go on with a number or a date: `records.jsonl.1`, `records.jsonl-20261121.gz`.
+    """
+    suffix = re.compile(r"[.-][0-9][0-9TZ:._-]*(\.gz)?")
+    found = [
+        one
+        for one in path.parent.iterdir()
+        if one.name.startswith(path.name) and suffix.fullmatch(one.name.removeprefix(path.name))
+    ]
+    return sorted(found, key=lambda one: one.stat().st_mtime_ns)[-ROTATED_MAX:]
 
 
 async def matching(file: LaneFile, known: Sequence[ClaimRecord]) -> list[ClaimRecord]:

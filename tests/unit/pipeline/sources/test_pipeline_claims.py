@@ -1,4 +1,5 @@
 import gzip
+import os
 from pathlib import Path
 from random import Random
 
@@ -162,6 +163,27 @@ async def test_the_format_is_the_one_that_the_lane_began_with(desk: Desk) -> Non
     await desk.run("a.csv")
     desk.write("renamed", b"a,b\n1,2\n3,4\n")
     assert (await desk.find("renamed")).form == "csv"
+
+
+async def test_what_was_rotated_away_meanwhile_is_found(desk: Desk) -> None:
+    """From the file that was read last at the path, whatever it has since, to the newest."""
+    path = desk.write("a.jsonl", LINES)
+    assert await desk.claims.rotated(path) == []
+    await desk.run("a.jsonl")
+    assert await desk.claims.rotated(path) == []
+    names = ("a.jsonl.3", "a.jsonl-20261121.gz", "a.jsonl.1", "a.jsonl.bak", "a.jsonl.1.dead")
+    content = (b"0\n", gzip.compress(LINES + b"5\n"), b"6\n", b"7\n", b"8\n")
+    for age, (name, told) in enumerate(zip(names, content, strict=True)):
+        os.utime(desk.write(name, told), ns=(age, age))
+    assert await desk.claims.rotated(path) == []
+    desk.write("a.jsonl", b"9\n")
+    found = await desk.claims.rotated(path)
+    assert [one.name for one in found] == ["a.jsonl-20261121.gz", "a.jsonl.1"]
+    for one in found:  # a kill after each: what is left is found again
+        claim = (await desk.claims.find(LaneFile(one, moved_from=path))).claim
+        async for _batch in FileSource(one, claim=claim).batches("", most=9):
+            pass
+        assert await desk.claims.rotated(path) == found[found.index(one) :]
 
 
 async def test_a_file_without_a_line_is_refused(desk: Desk) -> None:
