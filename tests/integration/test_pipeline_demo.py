@@ -52,6 +52,14 @@ def test_it_ends_exact_whatever_goes_wrong(
     assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
 
 
+@pytest.mark.engines("dynoxide")
+def test_lanes_use_the_engine_itself_where_there_is_one_region() -> None:
+    """The table that has nothing before it carries a contract too."""
+    ran = demo("--engine", "dynoxide", "--regions", "1")
+    assert ran.exit_code == 0, ran.output
+    assert "exact in every region" in ran.output
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", ["no-token", "no-version", "no-hash"])
 def test_without_a_rule_it_ends_wrong(mutant: str) -> None:
@@ -64,6 +72,19 @@ def test_without_a_rule_it_ends_wrong(mutant: str) -> None:
 def test_an_unknown_mutant_is_refused() -> None:
     """The error lists those that there are."""
     assert "is not one of no-version" in str(demo("--mutant", "all").exception)
+
+
+@pytest.mark.slow
+def test_the_lambda_function_is_exact_under_the_same_failures(tmp_path: Path) -> None:
+    """Two shards in two regions: invocations fail, events come again, every category is right."""
+    written = tmp_path / "report.json"
+    ran = demo("--lambda", "--json", str(written))
+    assert ran.exit_code == 0, ran.output
+    report = json.loads(written.read_text())
+    assert (report["wrong"], report["waiting"]) == ([], 0)
+    assert report["malformed"] == report["dead_letters"] > 0
+    assert report["work"]["crashes"] > 0
+    assert all(report["work"][f"{stage}_failed"] for stage in FAIL)
 
 
 @pytest.mark.slow

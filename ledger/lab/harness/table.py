@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from prometheus_client import CollectorRegistry
 
+from ledger.administration.contract import establish
 from ledger.lab.harness.options import LabOptions
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
@@ -116,6 +117,8 @@ async def open_table(
         opening = _direct(*regions) if is_direct else _spawned(options, regions)
         world = await stack.enter_async_context(opening)
         chosen = world.settings(**settings)
+        if is_direct:
+            await establish(chosen)  # as the local global table does where it starts
         stores = await stack.enter_async_context(open_stores(chosen, regions, metrics=metrics))
         yield TestTable(world, chosen, dict(stores), registry, Path(made), stack)
 

@@ -62,6 +62,9 @@ class PipelineDemoOptions(LabOptions):
         BATCH
     )
     failures: Annotated[bool, typer.Option(help="Whether requests fail.")] = True
+    is_function: Annotated[
+        bool, typer.Option("--lambda", help="Lanes are shards whose events a Lambda function gets.")
+    ] = False
     mutant: Annotated[
         str, typer.Option(help=f"Break a rule to see wrong totals: {', '.join(MUTANTS)}.")
     ] = ""

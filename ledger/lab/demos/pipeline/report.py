@@ -224,6 +224,9 @@ class PipelineDemoReport(Report):
         left_out = f"{work['duplicates']:,} duplicate, {work['stale']:,} stale"
         written, read = (work[f"{kind}_units"] / options.messages for kind in ("write", "read"))
         units = f"{written:.2f} write and {read:.2f} read units a message in one region"
+        ended = ("lanes restarted", f"{work['crashes']:,} crashes, {work['restarts']:,} others")
+        if options.is_function:
+            ended = ("invocations", f"{work['crashes']:,} failed: their environments ended")
         paced = f"at {options.rate:,.0f} a second, {_HELD[self.is_held]}"
         ahead = paced if options.rate else f"{options.lead:,} ahead in each lane"
         return [
@@ -234,7 +237,7 @@ class PipelineDemoReport(Report):
             ("records read", f"{work['records']:,}: {left_out}, {work['dead']:,} dead"),
             ("dead letters", f"{self.dead_letters:,} of {self.malformed:,} malformed messages"),
             ("repeated", f"{work['retried']:,} requests"),
-            ("lanes restarted", f"{work['crashes']:,} crashes, {work['restarts']:,} others"),
+            ended,
             ("written", f"{work['entries']:,} entries; {units}"),
             ("not reduced", f"{self.waiting:,} map items"),
         ]

@@ -18,6 +18,7 @@ import anyio
 import anyio.lowlevel
 
 from ledger.core.errors import LedgerError
+from ledger.lab.demos.pipeline.functions import lane_of_shard
 from ledger.lab.demos.pipeline.lanes import LaneFile, LanesProcess
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.report import (
@@ -117,6 +118,7 @@ class PipelineDemoRun:
                 fail=dict(options.fail),
                 seed=options.seed,
                 mutant=options.mutant,
+                function_batch=options.batch if options.is_function else 0,
             )
             for number, (region, lane) in enumerate(options.lane_names)
         ]
@@ -196,7 +198,8 @@ class PipelineDemoRun:
         """Return how many map items are left."""
         waiting = 0
         for region, lane in self._options.lane_names:
-            lanes = Lanes(lane_id(region, lane), table.stores[region], self._clock)
+            name = lane_of_shard(lane) if self._options.is_function else lane
+            lanes = Lanes(lane_id(region, name), table.stores[region], self._clock)
             waiting += len(await lanes.load())
         return waiting
 

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from ledger.core.errors import LedgerError
 from ledger.lab.demos.pipeline.faults import Crashed, StageFaults, StageFaultStore
+from ledger.lab.demos.pipeline.functions import Connected, ShardOfEvents
 from ledger.lab.demos.pipeline.mutants import MUTANTS
 from ledger.lab.harness.child import input_lines, send_value
 from ledger.lab.harness.config import read_config
@@ -56,6 +57,8 @@ class Job:
     fail: dict[str, float]
     seed: int
     mutant: str
+    function_batch: int = 0
+    """Records of an event at most, where it runs as the Lambda function; 0 where it does not."""
 
 
 class _Files:
@@ -95,13 +98,29 @@ class _Worker:
     ) -> None:
         """Process the lane; after each crash, go on from where the table is."""
         job = self.job
+        source = FileSource(Path(job.file), grows=files.grow)
+        letters = DeadLetterFile(Path(job.dead))
+        faulty = {name: StageFaultStore(one, self.faults) for name, one in stores.items()}
+        if job.function_batch:
+            shard = ShardOfEvents(
+                job.lane,
+                job.region,
+                Connected(faulty, settings, letters),
+                clock=SystemClock(),
+                randomness=self._draw,
+                metrics=PipelineMetrics.of(registry),
+                on_counted=self._send_counted,
+            )
+            await shard.run(source, most=job.function_batch)
+            self.crashes = shard.failed
+            return
         pipeline = Pipeline(
             job.lane,
-            FileSource(Path(job.file), grows=files.grow),
+            source,
             region=job.region,
-            stores={name: StageFaultStore(one, self.faults) for name, one in stores.items()},
+            stores=faulty,
             settings=settings,
-            dead_letters=DeadLetterFile(Path(job.dead)),
+            dead_letters=letters,
             clock=SystemClock(),
             randomness=self._draw,
             metrics=PipelineMetrics.of(registry),
