@@ -160,7 +160,7 @@ class MemoryStore:
         bound = self._bound(scan.limit)
         items = [self.table.partitions[place[1]][place[2]] for place in places[:bound]]
         cut = places[bound - 1][1:] if len(places) > bound else None
-        return _page(items, cut, scan.attributes, consistent=False)
+        return _page(items, cut, scan.attributes, consistent=scan.consistent)
 
     def _bound(self, limit: int | None) -> int:
         return min(limit or self.page_items_max, self.page_items_max)

@@ -83,10 +83,11 @@ class Query(_Paged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan(_Paged):
-    """Read one page of one segment of the table, eventually consistent.
+    """Read one page of one segment of the table, by default eventually consistent.
 
     All items of a partition are in one segment, one after the other.
     """
 
+    consistent: bool = False
     segment: int = 0
     segments: int = 1

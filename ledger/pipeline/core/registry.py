@@ -6,13 +6,18 @@ written by their own region alone:
 - `lane#` + lane: the lane was opened once;
 - `form#` + fingerprint: `parts` S, the JSON of what decides a record's result;
 - `home`: `region` S, which keeps the states where no pattern says it;
-- `region#` + region: `audit` N, the number of the audit that is under way there.
+- `region#` + region: `task` S, the audit or mend that is under way there, `audit` N, the audit's
+  number, `last` N, that of the last one;
+- `difference#` + category: `change` N, by which the last audit found its total to differ from what
+  the states say; at the table's home.
 
 Pure: no clock, no randomness, no I/O.
 """
 
 import json
+from decimal import Decimal
 
+from ledger.core import amounts
 from ledger.core.entry import Item, Key, damaged
 from ledger.pipeline.core.fingerprints import Parts, canonical
 from ledger.pipeline.core.items import PIPELINE_PREFIX
@@ -21,6 +26,7 @@ LANE_PREFIX, LANE_LAST = "lane#", "lane$"
 FORM_PREFIX = "form#"
 REGION_PREFIX = "region#"
 HOME_SORT_KEY = "home"
+DIFFERENCE_PREFIX, DIFFERENCE_LAST = "difference#", "difference$"
 
 
 def registry_partition(pipeline: str = "") -> str:
@@ -48,6 +54,36 @@ def audit_of(item: Item | None) -> int:
         return int((item or {}).get("audit", {"N": "0"})["N"])
     except (KeyError, TypeError, ValueError):
         raise damaged(item or {}, "audit must be a number") from None
+
+
+def task_of(item: Item | None) -> str:
+    """Return what is under way in a region; empty for nothing."""
+    return str((item or {}).get("task", {"S": ""}).get("S", ""))
+
+
+def last_audit_of(item: Item | None) -> int:
+    """Return the number of the last audit of a region; 0 for none.
+
+    Raises:
+        DamagedItem: it is no number.
+    """
+    return audit_of({"audit": item["last"]}) if item and "last" in item else 0
+
+
+def difference_key(category: str, pipeline: str = "") -> Key:
+    """Return the key of a category's difference."""
+    return registry_partition(pipeline), f"{DIFFERENCE_PREFIX}{category}"
+
+
+def difference_item(category: str, change: Decimal, audit: int, pipeline: str = "") -> Item:
+    """Return the item of a category's difference."""
+    partition, sort_key = difference_key(category, pipeline)
+    return {
+        "pk": {"S": partition},
+        "sk": {"S": sort_key},
+        "change": {"N": amounts.to_text(change)},
+        "audit": {"N": str(audit)},
+    }
 
 
 def home_key(pipeline: str = "") -> Key:

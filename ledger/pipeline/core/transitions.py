@@ -23,7 +23,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.sums import Changes, Image, difference
@@ -74,6 +74,18 @@ def between(state: State, lane: str, after: str, upto: str) -> Iterator[tuple[st
     for position, changes in state.open.get(lane, {}).items():
         if after < position <= upto:
             yield position, changes
+
+
+def beyond(state: State, lane: str, position: str) -> Mapping[str, Changes]:
+    """Return a lane's open transitions beyond a position."""
+    return {at: one for at, one in state.open.get(lane, {}).items() if at > position}
+
+
+def without(state: State, lane: str, position: str) -> State:
+    """Return the state without a lane's transitions beyond a position, under a new revision."""
+    kept = {at: one for at, one in state.open.get(lane, {}).items() if at <= position}
+    others = {name: one for name, one in state.open.items() if name != lane}
+    return replace(state, open=others | ({lane: kept} if kept else {}), rev=state.rev + 1)
 
 
 def _uncovered(

@@ -221,6 +221,7 @@ def scan_request(scan: Scan, table: str) -> Request:
         "TableName": table,
         "Segment": scan.segment,
         "TotalSegments": scan.segments,
+        **({"ConsistentRead": True} if scan.consistent else {}),
         **_projection(scan.attributes, names),
     }
     return names.into(_paged(request, scan))

@@ -1,0 +1,127 @@
+"""`ledger pipeline audit` and `mend`: do the totals say what the states say, and put them right."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import Annotated
+
+import typer
+
+from ledger.contract.opening import OpenTable, open_table
+from ledger.core import amounts
+from ledger.core.errors import InvalidInput
+from ledger.pipeline.auditing.audit import Audit, LaneReport, Report
+from ledger.pipeline.auditing.mend import Mend, Mended
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import Config
+from ledger.runtime.loops import run_on_loop
+from ledger.settings import Settings
+
+PipelineName = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
+    ),
+]
+
+
+def audit(*, pipeline: PipelineName = None, config: Config = None) -> None:
+    """Compare the totals of a pipeline with its records' states, at one moment, while lanes run.
+
+    Reads every region's table once. Names each category that differs, and each lane that holds
+    something back. Exits with 1 if a category differs; `ledger pipeline mend` then writes what is
+    missing. An audit that was cut off is continued by the same command.
+    """
+    report = run_on_loop(_audit(Settings.load(config).of_pipeline(pipeline)))
+    for line in lines_of(report):
+        typer.echo(line)
+    if report.differences:
+        raise typer.Exit(1)
+
+
+def mend(
+    lane: Annotated[
+        str | None,
+        typer.Argument(help="REGION/NAME of a lane whose open batch is to be committed."),
+    ] = None,
+    *,
+    close: Annotated[
+        bool, typer.Option("--close", help="The lane is dead: nothing of it counts any more.")
+    ] = False,
+    pipeline: PipelineName = None,
+    config: Config = None,
+) -> None:
+    """Write the differences that the last audit found, or commit what a lane left open.
+
+    Without LANE each difference becomes an entry whose note names the audit, once. With LANE, whose
+    workers must have stopped, what lies in states and not in totals is committed; then it
+    may be continued under any settings, or, with --close, never again.
+    """
+    if close and lane is None:
+        raise InvalidInput("--close requires LANE: REGION/NAME, as `ledger pipeline audit` shows it")
+    settings = Settings.load(config).of_pipeline(pipeline)
+    if lane is None:
+        written = run_on_loop(_mend_totals(settings))
+        for category, change in written.items():
+            typer.echo(f"{category}: {amounts.to_text(change)} written")
+        typer.echo(f"{len(written):,} totals mended")
+        return
+    done = run_on_loop(_mend_lane(settings, lane, closes=close))
+    for category, change in done.changes.items():
+        typer.echo(f"{category}: {amounts.to_text(change)}")
+    end = "closed" if close else "free to continue"
+    typer.echo(f"lane {lane}: {done.records:,} records committed, {end}")
+
+
+def lines_of(report: Report) -> list[str]:
+    """Return what an audit found, line by line."""
+    lines = [
+        f"{one.category}: total {amounts.to_text(one.total)}, states say"
+        f" {amounts.to_text(one.truth)} ({amounts.to_text(one.change)} missing)"
+        for one in report.differences
+    ]
+    lines += [_lane_line(one) for one in report.lanes.values() if one.records or one.is_open]
+    found = f"{len(report.differences):,} differ" if report.differences else "all exact"
+    return [
+        *lines,
+        f"audit {report.number}: {report.records:,} records, {report.categories:,} categories,"
+        f" {found}",
+    ]
+
+
+def _lane_line(lane: LaneReport) -> str:
+    kind = "closed" if lane.is_closed else "open" if lane.is_open else "at rest"
+    held = f", holds back {lane.records:,} records from {lane.first}" if lane.records else ""
+    return f"lane {lane.lane} ({kind}) at {lane.position.lstrip('0') or 'its beginning'}{held}"
+
+
+async def _audit(settings: Settings) -> Report:
+    async with _opened(settings) as table:
+        return await Audit(
+            table.stores, table.view, clock=SystemClock(), randomness=system_random()
+        ).run()
+
+
+async def _mend_totals(settings: Settings) -> Mapping[str, Decimal]:
+    async with _opened(settings) as table:
+        return await Mend(
+            table.stores, table.view, clock=SystemClock(), randomness=system_random()
+        ).run_totals()
+
+
+async def _mend_lane(settings: Settings, lane: str, *, closes: bool) -> Mended:
+    async with _opened(settings) as table:
+        return await Mend(
+            table.stores,
+            table.view,
+            clock=SystemClock(),
+            randomness=system_random(),
+            lane=lane,
+            closes=closes,
+        ).run_lane()
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[OpenTable]:
+    async with open_table(settings, clock=SystemClock()) as table:
+        yield table

@@ -1,0 +1,330 @@
+"""The audit: do the totals say what the states say? Exact while lanes run.
+
+The states are the truth. Of each, its image minus its transitions that are not in the totals yet is
+what the totals must show. Lanes go on meanwhile, so a cut is laid through them, as in the snapshots
+of Chandy and Lamport, and carried by what the lanes write anyway::
+
+    lane's item   position R, audit A, retain R  -- commits carry A and R --> position ..., A, R
+    map items     those of before: no mark       |  those of after: A
+    sums          value                          |  what map items with A add: in `since` too
+
+    truth of the cut   states: image - transitions beyond R (none of them is dropped before the end)
+    totals at the cut  value - since, once no map item without A is left
+
+Both stay the same, whenever they are read until the audit ends. So it can be cut off anywhere: run
+again, it goes on with the same cut. Two that run at once notice it, and the later one says so.
+
+It takes a category for the pipeline's own: what others record there is a difference.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from random import Random
+
+from ledger.core import keys
+from ledger.core.amounts import total_wide
+from ledger.core.contract import Terms
+from ledger.core.errors import LedgerError, Unreachable
+from ledger.core.sums import SUM_PREFIX, since_of, sum_of
+from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages
+from ledger.pipeline.core.items import MAP_PREFIX, POSITION_SORT_KEY, position_key
+from ledger.pipeline.core.plans import SINCE_PREFIX, audit_name
+from ledger.pipeline.core.registry import (
+    DIFFERENCE_LAST,
+    DIFFERENCE_PREFIX,
+    difference_item,
+    registry_partition,
+)
+from ledger.pipeline.core.sums import Image
+from ledger.pipeline.core.transitions import State
+from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
+from ledger.pipeline.stages.reduce_stage import ReduceStage
+from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
+from ledger.settings.templates import template_of
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.retrier import Retrier
+from ledger.store.writes import Delete, Put, Update
+from ledger.totals.collection import read_collection
+
+AUDIT = "audit"
+LOOKS_MAX = 12
+"""Times that a category which differs is looked at, where entries may still replicate."""
+LOOK_SECONDS = 2.0
+"""Before the second look; each later one waits so much longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A category whose total is not what the states say."""
+
+    category: str
+    truth: Decimal
+    total: Decimal
+
+    @property
+    def change(self) -> Decimal:
+        """What is missing in the total."""
+        return total_wide((self.truth, -self.total))
+
+
+@dataclass(slots=True)
+class LaneReport:
+    """What a lane holds back: transitions beyond its position at the cut, of so many records."""
+
+    lane: str
+    position: str = ""
+    is_open: bool = False
+    is_closed: bool = False
+    records: int = 0
+    first: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """What an audit found."""
+
+    number: int
+    records: int = 0
+    categories: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    lanes: dict[str, LaneReport] = field(default_factory=dict)
+
+
+class Audit(Task):
+    """One audit of a pipeline, over the stores of all regions of the table."""
+
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        settings: LiveSettings,
+        *,
+        clock: Clock,
+        randomness: Random,
+    ) -> None:
+        super().__init__(stores, settings, clock=clock, name=AUDIT)
+        self._random = randomness
+        self._truth: dict[str, Decimal] = {}
+        self._number = 0
+        self._report = Report(0)
+        self._own = _own_categories(settings.current.pipeline.categories)
+
+    async def run(self) -> Report:
+        """Compare states and totals at one cut; what differs is kept for `mend`.
+
+        Raises:
+            InvalidInput: a mend is under way.
+            LedgerError: another run of this audit has ended it meanwhile; run it again.
+            StoreError: a region does not answer; run again, it goes on with the same cut.
+        """
+        self._truth.clear()
+        self._number = number = await self.begin(is_audit=True)
+        self._report = Report(number)
+        for region in sorted(self.stores):
+            for lane in await self.lanes(region):
+                await self._mark(lane)
+        async for found in self.scan():
+            await self._take(found)
+        await self._reduce_what_came_before()
+        differences = await self._differences(sorted(self._truth))
+        if not await self.is_current(number):
+            raise LedgerError(f"audit {number} was ended by another run of it: run it again")
+        await self._keep(differences)
+        await self._end()
+        self._report.categories = len(self._truth)
+        self._report.differences = differences
+        return self._report
+
+    async def _mark(self, lane: str) -> LaneReport:
+        """Lay the cut through a lane, and return where it lies."""
+        if lane in self._report.lanes:
+            return self._report.lanes[lane]
+        for _ in range(TRIES_MAX):
+            known = await self.lane(lane)
+            wanted = replace(known, audit=self._number, retain=known.position)
+            if known.audit == self._number or await self.change_lane(lane, known, wanted):
+                found = known if known.audit == self._number else wanted
+                report = LaneReport(lane, found.retain, found.is_open, found.is_closed)
+                self._report.lanes[lane] = report
+                return report
+        raise Unreachable(f"lane {lane} could not be marked in {TRIES_MAX} tries")
+
+    async def _take(self, found: Found) -> None:
+        """Take in an item of a region: a state, or what shows a lane or a category."""
+        partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
+        own = position_key("", self.pipeline)[0]
+        if partition.startswith(own) and (
+            sort_key == POSITION_SORT_KEY or sort_key.startswith(MAP_PREFIX)
+        ):
+            await self._unknown(partition.removeprefix(own))
+        elif sort_key.startswith(SUM_PREFIX) and self._own(partition):
+            self._truth.setdefault(partition, Decimal(0))
+        elif (kept := self.state_in(found)) is not None:
+            await self._count(kept[1])
+
+    async def _unknown(self, lane: str) -> LaneReport:
+        if lane not in self._report.lanes:
+            await self.register(lane)
+        return await self._mark(lane)
+
+    async def _count(self, state: State) -> None:
+        """Add what of a state is on the side of the totals."""
+        self._report.records += 1
+        self._add(_changes(state.image))
+        for lane, by_position in state.open.items():
+            report = await self._unknown(lane)
+            beyond = [at for at in by_position if at > report.position]
+            for at in beyond:
+                self._add({name: -change for name, change in by_position[at].items()})
+            if beyond:
+                report.records += 1
+                report.first = min(filter(None, [report.first, *beyond]))
+
+    def _add(self, changes: Mapping[str, Decimal]) -> None:
+        for category, change in changes.items():
+            self._truth[category] = total_wide((self._truth.get(category, Decimal(0)), change))
+
+    async def _reduce_what_came_before(self) -> None:
+        """Add to the totals what was committed before the cut, as its lanes would."""
+        for lane in self._report.lanes:
+            store = self.store_of(lane) or self.home
+            items = await self.map_items(lane, store)
+            before = [one for one in items if one.audit != self._number]
+            await reducer(store, self.settings, self.clock, self._random).reduce(before)
+
+    async def _differences(self, categories: Iterable[str]) -> list[Difference]:
+        """Compare totals with the truth; again where entries may still be on their way."""
+        found: list[Difference] = []
+        for look in range(LOOKS_MAX):
+            if look:
+                await self.clock.sleep(look * LOOK_SECONDS)
+            since = await self._since_entries()
+            found = []
+            for category in categories:
+                total = total_wide((await self._total(category), -since.get(category, Decimal(0))))
+                if total != self._truth[category]:
+                    found.append(Difference(category, self._truth[category], total))
+            categories = [one.category for one in found]
+            if not found:
+                break
+        return found
+
+    async def _total(self, category: str) -> Decimal:
+        """Return a category's total at the cut, but for entries: all that home shows of those."""
+        settings = self.settings.current
+        read = [
+            await read_collection(
+                self.home,
+                keys.partition_key(category, shard),
+                clock=self.clock,
+                read_deadline=settings.read_deadline,
+                consistent=True,
+                keys_max=settings.read_keys_max,
+            )
+            for shard in range(settings.shards_max(category))
+        ]
+        sums = {place: each.value for one in read for place, each in one.collection.sums.items()}
+        entries = [total_wide((one.collection.total(), -one.collection.added)) for one in read]
+        name = audit_name(self._number, self.pipeline)
+        for region, store in sorted(self.stores.items()):
+            async for item in pages(store, Query(category, first=SUM_PREFIX)):
+                place, is_copy, found = sum_of(item)
+                if not is_copy and _is_live(place.region, place.epoch, region, settings.terms):
+                    sums[place] = total_wide((found.value, -since_of(item, name)))
+        return total_wide((*entries, *sums.values()))
+
+    async def _since_entries(self) -> dict[str, Decimal]:
+        """Return what was added as entries since the cut, in every region."""
+        found: dict[str, list[Decimal]] = {}
+        for region, store in sorted(self.stores.items()):
+            begins = f"{SINCE_PREFIX}{self._number}#{region}#"
+            query = Query(registry_partition(self.pipeline), first=begins, last=f"{begins}~")
+            async for item in pages(store, query):
+                for category, number in item["sums"]["M"].items():
+                    found.setdefault(category, []).append(Decimal(number["N"]))
+        return {category: total_wide(changes) for category, changes in found.items()}
+
+    async def _keep(self, differences: Iterable[Difference]) -> None:
+        """Keep what differs at home, in place of what the audit before found."""
+        query = Query(
+            registry_partition(self.pipeline), first=DIFFERENCE_PREFIX, last=DIFFERENCE_LAST
+        )
+        kept = [item["sk"]["S"] async for item in pages(self.home, query)]
+        for sort_key in kept:
+            await self.home.write(Delete((registry_partition(self.pipeline), sort_key)))
+        for one in differences:
+            item = difference_item(one.category, one.change, self._number, self.pipeline)
+            await self.home.write(Put(item))
+
+    async def _end(self) -> None:
+        """Free the regions, then the lanes, which find no audit when they begin from then on."""
+        await self.end()
+        for region in sorted(self.stores):
+            for lane in {*await self.lanes(region), *self._report.lanes}:
+                if lane.partition("/")[0] == region:
+                    await self._free(lane)
+        partition, name = registry_partition(self.pipeline), audit_name(self._number, self.pipeline)
+        for region, store in sorted(self.stores.items()):
+            begins = f"{SINCE_PREFIX}{self._number}#{region}#"
+            query = Query(partition, first=begins, last=f"{begins}~", attributes=("pk", "sk"))
+            gone = [item["sk"]["S"] async for item in pages(store, query)]
+            for sort_key in gone:
+                await store.write(Delete((partition, sort_key)))
+            await self._forget_since(store, f"since.{name}")
+
+    async def _forget_since(self, store: Store, name: str) -> None:
+        terms = self.settings.current.terms
+        for category in self._truth:
+            async for item in pages(store, Query(category, first=SUM_PREFIX)):
+                place, is_copy, _ = sum_of(item)
+                is_ours = _is_live(place.region, place.epoch, store.region, terms)
+                if name in item and not is_copy and is_ours:
+                    await store.write(Update((category, place.sort_key), remove=(name,)))
+
+    async def _free(self, lane: str) -> None:
+        for _ in range(TRIES_MAX):
+            known = await self.lane(lane)
+            if known.audit != self._number:
+                return
+            if await self.change_lane(lane, known, replace(known, audit=0, retain="")):
+                return
+
+
+def reducer(store: Store, settings: LiveSettings, clock: Clock, randomness: Random) -> ReduceStage:
+    """Return what reduces map items in a region."""
+    return ReduceStage(
+        store,
+        settings=settings,
+        clock=clock,
+        retrier=Retrier.of(store, clock=clock, randomness=randomness),
+        metrics=StageMetrics(PipelineMetrics(), store.region, "reduce"),
+    )
+
+
+def _changes(image: Image) -> dict[str, Decimal]:
+    return dict.fromkeys(image.categories, image.value)
+
+
+def _is_live(region: str, epoch: int, here: str, terms: Terms) -> bool:
+    """Return whether a sum is the one that this region adds to now."""
+    return region == here and epoch == terms.epoch_of(region)
+
+
+class _OwnCategories:
+    """Tells the categories that templates can make from other counters."""
+
+    def __init__(self, templates: Iterable[str]) -> None:
+        self._patterns = [
+            re.compile("(.+)".join(map(re.escape, template_of(text).literals)), re.DOTALL)
+            for text in templates
+        ]
+
+    def __call__(self, counter: str) -> bool:
+        return any(pattern.fullmatch(counter) for pattern in self._patterns)
+
+
+def _own_categories(templates: Iterable[str]) -> _OwnCategories:
+    return _OwnCategories(templates)

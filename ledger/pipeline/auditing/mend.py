@@ -1,0 +1,196 @@
+"""Putting right what an audit has found: what a dead lane left, and totals that were damaged.
+
+**A lane.** Its item is closed first, so no commit of it can land any more, and what lies beyond its
+position is this mend's. Each state that has open transitions there is rewritten without them, in
+one transaction with a map item of their sums, on condition that it is as it was read: so each is
+counted once, whatever cuts this off and however often it is run. Then the map items are reduced as
+any others. In the end the lane stays closed, or may go on: its records are in their states, and
+change nothing.
+
+**A category.** The difference that the last audit kept is written as an entry whose note says so,
+in one transaction that deletes it: once for each audit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from random import Random
+
+from ledger.core import ids
+from ledger.core.errors import InvalidInput, Unreachable
+from ledger.pipeline.auditing.audit import reducer
+from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages
+from ledger.pipeline.core.items import (
+    lane_id,
+    map_item,
+    position_key,
+    state_item,
+    state_key,
+    state_of,
+)
+from ledger.pipeline.core.registry import (
+    DIFFERENCE_LAST,
+    DIFFERENCE_PREFIX,
+    difference_key,
+    registry_partition,
+)
+from ledger.pipeline.core.sums import Changes, digest, total
+from ledger.pipeline.core.transitions import State, beyond, without
+from ledger.pipeline.stages.state_stage import still_there
+from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import Absent, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+from ledger.store.writes import Applied, Delete, Put
+from ledger.writing.plan import Change, plan
+
+MENDED = "~mended"
+"""The lane of each region in whose partition a mend puts map items."""
+REDUCED_MAX = 200
+"""Map items that a mend makes before it reduces them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What a mend has committed: open transitions of so many records, and their sums."""
+
+    records: int
+    changes: Changes
+
+
+class Mend(Task):
+    """One mend of a pipeline, over the stores of all regions of the table."""
+
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        settings: LiveSettings,
+        *,
+        clock: Clock,
+        randomness: Random,
+        lane: str = "",
+        closes: bool = False,
+    ) -> None:
+        how = "--close " if closes else ""
+        name = f"mend {how}{lane}".rstrip()
+        super().__init__(stores, settings, clock=clock, name=name)
+        self._random = randomness
+        self._lane = lane
+        self._closes = closes
+        self._found: list[Changes] = []
+        self._records = 0
+
+    async def run_lane(self) -> Mended:
+        """Commit what a lane left open; then it stays closed, or any form may go on with it.
+
+        Raises:
+            InvalidInput: there is no such lane, or an audit or another mend is under way.
+            StoreError: a region does not answer; run again, it goes on.
+        """
+        if not (await self.lane(self._lane)).rev:
+            raise InvalidInput(f"lane {self._lane!r} was never opened: `REGION/NAME` names a lane")
+        await self.begin(is_audit=False)
+        position = await self._close()
+        for region in sorted(self.stores):
+            await self._reduce(region)
+        async for found in self.scan():
+            kept = self.state_in(found)
+            if kept is not None and beyond(kept[1], self._lane, position):
+                await self._commit(found, kept[0], kept[1], position)
+                if self._records % REDUCED_MAX == 0:
+                    await self._reduce(found.region)
+        for region in sorted(self.stores):
+            await self._reduce(region)
+        if not self._closes:
+            await self._reopen()
+        await self.end()
+        return Mended(self._records, total(self._found))
+
+    async def run_totals(self) -> dict[str, Decimal]:
+        """Write the differences that the last audit found; returns those written, by category.
+
+        Raises:
+            InvalidInput: an audit or another mend is under way.
+            StoreError: home does not answer; run again, it goes on.
+        """
+        await self.begin(is_audit=False)
+        query = Query(
+            registry_partition(self.pipeline), first=DIFFERENCE_PREFIX, last=DIFFERENCE_LAST
+        )
+        kept = [item async for item in pages(self.home, query)]
+        written = {}
+        for item in kept:
+            category = item["sk"]["S"].removeprefix(DIFFERENCE_PREFIX)
+            change, audit = Decimal(item["change"]["N"]), item["audit"]["N"]
+            if await self._write(category, change, audit):
+                written[category] = change
+        await self.end()
+        return written
+
+    async def _write(self, category: str, change: Decimal, audit: str) -> bool:
+        """Write a difference as an entry, unless another run has."""
+        await self.settings.renew()
+        settings = self.settings.current
+        validity = self.settings.validity
+        name = f"pipeline {self.pipeline}".rstrip()
+        planned = plan(
+            Change(category, change, note=f"{name}: mended after audit {audit}"),
+            region=self.home.region,
+            settings=settings,
+            now=self.clock.now(),
+            suffix=ids.suffix_of(category, f"{name}#{audit}"),
+            until=None if validity is None else validity.until,
+        )
+        gone = Delete(difference_key(category, self.pipeline), Equals("audit", {"N": audit}))
+        return isinstance(await self.home.transact([planned.put, gone]), Applied)
+
+    async def _close(self) -> str:
+        """Close the lane, and return its position, which no commit can move any more."""
+        for _ in range(TRIES_MAX):
+            known = await self.lane(self._lane)
+            if known.is_closed:
+                return known.position
+            wanted = replace(known, is_closed=True, fence=known.fence + 1)
+            if await self.change_lane(self._lane, known, wanted):
+                return known.position
+        raise Unreachable(f"lane {self._lane} could not be closed in {TRIES_MAX} tries")
+
+    async def _reopen(self) -> None:
+        known = await self.lane(self._lane)
+        wanted = replace(known, is_closed=False, is_open=False, begun=None, fence=known.fence + 1)
+        if not await self.change_lane(self._lane, known, wanted):
+            raise Unreachable(f"lane {self._lane} could not be given free: run it again")
+
+    async def _commit(self, found: Found, record_id: str, state: State, position: str) -> None:
+        """Take a lane's open transitions out of a state, and put their sums into a map item."""
+        store = self.stores[found.region]
+        lane = lane_id(found.region, MENDED)
+        partition = position_key(lane, self.pipeline)[0]
+        for _ in range(TRIES_MAX):
+            left = beyond(state, self._lane, position)
+            if not left:
+                return
+            changes = total(left.values())
+            new = without(state, self._lane, position)
+            puts = [Put(state_item(record_id, new, self.pipeline), still_there(state))]
+            if changes:
+                name = digest(partition, f"{record_id}#{state.rev}", max(left), changes)
+                item = map_item(lane, name, 0, changes, self.pipeline)
+                puts.append(Put(item, Absent()))
+            if isinstance(await store.transact(puts), Applied):
+                self._found.append(changes)
+                self._records += 1
+                return
+            item_now = await store.get(Get(state_key(record_id, self.pipeline)))
+            if item_now is None:
+                return
+            state = state_of(item_now)
+        raise Unreachable(f"record {record_id[:40]!r} could not be mended in {TRIES_MAX} tries")
+
+    async def _reduce(self, region: str) -> None:
+        """Reduce the map items that this mend, or one before it, has made in a region."""
+        lane, store = lane_id(region, MENDED), self.stores[region]
+        await self.register(lane)
+        items = await self.map_items(lane, store)
+        await reducer(store, self.settings, self.clock, self._random).reduce(items)

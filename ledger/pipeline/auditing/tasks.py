@@ -1,0 +1,179 @@
+"""One audit or mend of a pipeline at a time, and what all of them read: lanes, states, map items.
+
+Each region's registry item says what is under way. Whoever asks for the same again goes on with it;
+something else is refused until that has ended.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+
+from ledger.core.entry import Item
+from ledger.core.errors import InvalidInput
+from ledger.pipeline.core.items import (
+    MAP_LAST,
+    MAP_PREFIX,
+    STATE_SORT_KEY,
+    MapItem,
+    map_item_of,
+    position_key,
+    state_key,
+    state_of,
+)
+from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of, still
+from ledger.pipeline.core.registry import (
+    LANE_PREFIX,
+    audit_of,
+    lane_entry,
+    last_audit_of,
+    region_key,
+    registry_partition,
+    task_of,
+)
+from ledger.pipeline.core.transitions import State
+from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import AnyOf, Equals, Has, Not
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query, Scan
+from ledger.store.writes import Applied, Put, Update
+
+TRIES_MAX = 50
+"""Of one write of a lane's item: each rejection means that its worker committed a batch."""
+PAGES_MAX = 10_000_000
+"""Of one scan: more than a table of any size has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An item of the pipeline that a scan of its region has found."""
+
+    region: str
+    item: Item
+
+
+class Task:
+    """What an audit and a mend have in common: the stores of all regions, and one claim on them."""
+
+    def __init__(
+        self, stores: Mapping[str, Store], settings: LiveSettings, *, clock: Clock, name: str
+    ) -> None:
+        self.stores = stores
+        self.settings = settings
+        self.clock = clock
+        self.pipeline = settings.current.pipeline.name
+        self._name = name
+
+    @property
+    def home(self) -> Store:
+        """The store of the table's home."""
+        return self.stores[self.settings.current.home]
+
+    async def begin(self, *, is_audit: bool) -> int:
+        """Claim every region; returns the number of the audit, that of one to go on with if any.
+
+        Raises:
+            InvalidInput: something else is under way.
+            StoreError: a region does not answer; what was claimed is gone on with next time.
+        """
+        items = [await self._region(region) for region in sorted(self.stores)]
+        running = max(map(audit_of, items))
+        number = running or max(map(last_audit_of, items)) + 1
+        for region, store in sorted(self.stores.items()):
+            values = {"task": {"S": self._name}}
+            if is_audit:
+                values |= {"audit": {"N": str(number)}, "last": {"N": str(number)}}
+            free = AnyOf((Not(Has("task")), Equals("task", {"S": self._name})))
+            update = Update(region_key(region, self.pipeline), set=values, condition=free)
+            if not isinstance(await store.write(update), Applied):
+                task = task_of(await self._region(region))
+                if task != self._name:
+                    raise InvalidInput(
+                        f"`ledger pipeline {task}` is under way in {region}: run it to its end"
+                    )
+        return number
+
+    async def is_current(self, number: int) -> bool:
+        """Return whether an audit of this number is still under way in every region."""
+        items = [await self._region(region) for region in self.stores]
+        return all(audit_of(item) == number for item in items)
+
+    async def end(self) -> None:
+        """Give every region free."""
+        for region, store in sorted(self.stores.items()):
+            mine = Equals("task", {"S": self._name})
+            key = region_key(region, self.pipeline)
+            await store.write(Update(key, remove=("task", "audit"), condition=mine))
+
+    async def _region(self, region: str) -> Item | None:
+        return await self.stores[region].get(Get(region_key(region, self.pipeline)))
+
+    async def lanes(self, region: str) -> list[str]:
+        """Return the lanes that were ever opened in a region."""
+        begins = f"{LANE_PREFIX}{region}/"
+        query = Query(
+            registry_partition(self.pipeline), first=begins, last=f"{LANE_PREFIX}{region}0"
+        )
+        return [
+            item["sk"]["S"].removeprefix(LANE_PREFIX)
+            async for item in pages(self.stores[region], query)
+        ]
+
+    def store_of(self, lane: str) -> Store | None:
+        """Return the store of a lane's region, if that is still in the table."""
+        return self.stores.get(lane.partition("/")[0])
+
+    async def lane(self, lane: str) -> LaneState:
+        """Read a lane's item in its region."""
+        store = self.store_of(lane) or self.home
+        return lane_state_of(await store.get(Get(position_key(lane, self.pipeline))))
+
+    async def register(self, lane: str) -> None:
+        """Enter a lane in the registry, as one that an earlier release has begun is not."""
+        store = self.store_of(lane) or self.home
+        await store.write(Put(lane_entry(lane, self.pipeline)))
+
+    async def change_lane(self, lane: str, known: LaneState, wanted: LaneState) -> bool:
+        """Write a lane's item if it is as known; returns whether it was."""
+        store = self.store_of(lane) or self.home
+        state = replace(wanted, rev=known.rev + 1)
+        put = Put(lane_item(lane, state, self.pipeline), still(known))
+        return isinstance(await store.write(put), Applied)
+
+    async def map_items(self, lane: str, store: Store) -> list[MapItem]:
+        """Return the map items of a lane that wait in a region."""
+        partition = position_key(lane, self.pipeline)[0]
+        query = Query(partition, first=MAP_PREFIX, last=MAP_LAST)
+        return [map_item_of(item) async for item in pages(store, query)]
+
+    def state_in(self, found: Found) -> tuple[str, State] | None:
+        """Return the record's id and state, if an item is a state that its region keeps."""
+        partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
+        prefix = state_key("", self.pipeline)[0]
+        if sort_key != STATE_SORT_KEY or not partition.startswith(prefix):
+            return None
+        state = state_of(found.item)
+        keeper = state.home if state.home in self.stores else self.settings.current.home
+        return (partition.removeprefix(prefix), state) if keeper == found.region else None
+
+    async def scan(self) -> AsyncIterator[Found]:
+        """Yield every item of every region's table, strongly consistent, page by page."""
+        for region, store in sorted(self.stores.items()):
+            scan = Scan(consistent=True)
+            for _page in range(PAGES_MAX):
+                page = await store.scan(scan)
+                for item in page.items:
+                    yield Found(region, item)
+                if page.after is None:
+                    break
+                scan = scan.next(page)
+
+
+async def pages(store: Store, query: Query) -> AsyncIterator[Item]:
+    """Yield what a query returns, page by page."""
+    for _page in range(PAGES_MAX):
+        page = await store.query(query)
+        for item in page.items:
+            yield item
+        if page.after is None:
+            return
+        query = query.next(page)

@@ -1,0 +1,42 @@
+"""Audits and mends in the deterministic world, beside lanes that crash, stall and come twice."""
+
+from functools import partial
+
+import pytest
+from support.audits import MUTANTS, AuditedWorld
+
+from ledger.lab.simulator import loop
+
+pytestmark = pytest.mark.slow
+
+SEEDS = range(100)
+MUTANT_SEEDS = range(60)
+
+
+async def live(seed: int, *, mends: bool) -> AuditedWorld:
+    """Let a world live to its end."""
+    world = AuditedWorld(seed, mends=mends)
+    await world.run()
+    return world
+
+
+def wrong_in(seed: int, *, mends: bool) -> list[str]:
+    """Return what is wrong in the end of a world, and what its audits found."""
+    world = loop.run(partial(live, seed, mends=mends))
+    verdict = [one for one in world.verdict() if not (mends and one.startswith("dead letters"))]
+    return world.wrong + verdict
+
+
+@pytest.mark.parametrize("mends", [False, True])
+def test_audits_find_nothing_while_lanes_run(*, mends: bool) -> None:
+    """However lanes and audits are cut off, states and totals agree at every cut."""
+    found = {seed: wrong for seed in SEEDS if (wrong := wrong_in(seed, mends=mends))}
+    assert found == {}
+
+
+@pytest.mark.parametrize("rule", MUTANTS)
+def test_mutant(rule: str) -> None:
+    """With a rule broken some audit differs, or some total is wrong in the end."""
+    mends, breaking = MUTANTS[rule]
+    with breaking():
+        assert any(wrong_in(seed, mends=mends) for seed in MUTANT_SEEDS)

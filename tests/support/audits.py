@@ -1,0 +1,175 @@
+"""Audits and mends beside the lanes of a simulated world, and rules broken in them."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from decimal import Decimal
+from functools import partial
+from typing import overload
+from unittest.mock import patch
+
+import anyio
+from support.clients import together
+from support.clock import FakeClock
+from support.ledgers import AWAY, HOME, seeded
+from support.pipelines import BOTH_HOMES, SETTLED_SECONDS, PipelineWorld, pipeline_settings
+
+from ledger.core.errors import LedgerError
+from ledger.lab.simulator.process import RELIABLE
+from ledger.lab.simulator.randomness import stream
+from ledger.lab.simulator.store import NO_FAULTS, SimStore
+from ledger.pipeline.auditing.audit import Audit, Report
+from ledger.pipeline.auditing.mend import Mend, Mended
+from ledger.pipeline.core.lane_state import LaneState
+from ledger.pipeline.core.transitions import State
+from ledger.pipeline.stages import state_stage
+from ledger.runtime.clock import Clock
+from ledger.settings import Settings
+from ledger.store.conditions import Absent, Condition, Equals
+from ledger.store.port import Store
+
+AUDITS = 6
+
+
+class AuditedWorld(PipelineWorld):
+    """A world of lanes that is audited meanwhile, by runs that are cut off now and then.
+
+    With `mends` the first lane is given up halfway, and closed by a mend beside the others.
+    """
+
+    def __init__(self, seed: int, *, mends: bool = False) -> None:
+        super().__init__(seed)
+        self.mends = mends
+        self.reports: list[Report] = []
+        self.wrong: list[str] = []
+        self._tasks = 0
+        self._chance = stream(seed, "audits")
+
+    async def run(self) -> None:
+        """Let workers be ill and audits be cut off; then all finish, and an audit has the end."""
+        given_up = self.lanes[0] if self.mends else None
+        works = [partial(self._work, lane) for lane in self.lanes]
+        if given_up is None:
+            await together([*works, self._look])
+        else:
+            await together(works[:1])
+        if given_up is not None:
+            await together(
+                [self._close_later, *(partial(self._work, lane) for lane in self.lanes[1:])]
+            )
+        self.world.heal_all()
+        if given_up is not None:
+            await self._close()
+            renamed = type(given_up)("renamed", given_up.region, given_up.records)
+            self.lanes = [renamed, *self.lanes[1:]]
+        await together([self.worker(lane, RELIABLE).run for lane in self.lanes])
+        await anyio.sleep(SETTLED_SECONDS)
+        if given_up is not None:
+            await self._close()  # what a worker of before wrote after the lane was closed
+        await self.audit()
+        await anyio.sleep(SETTLED_SECONDS)
+        self.world.end()
+
+    async def audit(self) -> None:
+        """Audit once; what it finds wrong is kept."""
+        stores, clock = self._reliable()
+        settings = pipeline_settings(home=BOTH_HOMES)
+        random = stream(self.seed, f"audit {self._tasks}")
+        report = await Audit(stores, settings, clock=clock, randomness=random).run()
+        self.reports.append(report)
+        self.wrong += [f"audit {report.number}: {one}" for one in report.differences]
+
+    def _reliable(self) -> tuple[dict[str, SimStore], Clock]:
+        self._tasks += 1
+        process = self._process(f"task {self._tasks}", RELIABLE)
+        return {name: SimStore(process, name, NO_FAULTS) for name in (HOME, AWAY)}, process.clock
+
+    async def _look(self) -> None:
+        for _ in range(AUDITS):
+            await anyio.sleep(self._chance.uniform(0.0, 15.0))
+            with anyio.CancelScope() as life:
+                if self._chance.random() < 0.5:
+                    self.world.loop.call_later(self._chance.uniform(0.0, 3.0), life.cancel)
+                try:
+                    await self.audit()
+                except LedgerError:
+                    if self.world.is_over:
+                        raise
+
+    async def _close_later(self) -> None:
+        await anyio.sleep(self._chance.uniform(0.0, 8.0))
+        await self._close()
+
+    async def _close(self) -> None:
+        lane = self.lanes[0]
+        name = f"{lane.region}/lane-0"
+        for _ in range(20):
+            stores, clock = self._reliable()
+            random = stream(self.seed, f"mend {self._tasks}")
+            settings = pipeline_settings(home=BOTH_HOMES)
+            mend = Mend(stores, settings, clock=clock, randomness=random, lane=name, closes=True)
+            try:
+                await mend.run_lane()
+            except LedgerError:
+                await anyio.sleep(1.0)
+            else:
+                return
+
+
+async def audited(store: Store) -> Report:
+    """Audit one region's table."""
+    settings, clock = _one_region(store), FakeClock(instant=True)
+    audit = Audit({store.region: store}, settings, clock=clock, randomness=seeded())
+    return await audit.run()
+
+
+@overload
+async def mended(store: Store) -> Mapping[str, Decimal]: ...
+
+
+@overload
+async def mended(store: Store, lane: str, *, closes: bool = False) -> Mended: ...
+
+
+async def mended(
+    store: Store, lane: str = "", *, closes: bool = False
+) -> Mended | Mapping[str, Decimal]:
+    """Mend a lane, or the totals, of one region's table."""
+    mend = Mend(
+        {store.region: store},
+        _one_region(store),
+        clock=FakeClock(instant=True),
+        randomness=seeded(),
+        lane=lane,
+        closes=closes,
+    )
+    return await mend.run_lane() if lane else await mend.run_totals()
+
+
+def _one_region(store: Store) -> Settings:
+    settings = pipeline_settings()
+    return settings.replace(home=store.region, regions={HOME: settings.regions[HOME]})
+
+
+def _judged_by_version(state: State | None) -> Condition:
+    """Overlook what was rewritten under the same version."""
+    return Equals("version", {"N": str(state.version)}) if state else Absent()
+
+
+def without_rev() -> AbstractContextManager[object]:
+    """Break the rule that a state rewritten under the same version is another one."""
+    return patch.object(state_stage, "still_there", _judged_by_version)
+
+
+async def _left_open(self: Mend) -> str:
+    """Take a lane for closed that still commits."""
+    return (await self.lane(self._lane)).position
+
+
+MUTANTS: dict[str, tuple[bool, Callable[[], AbstractContextManager[object]]]] = {
+    "retain not kept": (
+        False,
+        lambda: patch.object(LaneState, "covers", property(lambda self: self.position)),
+    ),
+    "mend without closing": (True, lambda: patch.object(Mend, "_close", _left_open)),
+}
+"""Which rule is broken, whether a mend shows it, and how to break it for a while."""

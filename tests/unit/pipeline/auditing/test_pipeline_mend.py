@@ -1,0 +1,169 @@
+"""What a mend commits of a dead lane, and what it writes of a damaged total: each once."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from unittest.mock import patch
+
+import pytest
+from support.audits import audited, mended, without_rev
+from support.clock import START
+from support.lanes import lane_worker
+from support.ledgers import HOME
+from support.pipelines import deliveries, map_items, message, pipeline_settings, shown, truth
+
+from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed
+from ledger.pipeline.auditing.mend import Mend
+from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.source import ListSource
+from ledger.store.memory import MemoryStore
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.totals.history import history
+from ledger.writing.plan import Change, plan
+
+LANE = f"{HOME}/lane"
+RAWS = [message(f"T{number}", 1, 10**number) for number in range(4)]
+
+
+async def dead_lane(store: MemoryStore, raws: Sequence[bytes] = RAWS) -> None:
+    """Let states take in a lane's records, and its worker die before it commits them."""
+    dying = FaultyStore(
+        store, lambda call: Raises(AccessDenied("killed")) if call.operation == "transact" else None
+    )
+    with pytest.raises(AccessDenied):
+        await lane_worker(deliveries(raws), dying).run()
+
+
+async def test_a_closed_lane_has_left_nothing() -> None:
+    """What lay open is in the totals, the lane stays closed, and again changes nothing."""
+    store = MemoryStore(HOME)
+    await dead_lane(store)
+    assert (await audited(store)).lanes[LANE].records == len(RAWS)
+    done = await mended(store, LANE, closes=True)
+    assert done.records == len(RAWS)
+    assert shown(store.table) == truth(RAWS) == done.changes
+    assert map_items(store.table) == []
+    with pytest.raises(LaneClosed, match="a lane of another name"):
+        await lane_worker(deliveries(RAWS), store).run()
+    assert (await mended(store, LANE, closes=True)).records == 0
+    assert (await audited(store)).differences == []
+    await lane_worker(deliveries(RAWS), store, lane="another").run()
+    assert shown(store.table) == truth(RAWS)
+
+
+async def test_a_lane_that_is_not_closed_goes_on_under_any_form() -> None:
+    """What lay open under other settings is committed, and the lane begins where it was."""
+    store = MemoryStore(HOME)
+    await dead_lane(store)
+    await mended(store, LANE)
+    more = [*RAWS, message("T9", 1, 7)]
+    await lane_worker(deliveries(more), store, record_bytes_max=1000).run()
+    assert shown(store.table) == truth(more)
+
+
+async def test_a_mend_may_be_cut_off_anywhere() -> None:
+    """Killed before or after any of its requests, and run again: each transition counts once."""
+    for is_applied in (False, True):
+        for number in range(1, 60):
+            store = MemoryStore(HOME)
+            await dead_lane(store)
+            kill = Raises(AccessDenied("killed"), applied=is_applied)
+
+            def decide(call: Call, number: int = number, kill: Fault = kill) -> Fault | None:
+                return kill if call.number == number else None
+
+            faulty = FaultyStore(store, decide)
+            with suppress(AccessDenied):
+                await mended(faulty, LANE, closes=True)
+            await mended(store, LANE, closes=True)
+            assert shown(store.table) == truth(RAWS), number
+            if faulty.calls < number:
+                break
+        else:
+            raise AssertionError("the mend never ends")
+
+
+class MendedBetween(ListSource):
+    """Records of a lane, between whose batches another lane is mended."""
+
+    def __init__(self, raws: Sequence[bytes], store: MemoryStore) -> None:
+        super().__init__(deliveries(raws))
+        self.store = store
+
+    async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
+        """Yield a record at a time."""
+        async for batch in super().batches(after, most=most):
+            yield batch
+            await mended(self.store, LANE, closes=True)
+
+
+async def beside_a_mend() -> MemoryStore:
+    """Let a lane write what it remembers from before a mend, and mend again."""
+    store = MemoryStore(HOME)
+    await dead_lane(store)
+    more = [RAWS[0], message("T0", 2, 5)]
+    await lane_worker(MendedBetween(more, store), store, lane="other", batch_max=1).run()
+    await mended(store, LANE, closes=True)
+    return store
+
+
+async def test_what_is_remembered_of_a_state_does_not_undo_a_mend() -> None:
+    """A state rewritten under the same version is another one."""
+    right = truth([*RAWS, message("T0", 2, 5)])
+    assert shown((await beside_a_mend()).table) == right
+    with without_rev():
+        assert shown((await beside_a_mend()).table) != right
+
+
+async def test_a_damaged_total_is_mended_once_by_an_entry_that_says_so() -> None:
+    """The audit names the category and by how much; the mend writes that, and no more."""
+    store, settings = MemoryStore(HOME), pipeline_settings()
+    await lane_worker(deliveries(RAWS), store).run()
+    stray = plan(
+        Change("risk/Delta", Decimal("-0.5")), region=HOME, settings=settings, now=START, suffix=1
+    )
+    await store.write(stray.put)
+    (found,) = (await audited(store)).differences
+    assert (found.category, found.change) == ("risk/Delta", Decimal("0.5"))
+    for written in ({"risk/Delta": Decimal("0.5")}, {}):
+        assert await mended(store) == written
+    assert shown(store.table) == truth(RAWS)
+    assert (await audited(store)).differences == []
+    reading = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
+    notes = [entry.note async for entry in reading if entry.note]
+    assert notes == ["pipeline: mended after audit 1"]
+
+
+async def test_one_task_at_a_time() -> None:
+    """A mend is refused while an audit is under way, and says what to do."""
+    store = MemoryStore(HOME)
+    await dead_lane(store)
+    dying = FaultyStore(
+        store, lambda call: Raises(AccessDenied("killed")) if call.operation == "scan" else None
+    )
+    with pytest.raises(AccessDenied):
+        await audited(dying)
+    with pytest.raises(InvalidInput, match=f"`ledger pipeline audit` is under way in {HOME}"):
+        await mended(store, LANE)
+    assert (await audited(store)).number == 1
+    assert (await audited(store)).number == 2
+    with pytest.raises(InvalidInput, match="was never opened"):
+        await mended(store, "nowhere/x")
+
+
+async def test_a_mend_that_does_not_close_the_lane_counts_twice() -> None:
+    """The mutant: a commit that was in flight lands beside the mend's."""
+    store = MemoryStore(HOME)
+    await dead_lane(store)
+    closed: list[str] = []
+
+    async def none_closed(self: Mend) -> str:
+        position = (await self.lane(LANE)).position
+        await lane_worker(deliveries(RAWS), store).run()
+        closed.append(position)
+        return position
+
+    with patch.object(Mend, "_close", none_closed):
+        await mended(store, LANE, closes=True)
+    assert closed == [""]
+    assert shown(store.table) == {name: 2 * total for name, total in truth(RAWS).items()}
