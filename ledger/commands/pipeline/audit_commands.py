@@ -58,7 +58,9 @@ def mend(
     may be continued under any settings, or, with --close, never again.
     """
     if close and lane is None:
-        raise InvalidInput("--close requires LANE: REGION/NAME, as `ledger pipeline audit` shows it")
+        raise InvalidInput(
+            "--close requires LANE: REGION/NAME, as `ledger pipeline audit` shows it"
+        )
     settings = Settings.load(config).of_pipeline(pipeline)
     if lane is None:
         written = run_on_loop(_mend_totals(settings))
@@ -82,11 +84,8 @@ def lines_of(report: Report) -> list[str]:
     ]
     lines += [_lane_line(one) for one in report.lanes.values() if one.records or one.is_open]
     found = f"{len(report.differences):,} differ" if report.differences else "all exact"
-    return [
-        *lines,
-        f"audit {report.number}: {report.records:,} records, {report.categories:,} categories,"
-        f" {found}",
-    ]
+    counted = f"{report.records:,} records, {report.categories:,} categories"
+    return [*lines, f"audit {report.number}: {counted}, {found}"]
 
 
 def _lane_line(lane: LaneReport) -> str:

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
+from ledger.commands.pipeline.audit_commands import audit, mend
 from ledger.commands.pipeline.lane_display import line, panel, summary
 from ledger.commands.pipeline.letters import fetch, prepare, show_letters
 from ledger.commands.pipeline.page import serve_page
@@ -244,6 +245,8 @@ def page(
     anyio.run(_show_page, Settings.load(config), counters, port, every)
 
 
+app.command("audit")(audit)
+app.command("mend")(mend)
 add_lazily(app, DEMO)
 
 
