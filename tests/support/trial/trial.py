@@ -1,0 +1,349 @@
+"""The pipeline's acceptance trial: real processes, a hostile surrounding, totals known apart.
+
+It goes in rounds. In each one, records are appended to the files of several lanes of two pipelines,
+whose workers are killed, suspended, succeeded while they live, cut off from regions; files are
+renamed, rotated and exported again; the table itself is killed and started again. Then all lanes
+are brought to their end, and every category of every region must have its expected total, every
+malformed record its dead letter. Between rounds a category comes or goes: a lane that was left
+open is refused under the other form, and finished under the former one, as the error says. All
+that is drawn comes from the seed; what the machine does in a given time does not.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import yaml
+from support.commands import command_line, run_command
+from support.trial.judging import wrong_letters, wrong_totals
+from support.trial.lanes import LaneOfFiles, Worker
+from support.trial.processes import started
+from support.trial.records import FIELDS, Traffic, templates
+from support.trial.schedule import Event, schedule
+from support.trial.table import KeptTable
+
+from ledger.settings.model import CONTRACTED
+
+TIMES = {"settle": 3.0, "retry_horizon": 1.2, "observation_delay": 1.0, "read_deadline": 0.8}
+MERGING = {"fold_min": 1, "lease": 20.0, "heartbeat": 1.0}
+PIPELINE = {"fields": FIELDS, "batch_max": 50}
+PINNED, PLAIN = "pinned", "plain"
+"""Records with home regions of their own; and at home in the table's home, which may move."""
+TICK_SECONDS = 0.5
+RESTART_SECONDS = 1.5
+PROBE_LINES = 400
+PROBE_SECONDS = (1.5, 4.0)
+FINISH_PASSES_MAX = 8
+REPLICATED_SECONDS_MAX = 90.0
+HOME_SECONDS_MAX = 300.0
+WRONG_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a trial is made of; `moves_home` in every third round, from the second on."""
+
+    seed: int
+    regions: Sequence[str]
+    engine: str
+    lanes: int = 4
+    ticks: int = 40
+    lines: int = 8
+    """For each lane and tick."""
+    moves_home: bool = True
+
+
+@dataclass
+class Report:
+    """What a trial did and found, for JSON."""
+
+    plan: dict[str, Any]
+    rounds: int = 0
+    seconds: float = 0.0
+    sent: int = 0
+    duplicates: int = 0
+    late: int = 0
+    malformed: int = 0
+    categories: int = 0
+    events: list[dict[str, Any]] = field(default_factory=list)
+    applied: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    audits: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+class Trial:
+    """One trial in a folder, on a table that is running."""
+
+    def __init__(self, plan: Plan, table: KeptTable, folder: Path) -> None:
+        self.plan = plan
+        self.table = table
+        self.folder = folder
+        self.traffics = {name: Traffic(name, plan.seed) for name in (PINNED, PLAIN)}
+        self.home = plan.regions[0]
+        self.report = Report({name: getattr(plan, name) for name in Plan.__slots__})
+        self._draw = Random(f"{plan.seed} trial")  # noqa: S311 (repeatable)
+        self._forms = {by_month: self._written(by_month=by_month) for by_month in (False, True)}
+        self.config = self._forms[False]
+        self.lanes = [self._lane(number) for number in range(plan.lanes)]
+        self._compactor: Worker | None = None
+        self._moving: Worker | None = None
+        self._due: list[tuple[float, str, tuple[str, str]]] = []
+        self._ended_at: dict[str, float] = {}
+        self._has_audit = run_command("ledger", "pipeline", "audit", "--help", folder=folder)
+
+    def run(self, *, seconds: float) -> Report:
+        """Run rounds until the time is over, one at least; a wrong total ends it."""
+        began = time.monotonic()
+        try:
+            while not self.report.wrong:
+                self._round(self.report.rounds)
+                self.report.rounds += 1
+                is_over = time.monotonic() - began >= seconds
+                self._settle(is_last=is_over)
+                if is_over:
+                    break
+                self._change_settings()
+        finally:
+            self._end()
+            self.report.seconds = round(time.monotonic() - began, 1)
+            self._sum_up()
+        return self.report
+
+    def _round(self, number: int) -> None:
+        plan = self.plan
+        events = schedule(
+            plan.seed, number, ticks=plan.ticks, lanes=plan.lanes, regions=plan.regions
+        )
+        if plan.moves_home and number % 3 == 1:
+            self._move_home()
+        for tick in range(plan.ticks):
+            due = time.monotonic() + TICK_SECONDS
+            for lane in self.lanes:
+                lane.append(self.traffics[lane.pipeline].lines(plan.lines))
+            self._tend()
+            for event in events:
+                if event.tick == tick:
+                    self._apply(event)
+            time.sleep(max(0.0, due - time.monotonic()))
+
+    def _tend(self) -> None:
+        """Wake, heal, and start what ended."""
+        now = time.monotonic()
+        for lane in self.lanes:
+            for worker in [*lane.zombies, *([lane.worker] if lane.worker else [])]:
+                if worker.wakes_at and worker.wakes_at <= now:
+                    worker.wake()
+            if lane.worker is not None and not lane.worker.is_alive:
+                self._ended_at[lane.name] = now
+            lane.note_end()
+            if lane.worker is None and now - self._ended_at.get(lane.name, 0) > RESTART_SECONDS:
+                lane.start(self.config)
+        for one in [one for one in self._due if one[0] <= now]:
+            self._due.remove(one)
+            self._restore(one[1], one[2])
+        if self._compactor is None or not self._compactor.is_alive:
+            words = ("run", "--every", "0.5s", "--config", str(self.config))
+            self._compactor = started(command_line("compactor", *words), self.folder, "compactor")
+
+    def _restore(self, kind: str, pair: tuple[str, str]) -> None:
+        world = self.table.world
+        if kind == "outage":
+            world.set_outage(pair[0], on=False)
+        else:
+            world.heal(*pair)
+            world.heal(pair[1], pair[0])
+
+    def _apply(self, event: Event) -> None:
+        lane, world = self.lanes[event.lane], self.table.world
+        worker = lane.worker if lane.worker and lane.worker.is_alive else None
+        until = time.monotonic() + event.seconds
+        self.report.events.append(event.describe())
+        name = event.kind
+        match event.kind, worker:
+            case "kill", Worker():
+                worker.kill()
+            case "stop", Worker():
+                worker.stop(until)
+            case "zombie", Worker():
+                worker.stop(until)
+                lane.zombies.append(worker)
+                lane.worker = None
+                self._ended_at.pop(lane.name, None)
+            case ("kill" | "stop" | "zombie"), None:
+                name = f"{event.kind}, without a worker"
+            case "cut", _:
+                world.pause(*event.pair)
+                world.pause(event.pair[1], event.pair[0])
+                self._due.append((until, "cut", event.pair))
+            case "outage", _:
+                world.set_outage(event.pair[0], on=True)
+                self._due.append((until, "outage", event.pair))
+            case "restart", _:
+                self.table.restart()
+                self._heal()
+            case "move", _:
+                name = "rotated by move" if lane.follows else "renamed"
+                lane.rotate() if lane.follows else lane.rename()
+            case "export", _:
+                name = "copytruncate" if lane.follows else "exported again"
+                lane.copy_and_truncate() if lane.follows else lane.export_again()
+            case "compactor", _:
+                if self._compactor is not None:
+                    self._compactor.kill()
+        self.report.applied[name] += 1
+
+    def _heal(self) -> None:
+        self._due.clear()
+        for region in self.plan.regions:
+            self.table.world.set_outage(region, on=False)
+        self.table.world.heal_all()
+
+    def _settle(self, *, is_last: bool) -> None:
+        """Bring all lanes to their end and judge what is shown."""
+        self._heal()
+        if is_last:
+            for lane in self.lanes:
+                lane.append(self.traffics[lane.pipeline].held_back())
+        self._end_move()
+        for lane in self.lanes:
+            if lane.worker is not None:
+                lane.worker.kill()
+            if is_last:
+                lane.kill_all()
+        self._finish_all()
+        self._judge()
+
+    def _finish_all(self) -> None:
+        with ThreadPoolExecutor(len(self.lanes)) as pool:
+            for problem in filter(None, pool.map(self._finish, self.lanes)):
+                self.report.wrong.append(problem)
+
+    def _finish(self, lane: LaneOfFiles) -> str:
+        """Bring all files of a lane to their end, those that are refused after the others."""
+        lane.note_end()
+        said = ""
+        left = [*lane.moved, lane.path]
+        for _ in range(FINISH_PASSES_MAX):
+            again = []
+            for path in left:
+                if not path.stat().st_size:
+                    continue
+                status, said = lane.finish(path, self.config)
+                if status:
+                    again.append(path)
+                    self.report.refused[said.strip().splitlines()[-1][-300:]] += 1
+            if not again:
+                lane.moved.clear()
+                return ""
+            left = again
+        return f"{lane.name}: {[path.name for path in left]} do not come to their end: {said}"
+
+    def _judge(self) -> None:
+        world = self.table.world
+        anyio.run(world.wait_replicated, REPLICATED_SECONDS_MAX)
+        expected = {
+            name: value
+            for traffic in self.traffics.values()
+            for name, value in traffic.totals().items()
+        }
+        self.report.categories = len(expected)
+        wrong = anyio.run(wrong_totals, self.config, expected)
+        wrong += wrong_letters(self.lanes, self.traffics.values())
+        self.report.wrong += [f"round {self.report.rounds}: {one}" for one in wrong[:WRONG_SHOWN]]
+        if self._has_audit.status == 0:
+            self._audit()
+
+    def _audit(self) -> None:
+        for name in self.traffics:
+            ran = run_command(
+                *("ledger", "pipeline", "audit", "--pipeline", name, "--config", str(self.config)),
+                folder=self.folder,
+            )
+            said = f"round {self.report.rounds}: {name}: {ran.status}: {(ran.out + ran.errors)[-600:]}"
+            self.report.audits.append(said)
+            if ran.status:
+                self.report.wrong.append(f"audit: {said}")
+
+    def _change_settings(self) -> None:
+        """Leave a lane open, find it refused under the other form, finish it, and go over."""
+        former, by_month = self.config, not self.traffics[PLAIN].by_month
+        for lane in self.lanes:
+            lane.kill_all()
+        lane = self._draw.choice([one for one in self.lanes if not one.follows])
+        traffic, wait = self.traffics[lane.pipeline], self._draw.uniform(*PROBE_SECONDS)
+        lines = traffic.lines(PROBE_LINES)
+        lane.append(lines)
+        lane.start(former)
+        time.sleep(wait)
+        lane.kill_all()
+        status, said = lane.finish(lane.path, self._forms[by_month])
+        if status and "under other settings" in said:
+            self.report.applied["refused under another form"] += 1
+            status, said = lane.finish(lane.path, former)
+        elif not status and "0 records in" not in said:  # nothing had been begun
+            traffic.count_under(lines, by_month=by_month)
+        if status:
+            self.report.wrong.append(f"{lane.name}: not finished under the former form: {said}")
+        self.report.applied["settings changed"] += 1
+        self.config = self._forms[by_month]
+        for one in self.traffics.values():
+            one.by_month = by_month
+
+    def _move_home(self) -> None:
+        others = [region for region in self.plan.regions if region != self.home]
+        self.home = self._draw.choice(others)
+        words = ("move-home", self.home, "--config", str(self.config))
+        self._moving = started(command_line("compactor", *words), self.folder, "home")
+
+    def _end_move(self) -> None:
+        if self._moving is None:
+            return
+        self._moving.process.wait(HOME_SECONDS_MAX)
+        if self._moving.process.returncode:
+            self.report.wrong.append(f"home not moved: {self._moving.said()}")
+        self.report.applied["home moved"] += 1
+        self._moving = None
+
+    def _end(self) -> None:
+        for lane in self.lanes:
+            lane.kill_all()
+        for worker in (self._compactor, self._moving):
+            if worker is not None:
+                worker.kill()
+
+    def _sum_up(self) -> None:
+        report = self.report
+        for traffic in self.traffics.values():
+            report.sent += traffic.sent
+            report.duplicates += traffic.duplicates
+            report.late += traffic.late
+            report.malformed += len(traffic.malformed)
+        for lane in self.lanes:
+            report.ended.update(lane.ended)
+
+    def _lane(self, number: int) -> LaneOfFiles:
+        region = self.plan.regions[number % len(self.plan.regions)]
+        pipeline = PLAIN if number % 4 in {1, 2} else PINNED
+        return LaneOfFiles(f"lane{number}", pipeline, region, self.folder, number % 2 == 1)
+
+    def _written(self, *, by_month: bool) -> Path:
+        regions = self.plan.regions
+        digits = {f"*[{'0123456789'[n :: len(regions)]}]": name for n, name in enumerate(regions)}
+        pipelines: dict[str, Any] = {
+            name: {**PIPELINE, "categories": templates(name, by_month=by_month)}
+            for name in (PINNED, PLAIN)
+        }
+        pipelines[PINNED]["home"] = {"field": "Row.Id", "regions": digits}
+        settings = self.table.world.settings(**TIMES, compactor=MERGING, pipelines=pipelines)
+        path = self.folder / f"regions-{int(by_month)}.yaml"
+        values = settings.model_dump(mode="json", exclude=set(CONTRACTED))
+        path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+        return path
