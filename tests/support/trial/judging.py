@@ -49,8 +49,10 @@ def wrong_letters(lanes: Iterable[LaneOfFiles], traffics: Iterable[Traffic]) -> 
             if not any(reason in given for given in letters.get(raw, ())):
                 given = sorted(letters.get(raw, ()))
                 wrong.append(f"{traffic.name}: {raw[:80]!r}: not {reason!r} but {given}")
-        for raw in letters.keys() - traffic.malformed.keys():
-            wrong.append(f"{traffic.name}: a letter of a good record: {raw!r}: {letters[raw]}")
+        wrong += [
+            f"{traffic.name}: a letter of a good record: {raw!r}: {letters[raw]}"
+            for raw in letters.keys() - traffic.malformed.keys()
+        ]
     return wrong
 
 
@@ -61,7 +63,7 @@ async def _counters(settings: Settings, region: str) -> set[str]:
         for _ in range(PAGES_MAX):
             page = await store.scan(scan)
             names = {keys.counter_of(item["pk"]["S"]) for item in page.items}
-            found |= {name for name in names if name is not None}
+            found |= {name[0] for name in names if name is not None}
             if page.after is None:
                 return found
             scan = scan.next(page)

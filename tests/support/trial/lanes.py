@@ -1,9 +1,11 @@
 """Files that records are appended to, and the processes of `ledger pipeline run` that read them."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +14,8 @@ from support.commands import command_line
 from support.trial.processes import Worker, started
 
 FINISH_SECONDS_MAX = 240.0
+POLL_SECONDS = 0.05
+_READ = re.compile(r"[1-9][0-9,]* records read")
 
 
 @dataclass
@@ -60,10 +64,18 @@ class LaneOfFiles:
         dead = ("--dead", str(self.dead))
         return command_line("ledger", "pipeline", "run", str(path), *options, *dead, *more)
 
-    def start(self, config: Path) -> None:
+    def start(self, config: Path, *, follows: bool = False) -> None:
         """Start a worker on the current path."""
-        more = ("--follow",) if self.follows else ()
+        more = ("--follow",) if self.follows or follows else ()
         self.worker = self._started(self.words(self.path, config, *more))
+
+    def wait_until_read(self, seconds: float) -> None:
+        """Wait until its worker says that it has read records, or has ended."""
+        until = time.monotonic() + seconds
+        while self.worker is not None and self.worker.is_alive and time.monotonic() < until:
+            if _READ.search(self.worker.said_since_start()):
+                return
+            time.sleep(POLL_SECONDS)
 
     def note_end(self) -> None:
         """Note how a worker ended, if it did."""
@@ -75,29 +87,31 @@ class LaneOfFiles:
             self._note(zombie)
             self.zombies.remove(zombie)
 
-    def rename(self) -> None:
-        """Give the file another name; what reads it goes on with the open file."""
+    def move(self) -> str:
+        """Give the file another name; one that is followed leaves an empty one at its path."""
+        if self.follows:
+            self._keep()
+            self.path.touch()
+            return "rotated by move"
         self._files += 1
         self.path = self.path.rename(self.folder / f"{self.name}-{self._files}.jsonl")
+        return "renamed"
 
-    def rotate(self) -> None:
-        """Move the file away, and begin an empty one at its path."""
-        self._move()
-        self.path.touch()
+    def export(self) -> str:
+        """Put a file with the same first line in its place; one that is followed is truncated.
 
-    def copy_and_truncate(self) -> None:
-        """Copy the file, and cut it to nothing while it is read."""
-        self._files += 1
-        copy = self.folder / f"{self.name}.jsonl.{self._files}"
+        The former content is kept, as that which only can finish what was begun of it.
+        """
+        if not self.follows:
+            self._keep()
+            self.append([self.first])
+            return "exported again"
+        copy = self._kept()
         shutil.copyfile(self.path, copy)
         self.moved.append(copy)
         with self.path.open("r+b") as file:
             file.truncate(0)
-
-    def export_again(self) -> None:
-        """Put a file with the same first line in the place of the former one, which is kept."""
-        self._move()
-        self.append([self.first])
+        return "copytruncate"
 
     def finish(self, path: Path, config: Path) -> tuple[int, str]:
         """Bring a file to its end in a process; return its status and what it said."""
@@ -129,9 +143,12 @@ class LaneOfFiles:
             worker.kill()
         self.note_end()
 
-    def _move(self) -> None:
+    def _keep(self) -> None:
+        self.moved.append(self.path.rename(self._kept()))
+
+    def _kept(self) -> Path:
         self._files += 1
-        self.moved.append(self.path.rename(self.folder / f"{self.name}.jsonl.{self._files}"))
+        return self.folder / f"{self.name}.jsonl.{self._files}"
 
     def _note(self, worker: Worker) -> None:
         status = worker.process.returncode

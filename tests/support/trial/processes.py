@@ -17,6 +17,8 @@ class Worker:
 
     process: subprocess.Popen[bytes]
     log: Path
+    log_from: int = 0
+    """Where in the log it began."""
     wakes_at: float = 0.0
     """When it is let go on after a stop; 0 while it runs."""
 
@@ -27,7 +29,11 @@ class Worker:
 
     def said(self) -> str:
         """Return the last that it wrote."""
-        return self.log.read_text(errors="replace")[-SAID_CHARACTERS:]
+        return self.said_since_start()[-SAID_CHARACTERS:]
+
+    def said_since_start(self) -> str:
+        """Return all that was written to its log since it began."""
+        return self.log.read_bytes()[self.log_from :].decode(errors="replace")
 
     def stop(self, until: float) -> None:
         """Suspend it until some time."""
@@ -50,6 +56,7 @@ def started(words: Sequence[str], folder: Path, name: str) -> Worker:
     """Start a process in a folder; what it says goes to a log of this name."""
     log = folder / f"{name}.log"
     with log.open("ab") as output:
+        begins = output.tell()
         process = subprocess.Popen(
             words,
             cwd=folder,
@@ -58,4 +65,4 @@ def started(words: Sequence[str], folder: Path, name: str) -> Worker:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    return Worker(process, log)
+    return Worker(process, log, begins)

@@ -35,8 +35,7 @@ FIELDS = {"id": "Row.Id", "version": "Row.Version", "value": "Amount"}
 def rows() -> list[dict[str, str]]:
     """Return the real rows that the package carries."""
     place = files("ledger.lab.demos.changes") / "bank-changes.csv"
-    with place.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(place.read_text(encoding="utf-8").splitlines()))
 
 
 def templates(name: str, *, by_month: bool) -> list[str]:
@@ -173,7 +172,7 @@ class Traffic:
             yield f"{self.name}/month/{counted.place['Month']}"
 
     def _spoilt(self) -> bytes:
-        """Spoil what would be a later version of a known record: wrongly taken, a total shows it."""
+        """Spoil a later version of a known record: were it taken, totals would show it."""
         kind = self._kinds[len(self.malformed) % len(self._kinds)]
         spoil, reason = KINDS[kind]
         known = self._draw.choice(self._known)
@@ -182,5 +181,3 @@ class Traffic:
         line = spoil({**known, "Row": row, "Serial": f"1{self.sent}"})
         self.malformed[line] = reason
         return line
-
-

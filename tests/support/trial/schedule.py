@@ -17,7 +17,7 @@ FAULTS = {
     "compactor": 1,
 }
 """Kinds of disturbances, with their weights."""
-FAULT_EVERY_TICKS = 4
+FAULT_EVERY_TICKS = 3
 STOP_SECONDS = (2.0, 15.0)
 CUT_SECONDS = (1.0, 10.0)
 OUTAGE_SECONDS = (0.5, 3.0)

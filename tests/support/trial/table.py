@@ -44,14 +44,10 @@ class KeptTable:
 
 
 @contextmanager
-def kept_table(
-    regions: Sequence[str], engine: str, folder: Path, seed: int
-) -> Iterator[KeptTable]:
+def kept_table(regions: Sequence[str], engine: str, folder: Path, seed: int) -> Iterator[KeptTable]:
     """Run a table that can be restarted."""
     table = KeptTable(regions, engine, folder, seed)
     try:
         yield table
     finally:
         table.stop()
-
-

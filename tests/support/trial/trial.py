@@ -9,6 +9,7 @@ open is refused under the other form, and finished under the former one, as the 
 that is drawn comes from the seed; what the machine does in a given time does not.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -22,8 +23,8 @@ import anyio
 import yaml
 from support.commands import command_line, run_command
 from support.trial.judging import wrong_letters, wrong_totals
-from support.trial.lanes import LaneOfFiles, Worker
-from support.trial.processes import started
+from support.trial.lanes import LaneOfFiles
+from support.trial.processes import Worker, started
 from support.trial.records import FIELDS, Traffic, templates
 from support.trial.schedule import Event, schedule
 from support.trial.table import KeptTable
@@ -37,12 +38,13 @@ PINNED, PLAIN = "pinned", "plain"
 """Records with home regions of their own; and at home in the table's home, which may move."""
 TICK_SECONDS = 0.5
 RESTART_SECONDS = 1.5
-PROBE_LINES = 400
-PROBE_SECONDS = (1.5, 4.0)
+PROBE_LINES = 1_000
+PROBE_SECONDS_MAX = 20.0
 FINISH_PASSES_MAX = 8
 REPLICATED_SECONDS_MAX = 90.0
 HOME_SECONDS_MAX = 300.0
 WRONG_SHOWN = 40
+AUDIT_CHARACTERS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,10 @@ class Report:
     refused: Counter[str] = field(default_factory=Counter)
     audits: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """Return it as text."""
+        return json.dumps(vars(self), indent=1)
 
 
 class Trial:
@@ -162,43 +168,50 @@ class Trial:
             world.heal(pair[1], pair[0])
 
     def _apply(self, event: Event) -> None:
-        lane, world = self.lanes[event.lane], self.table.world
-        worker = lane.worker if lane.worker and lane.worker.is_alive else None
-        until = time.monotonic() + event.seconds
         self.report.events.append(event.describe())
+        lane, until = self.lanes[event.lane], time.monotonic() + event.seconds
         name = event.kind
-        match event.kind, worker:
-            case "kill", Worker():
-                worker.kill()
-            case "stop", Worker():
-                worker.stop(until)
-            case "zombie", Worker():
-                worker.stop(until)
-                lane.zombies.append(worker)
-                lane.worker = None
-                self._ended_at.pop(lane.name, None)
-            case ("kill" | "stop" | "zombie"), None:
-                name = f"{event.kind}, without a worker"
-            case "cut", _:
-                world.pause(*event.pair)
-                world.pause(event.pair[1], event.pair[0])
-                self._due.append((until, "cut", event.pair))
-            case "outage", _:
-                world.set_outage(event.pair[0], on=True)
-                self._due.append((until, "outage", event.pair))
-            case "restart", _:
+        match event.kind:
+            case "kill" | "stop" | "zombie":
+                name = self._disturb(lane, event.kind, until)
+            case "move":
+                name = lane.move()
+            case "export":
+                name = lane.export()
+            case "restart":
                 self.table.restart()
                 self._heal()
-            case "move", _:
-                name = "rotated by move" if lane.follows else "renamed"
-                lane.rotate() if lane.follows else lane.rename()
-            case "export", _:
-                name = "copytruncate" if lane.follows else "exported again"
-                lane.copy_and_truncate() if lane.follows else lane.export_again()
-            case "compactor", _:
+            case "compactor":
                 if self._compactor is not None:
                     self._compactor.kill()
+            case _:
+                self._cut(event, until)
         self.report.applied[name] += 1
+
+    def _disturb(self, lane: LaneOfFiles, kind: str, until: float) -> str:
+        """Kill or suspend the worker of a lane, or let another one begin beside it."""
+        worker = lane.worker
+        if worker is None or not worker.is_alive:
+            return f"{kind}, without a worker"
+        if kind == "kill":
+            worker.kill()
+            return kind
+        worker.stop(until)
+        if kind == "zombie":
+            lane.zombies.append(worker)
+            lane.worker = None
+            self._ended_at.pop(lane.name, None)
+        return kind
+
+    def _cut(self, event: Event, until: float) -> None:
+        """Cut two regions off from each other, or one from everything."""
+        world, (one, other) = self.table.world, event.pair
+        if event.kind == "outage":
+            world.set_outage(one, on=True)
+        else:
+            world.pause(one, other)
+            world.pause(other, one)
+        self._due.append((until, event.kind, event.pair))
 
     def _heal(self) -> None:
         self._due.clear()
@@ -267,7 +280,9 @@ class Trial:
                 *("ledger", "pipeline", "audit", "--pipeline", name, "--config", str(self.config)),
                 folder=self.folder,
             )
-            said = f"round {self.report.rounds}: {name}: {ran.status}: {(ran.out + ran.errors)[-600:]}"
+            said = (
+                f"round {self.report.rounds}: {name}: {ran.status}: {(ran.out + ran.errors)[-600:]}"
+            )
             self.report.audits.append(said)
             if ran.status:
                 self.report.wrong.append(f"audit: {said}")
@@ -278,17 +293,17 @@ class Trial:
         for lane in self.lanes:
             lane.kill_all()
         lane = self._draw.choice([one for one in self.lanes if not one.follows])
-        traffic, wait = self.traffics[lane.pipeline], self._draw.uniform(*PROBE_SECONDS)
+        traffic = self.traffics[lane.pipeline]
         lines = traffic.lines(PROBE_LINES)
         lane.append(lines)
-        lane.start(former)
-        time.sleep(wait)
+        lane.start(former, follows=True)  # which leaves it open, whenever it is killed
+        lane.wait_until_read(PROBE_SECONDS_MAX)
         lane.kill_all()
         status, said = lane.finish(lane.path, self._forms[by_month])
         if status and "under other settings" in said:
             self.report.applied["refused under another form"] += 1
             status, said = lane.finish(lane.path, former)
-        elif not status and "0 records in" not in said:  # nothing had been begun
+        elif not status and ": 0 records in" not in said:  # nothing had been begun
             traffic.count_under(lines, by_month=by_month)
         if status:
             self.report.wrong.append(f"{lane.name}: not finished under the former form: {said}")
@@ -341,6 +356,7 @@ class Trial:
             name: {**PIPELINE, "categories": templates(name, by_month=by_month)}
             for name in (PINNED, PLAIN)
         }
+        pipelines[PLAIN]["totals"] = "entries"  # so that there is something to merge
         pipelines[PINNED]["home"] = {"field": "Row.Id", "regions": digits}
         settings = self.table.world.settings(**TIMES, compactor=MERGING, pipelines=pipelines)
         path = self.folder / f"regions-{int(by_month)}.yaml"
