@@ -28,12 +28,18 @@ def differences(before: Parts, now: Parts) -> str:
     """Return in words which parts differ."""
     if not before:
         return "which ones is not known"
-    names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    texts = [(name, _text(before.get(name)), _text(now.get(name))) for name in {*before, *now}]
     return "; ".join(
-        f"{name} was {_shown(before.get(name))}, is {_shown(now.get(name))}" for name in names
+        f"{name} was {_shown(was)}, is {_shown(text)}"
+        for name, was, text in sorted(texts)
+        if was != text
     )
 
 
-def _shown(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+def _text(value: object) -> str:
+    """Return a part as JSON, in which what was kept and what is in force compare as equal."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _shown(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
