@@ -15,13 +15,14 @@ from ledger.core import amounts
 from ledger.core.capacity import item_size, read_units
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_of
-from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, TokenReused
+from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, StoreError, TokenReused
 from ledger.runtime.clock import Clock
 from ledger.store.conditions import holds
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
+    EACH_WRITES_MAX,
     TOKEN_SECONDS,
     TRANSACTION_ACTIONS_MAX,
     Action,
@@ -30,6 +31,7 @@ from ledger.store.writes import (
     BatchWrite,
     Check,
     Delete,
+    EachOutcome,
     Outcome,
     OwnAction,
     Put,
@@ -106,6 +108,19 @@ class MemoryStore:
         for write in writes:
             self._apply((write,))
         return BatchOutcome()
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do up to 25 conditional writes of different items, each on its own."""
+        checked_actions(writes, EACH_WRITES_MAX)
+        outcomes: list[Outcome | StoreError] = []
+        for write in writes:
+            try:
+                outcome = await self.write(write)
+            except StoreError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(Applied() if isinstance(outcome, Applied) else outcome)
+        return EachOutcome(tuple(outcomes))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""

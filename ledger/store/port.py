@@ -21,7 +21,7 @@ from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
-from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 
 
 class Store(Protocol):
@@ -48,6 +48,15 @@ class Store(Protocol):
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes of different items, each on its own."""
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do up to 25 conditional writes of different items, each on its own, in any order.
+
+        One request for all that a batch of statements can say: a put on `Absent`, an update that
+        sets, and removes at most one attribute, of an item that its condition demands, and a
+        delete without a condition. The others take a request each. An error that refuses the whole
+        request stands for each of its writes; `Applied` has no item.
+        """
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions on different items, all or none, in this region.

@@ -10,11 +10,12 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
-from ledger.core.errors import InvalidInput, RequestRefused
+from ledger.core.errors import InvalidInput, RequestRefused, StoreError
 from ledger.core.marker import Marker
 from ledger.store.conditions import Condition
 
 BATCH_WRITES_MAX = 25
+EACH_WRITES_MAX = 25
 TRANSACTION_ACTIONS_MAX = 100
 TOKEN_SECONDS = 600.0
 """How long DynamoDB remembers the token of a transaction, in its region."""
@@ -191,6 +192,19 @@ class BatchOutcome:
     cause: str = ""
     write_units: float | None = field(default=None, compare=False)
     requests: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EachOutcome:
+    """What became of each of several writes, in order.
+
+    A `StoreError` in place of an outcome says that nothing of that write was written, nor will be.
+    `Rejected.found` is empty where the store hands back no item. `write_units` is DynamoDB's own
+    count, None if it returned none.
+    """
+
+    outcomes: tuple[Outcome | StoreError, ...]
+    write_units: float | None = field(default=None, compare=False)
 
 
 _SIGNED_BY = (Put, Update)

@@ -6,13 +6,24 @@ import anyio
 import pytest
 from conformance.store_items import KEY, ONE, TWO, fill, item, query_keys, query_pages
 
-from ledger.core.entry import key_of
+from ledger.core.entry import Item, key_of
 from ledger.core.errors import RequestRefused
-from ledger.store.conditions import Absent, Equals
+from ledger.store.conditions import (
+    Absent,
+    AllOf,
+    AnyOf,
+    Compares,
+    Condition,
+    Contains,
+    Equals,
+    Has,
+    Not,
+)
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
+    EACH_WRITES_MAX,
     TRANSACTION_ACTIONS_MAX,
     Applied,
     BatchOutcome,
@@ -24,6 +35,25 @@ from ledger.store.writes import (
     Rejected,
     Update,
 )
+
+SAME = Equals("version", ONE)
+CONDITIONS: list[tuple[Condition, bool]] = [
+    (SAME, True),
+    (Equals("version", {"S": "1"}), False),
+    (Equals("missing", ONE), False),
+    (AllOf((SAME, Not(Has("rev")))), True),
+    (AllOf((SAME, Not(Has("note")))), False),
+    (AllOf((SAME, Has("note"))), True),
+    (AllOf((SAME, Has("rev"))), False),
+    (AnyOf((Equals("version", TWO), Has("note"))), True),
+    (AnyOf((Equals("version", TWO), Has("rev"))), False),
+    (AllOf((Has("note"), AnyOf((Equals("version", TWO), SAME)))), True),
+    (Compares("version", "<", TWO), True),
+    (Compares("version", ">=", TWO), False),
+    (Contains("tags", {"S": "a"}), True),
+    (Not(SAME), False),
+]
+"""Of an item with version 1, a note and tags, and no rev."""
 
 
 def new_token() -> str:
@@ -53,6 +83,78 @@ class GroupsSuite:
         with pytest.raises(RequestRefused):
             await store.write_batch(writes)
         assert await query_keys(store) == []
+
+    async def test_each_write_has_an_outcome_of_its_own(self, store: Store) -> None:
+        """Of several writes those whose condition is true are applied, and the others are not."""
+        old = item(("counter", "old"), version=ONE, note={"S": "to be removed"})
+        await fill(store, [old, item(("counter", "gone"))])
+        taken, new = item(("counter", "old 2"), change=ONE), item(("counter", "new"), change=TWO)
+        await fill(store, [taken])
+        answer = await store.write_each(
+            [
+                Put(new, Absent()),
+                Put(item(("counter", "old 2"), change=TWO), Absent()),
+                Update(key_of(old), set={"version": TWO}, remove=("note",), condition=SAME),
+                Update(("counter", "never"), set={"version": TWO}, condition=SAME),
+                Delete(("counter", "gone")),
+                Delete(("counter", "not there")),
+            ]
+        )
+        kinds = [type(outcome) for outcome in answer.outcomes]
+        assert kinds == [Applied, Rejected, Applied, Rejected, Applied, Applied]
+        shown = [found async for page in query_pages(store) for found in page]
+        assert shown == [new, item(("counter", "old"), version=TWO), taken]
+
+    async def test_each_keeps_conditions(self, store: Store) -> None:
+        """An update among several is applied where its condition is true, and nowhere else."""
+        old: Item = {"version": ONE, "note": {"S": "x"}, "tags": {"SS": ["a"]}}
+        places = [("counter", f"{place:02d}") for place in range(len(CONDITIONS))]
+        await fill(store, [item(place, **old) for place in places])
+        answer = await store.write_each(
+            [
+                Update(place, set={"change": ONE}, condition=condition)
+                for place, (condition, _) in zip(places, CONDITIONS, strict=True)
+            ]
+        )
+        outcomes = zip(CONDITIONS, answer.outcomes, strict=True)
+        wrong = [
+            (condition, outcome)
+            for (condition, holds), outcome in outcomes
+            if not isinstance(outcome, Applied if holds else Rejected)
+        ]
+        assert wrong == []
+        changed = [found async for page in query_pages(store) for found in page]
+        assert ["change" in one for one in changed] == [holds for _, holds in CONDITIONS]
+
+    async def test_each_stores_what_it_was_given(self, store: Store) -> None:
+        """Every kind of value, and a name that is a word of the language, comes back as it was."""
+        values: Item = {
+            "value": {"N": "-12345678901234567890123456789012345.678"},
+            "open": {"M": {"lane": {"M": {"it's at": {"N": "1"}}}}},
+            "select": {"S": "it's"},
+            "categories": {"SS": ["a", "b"]},
+        }
+        new = [item(("counter", name), **values) for name in ("a", "b")]
+        answer = await store.write_each([Put(one, Absent()) for one in new])
+        assert answer.outcomes == (Applied(), Applied())
+        assert [found async for page in query_pages(store) for found in page] == new
+        quoted = [Update(key_of(one), set={"it's": ONE}, condition=Has("select")) for one in new]
+        assert (await store.write_each(quoted)).outcomes == (Applied(), Applied())
+
+    @pytest.mark.parametrize("number", [0, EACH_WRITES_MAX + 1])
+    async def test_each_has_1_to_25_writes(self, store: Store, number: int) -> None:
+        """None or 26 are refused before anything is written."""
+        with pytest.raises(RequestRefused):
+            await store.write_each([Put(item(("counter", str(one)))) for one in range(number)])
+        assert await query_keys(store) == []
+
+    async def test_a_write_that_is_refused_leaves_the_others(self, store: Store) -> None:
+        """An item over 400 KB is an error in its place; the other writes are done."""
+        large = item(("counter", "large"), note={"S": "x" * (400 * 1024)})
+        small = [item(("counter", name)) for name in ("a", "b")]
+        answer = await store.write_each([Put(one, Absent()) for one in (large, *small)])
+        assert isinstance(answer.outcomes[0], RequestRefused)
+        assert answer.outcomes[1:] == (Applied(), Applied())
 
     async def test_a_batch_names_an_item_once(self, store: Store) -> None:
         """Two writes of one item in a batch are refused, nothing is written."""

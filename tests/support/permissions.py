@@ -24,6 +24,7 @@ from ledger.store.writes import (
     BatchWrite,
     Check,
     Delete,
+    EachOutcome,
     Outcome,
     Put,
     Rejected,
@@ -64,6 +65,13 @@ ACTIONS: Mapping[type[Action], str] = {
     Check: "ConditionCheckItem",
 }
 """The permission that DynamoDB asks for each action, alone or in a transaction."""
+
+STATEMENTS: Mapping[type[Write], str] = {
+    Put: "PartiQLInsert",
+    Delete: "PartiQLDelete",
+    Update: "PartiQLUpdate",
+}
+"""The permission for each write among several: Developer Guide, "IAM policies with PartiQL"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +160,14 @@ class RecordingStore(ForwardingStore):
         """Do a batch."""
         self._note("BatchWriteItem", *(write.key[0] for write in writes))
         return await super().write_batch(writes)
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do several writes: alone, as a batch of one is sent, or as statements."""
+        for write in writes:
+            self._note(ACTIONS[type(write)], write.key[0])
+            if len(writes) > 1 and type(write) in STATEMENTS:
+                self._note(STATEMENTS[type(write)], write.key[0])
+        return await super().write_each(writes)
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction."""

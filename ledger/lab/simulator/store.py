@@ -27,6 +27,7 @@ from ledger.store.writes import (
     Action,
     BatchOutcome,
     BatchWrite,
+    EachOutcome,
     Outcome,
     Put,
     Unknown,
@@ -130,6 +131,14 @@ class SimStore:
             unknown = BatchOutcome(unknown=tuple(range(len(writes))), cause="no answer")
             return await self._request(lambda: done(self._replica.write_batch(writes)), unknown)
         return await self._scatter(writes)
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do up to 25 conditional writes, each on its own."""
+        await self._begin(WORK_STEPS)
+        if self._is_late(writes):
+            return EachOutcome((Unknown(TOO_LATE),) * len(writes))
+        unknown = EachOutcome((Unknown("no answer"),) * len(writes))
+        return await self._request(lambda: done(self._replica.write_each(writes)), unknown)
 
     async def get(self, get: Get) -> Item | None:
         """Read one item."""

@@ -15,12 +15,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from ledger.local.engines.port import Answer, ApiError, Engine, TableKey, invalid
-from ledger.local.front import limits
+from ledger.local.front import limits, statements
 from ledger.local.front.catalog import Catalog, table_name
 from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.depths import check_depths
@@ -33,8 +33,17 @@ from ledger.store.writes import TOKEN_SECONDS
 _LOG = logging.getLogger(__name__)
 
 READS = frozenset({"GetItem", "BatchGetItem", "TransactGetItems", "Query", "Scan"})
-WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
-_REFUSED = frozenset({"ExecuteStatement", "BatchExecuteStatement", "ExecuteTransaction"})
+WRITES = frozenset(
+    {
+        "BatchExecuteStatement",
+        "BatchWriteItem",
+        "DeleteItem",
+        "PutItem",
+        "TransactWriteItems",
+        "UpdateItem",
+    }
+)
+_REFUSED = frozenset({"ExecuteStatement", "ExecuteTransaction"})
 
 
 class NoAnswer(Exception):
@@ -124,6 +133,8 @@ class Front:
             with contextlib.suppress(ApiError):
                 await self._carry_out(region, operation, body)
             raise NoAnswer(hold=False)
+        if fault is Fault.UNPROCESSED and operation == "BatchExecuteStatement":
+            return await self._statements(region, body, half=True)
         halves = halve(operation, body) if fault is Fault.UNPROCESSED else None
         if halves is not None:
             first, field, rest = halves
@@ -136,20 +147,68 @@ class Front:
             return await self._control_plane.call(region, operation, body)
         if operation in _REFUSED:
             raise invalid(
-                f"{operation}: PartiQL is not supported by the local global table: use the item "
-                "operations instead"
+                f"{operation}: PartiQL is not supported by the local global table but in "
+                "BatchExecuteStatement: use the item operations instead"
             )
         if operation not in READS and operation not in WRITES:
             raise ApiError(
                 "UnknownOperationException",
                 f"{operation} is not offered by the local global table",
             )
+        if operation == "BatchExecuteStatement":
+            return await self._statements(region, body)
         check_depths(operation, body)
         if operation in READS:
             self._regions.check(region)
             body = self._checked(region, operation, body)
             return (await self._engine.call(region, operation, body)).body
         return await self._write(region, operation, body)
+
+    async def _statements(
+        self, region: str, body: dict[str, Any], *, half: bool = False
+    ) -> dict[str, Any]:
+        """Do the statements of a batch, each as an item operation; of `half`, throttle the rest."""
+        given = statements.statements_of(body)
+        asked = [self._statement(region, one) for one in given]
+        limits.check_statements(
+            [
+                (one["TableName"], self._keys(region, [one["TableName"]])[one["TableName"]], one)
+                for one in (each[1] for each in asked if not isinstance(each, ApiError))
+            ]
+        )
+        responses, units = [], dict[str, float]()
+        for place, one in enumerate(asked):
+            if half and place >= (len(asked) + 1) // 2:
+                responses.append({"Error": {"Code": "ThrottlingError", "Message": "injected"}})
+                continue
+            if isinstance(one, ApiError):
+                responses.append({"Error": statements.error_of(one, "")})
+                continue
+            operation, request = one
+            try:
+                answer = await self._carry_out(region, operation, request)
+            except ApiError as error:
+                responses.append({"Error": statements.error_of(error, operation)})
+                spent = 1.0 if error.kind == "ConditionalCheckFailedException" else 0.0
+            else:
+                responses.append({"TableName": request["TableName"]})
+                spent = answer["ConsumedCapacity"]["CapacityUnits"]
+            units[request["TableName"]] = units.get(request["TableName"], 0.0) + spent
+        answered: dict[str, Any] = {"Responses": responses}
+        if body.get("ReturnConsumedCapacity", "NONE") != "NONE":
+            answered["ConsumedCapacity"] = [
+                {"TableName": name, "CapacityUnits": spent} for name, spent in units.items()
+            ]
+        return answered
+
+    def _statement(
+        self, region: str, statement: Mapping[str, Any]
+    ) -> statements.Operation | ApiError:
+        try:
+            table = statements.table_of(statement)
+            return statements.operation_of(statement, self._keys(region, [table])[table])
+        except ApiError as error:
+            return error
 
     async def _write(self, region: str, operation: str, body: dict[str, Any]) -> dict[str, Any]:
         async with self._replicator.locks[region]:
@@ -205,7 +264,7 @@ class Front:
         self._tables.usable(region, name, now=time.monotonic())
         return {**body, "TableName": name}
 
-    def _keys(self, region: str, names: Mapping[str, Any]) -> dict[str, TableKey]:
+    def _keys(self, region: str, names: Iterable[str]) -> dict[str, TableKey]:
         now = time.monotonic()
         plain = {given: table_name(given) for given in names}
         return {

@@ -64,6 +64,17 @@ def _parts(operation: str, content: Any) -> Sequence[Mapping[str, Any]]:
     return [part.get("Item") or part["Key"] for request in content for part in request.values()]
 
 
+def check_statements(asked: Sequence[tuple[str, TableKey, Mapping[str, Any]]]) -> None:
+    """Refuse a batch of statements, as item operations on their tables, that names an item twice.
+
+    Raises:
+        ApiError: ValidationException.
+    """
+    tokens = [(table, _token(key, one.get("Item") or one["Key"])) for table, key, one in asked]
+    if len(set(tokens)) != len(tokens):
+        raise invalid("Provided list of item keys contains duplicates")
+
+
 def check_transaction(
     operation: str, body: Mapping[str, Any], keys: Mapping[str, TableKey]
 ) -> None:

@@ -10,15 +10,18 @@ from ledger.core.entry import Item
 from ledger.core.errors import StoreError, Unreachable
 from ledger.store.dynamodb import requests
 from ledger.store.dynamodb.client import TableClient
+from ledger.store.dynamodb.each import EachWrite
 from ledger.store.dynamodb.transport import Response
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
+    EACH_WRITES_MAX,
     TRANSACTION_ACTIONS_MAX,
     Action,
     Applied,
     BatchOutcome,
     BatchWrite,
+    EachOutcome,
     Outcome,
     Unknown,
     Write,
@@ -83,6 +86,11 @@ class DynamoStore:
             if not await tries.again("unprocessed", throttled=True):
                 cause = f"still throttled in {self.region}"
                 return BatchOutcome(tuple(left), (), cause, units, tries.requests)
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do up to 25 conditional writes, in one request what statements can say."""
+        checked_actions(writes, EACH_WRITES_MAX)
+        return await EachWrite(self._client, writes).done()
 
     async def get(self, get: Get) -> Item | None:
         """Read one item."""

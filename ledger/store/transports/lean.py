@@ -27,6 +27,7 @@ from ledger.store.transports.lean_json import decode, encode
 from ledger.store.transports.lean_routes import Routes, open_routes
 
 OPERATIONS: Mapping[str, str] = {
+    "batch_execute_statement": "BatchExecuteStatement",
     "batch_write_item": "BatchWriteItem",
     "get_item": "GetItem",
     "put_item": "PutItem",

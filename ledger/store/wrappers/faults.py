@@ -5,7 +5,8 @@ Shipped as public API for tests of programs that use the ledger. A fault is a va
 - `Lost`: the write is applied, its answer is lost: `Unknown`;
 - `NeverArrived`: the write is not applied: `Unknown` as well;
 - `Late`: `Unknown` now, applied when the test calls `land`, like a request still in flight;
-- `Partial`: of a batch, some positions stay unprocessed, some are lost, some never arrive;
+- `Partial`: of a batch, some positions stay unprocessed, some are lost, some never arrive (of
+  `write_each`, what stays unprocessed is `Throttled`);
 - `Raises`: an error instead of an answer: `Throttled`, `Unreachable`, or a crash, which alone may
   follow an applied request;
 - `Slow`: time passes before the request, after it, or both; another fault may follow.
@@ -23,11 +24,19 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from ledger.core.errors import Throttled, Unreachable
+from ledger.core.errors import StoreError, Throttled, Unreachable
 from ledger.runtime.clock import Clock, SystemClock
 from ledger.store.port import Store
 from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore, Operation
-from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Unknown, Write
+from ledger.store.writes import (
+    Action,
+    BatchOutcome,
+    BatchWrite,
+    EachOutcome,
+    Outcome,
+    Unknown,
+    Write,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +127,7 @@ class Seeded:
         raised = draw.choice((Raises(Throttled("slow down")), Raises(Unreachable("no connection"))))
         if call.operation in READS:
             return raised
-        if call.operation == "write_batch" and draw.random() < 0.5:  # noqa: PLR2004 (a coin)
+        if call.operation in {"write_batch", "write_each"} and draw.random() < 0.5:  # noqa: PLR2004 (a coin)
             return self._partial(call.size)
         return draw.choice((Lost(), NeverArrived(), Late(), raised))
 
@@ -169,6 +178,17 @@ class FaultyStore(ForwardingStore):
         lost = BatchOutcome(unknown=tuple(range(len(writes))), cause=_cause(fault))
         return await self._face(fault, send, lost)
 
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do several conditional writes, under a fault of the whole or of its parts."""
+        fault = self._decided("write_each", len(writes))
+        parts = fault.then if isinstance(fault, Slow) else fault
+        if isinstance(parts, Partial):
+            send = partial(self._send_some, writes, parts)
+        else:
+            send = partial(self._inner.write_each, writes)
+        lost = EachOutcome((Unknown(_cause(fault)),) * len(writes))
+        return await self._face(fault, send, lost)
+
     async def _carry(self, operation: Operation, send: Callable[[], Awaitable[Answer]]) -> Answer:
         """Send a read, under its fault."""
         return await self._face(self._decided(operation, 1), send)
@@ -189,6 +209,20 @@ class FaultyStore(ForwardingStore):
             unknown=tuple(place for place in places if place in unknown - left),
             cause=answer.cause or _cause(parts),
         )
+
+    async def _send_some(self, writes: Sequence[Write], parts: Partial) -> EachOutcome:
+        """Send what arrives, and tell of each write what its part of the fault leaves known."""
+        held = {*parts.unprocessed, *parts.never_arrived}
+        sent = [place for place in range(len(writes)) if place not in held]
+        known: dict[int, Outcome | StoreError] = {}
+        if sent:
+            answer = await self._inner.write_each([writes[place] for place in sent])
+            known = dict(zip(sent, answer.outcomes, strict=True))
+        for place in (*parts.lost, *parts.never_arrived):
+            known[place] = Unknown(_cause(parts))
+        for place in parts.unprocessed:
+            known[place] = Throttled(_cause(parts))
+        return EachOutcome(tuple(known[place] for place in range(len(writes))))
 
     def _decided(self, operation: Operation, size: int) -> Fault | None:
         self.calls += 1

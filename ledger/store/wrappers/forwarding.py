@@ -8,10 +8,12 @@ from ledger.core.entry import Item
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
-from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 
 Answer = TypeVar("Answer")
-Operation = Literal["write", "write_batch", "transact", "get", "query", "scan", "replicas"]
+Operation = Literal[
+    "write", "write_batch", "write_each", "transact", "get", "query", "scan", "replicas"
+]
 READS: frozenset[Operation] = frozenset({"get", "query", "scan", "replicas"})
 
 
@@ -47,6 +49,10 @@ class ForwardingStore:
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do a batch of unconditional writes."""
         return await self._carry("write_batch", lambda: self._inner.write_batch(writes))
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do several conditional writes, each on its own."""
+        return await self._carry("write_each", lambda: self._inner.write_each(writes))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction."""

@@ -6,10 +6,12 @@ of a page are DynamoDB's own count where the store has it: that is exact, and me
 takes longer than adding them up.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ledger.core.capacity import item_size, read_units, write_units
 from ledger.core.entry import Item
+from ledger.core.errors import StoreError
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
@@ -21,10 +23,12 @@ from ledger.store.writes import (
     BatchOutcome,
     BatchWrite,
     Delete,
+    EachOutcome,
     Outcome,
     Put,
     Rejected,
     Unknown,
+    Update,
     Write,
     placed,
 )
@@ -59,6 +63,28 @@ class MeteredStore(ForwardingStore):
         if outcome.unknown:
             self._written("batch", 0, "unknown", len(outcome.unknown), started)
         return outcome
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do several writes; each that was answered is charged, a rejected one too."""
+        started = self._clock.monotonic()
+        answer = await self._inner.write_each(writes)
+        units = answer.write_units
+        if units is None:
+            charged = zip(writes, answer.outcomes, strict=True)
+            units = sum(
+                _each_units(write, outcome)
+                for write, outcome in charged
+                if not isinstance(outcome, StoreError)
+            )
+        counts = Counter(
+            outcome_name(outcome)
+            for outcome in answer.outcomes
+            if not isinstance(outcome, StoreError)
+        )
+        for name, count in counts.items():
+            self._written("each", units, name, count, started)
+            units = 0
+        return answer
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction; every action is charged double."""
@@ -122,6 +148,14 @@ def _units(actions: Sequence[Action], outcome: Outcome, *, transactional: bool =
         )
         for place, action in enumerate(actions)
     )
+
+
+def _each_units(write: Write, outcome: Outcome) -> int:
+    """Return the units of one of several writes, whose answer has no new item."""
+    units = _units([write], outcome)
+    if not isinstance(write, Update) or isinstance(outcome, Unknown):
+        return units
+    return max(units, write_units(item_size(write.set)))
 
 
 def _size(action: Action) -> int:

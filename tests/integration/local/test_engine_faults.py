@@ -365,6 +365,33 @@ async def test_partiql_is_refused_in_one_sentence(world: World) -> None:
     await refused(call, match="PartiQL is not supported")
 
 
+STATEMENTS = [
+    """INSERT INTO "ledger" VALUE {'pk':?,'sk':?,'change':?}""",
+    'UPDATE "ledger" SET "change"=? WHERE "pk"=? AND "sk"=? AND "change"=?',
+]
+
+
+async def test_statements_are_replicated(world: World) -> None:
+    """What a batch of statements writes in one region comes to the others, and nothing else."""
+    client = world.clients[EAST]
+    await client.put_item(TableName=TABLE, Item=item("a", "a", change=1))
+    insert, update = (text.replace('"ledger"', f'"{TABLE}"') for text in STATEMENTS)
+    pk = item("a")["pk"]
+    answer = await client.batch_execute_statement(
+        Statements=[
+            {"Statement": insert, "Parameters": [pk, {"S": "b"}, {"N": "7"}]},
+            {"Statement": update, "Parameters": [{"N": "8"}, pk, {"S": "a"}, {"N": "1"}]},
+            {"Statement": update, "Parameters": [{"N": "9"}, pk, {"S": "c"}, {"N": "1"}]},
+            {"Statement": "DROP TABLE students", "Parameters": [pk]},
+        ]
+    )
+    errors = [one.get("Error", {}).get("Code") for one in answer["Responses"]]
+    assert errors == [None, None, "ConditionalCheckFailed", "ValidationError"]
+    await world.table.wait_replicated()
+    changes = {one["sk"]["S"]: one["change"]["N"] for one in await world.everything(WEST)}
+    assert changes == {"a": "8", "b": "7"}
+
+
 @pytest.mark.parametrize(
     "request_body",
     [

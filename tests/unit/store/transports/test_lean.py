@@ -17,6 +17,7 @@ from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
 
 from ledger.core.errors import AccessDenied, RequestRefused
 from ledger.store.dynamodb.transport import NeverSent
+from ledger.store.conditions import Absent
 from ledger.store.opening import CONNECTIONS_MAX, open_store
 from ledger.store.reads import Query
 from ledger.store.transports.lean import OPERATIONS
@@ -39,6 +40,8 @@ async def test_hot_operations_go_through_it_and_the_rest_through_the_sdk(lean_wi
     lean_wire.server.play(otherwise=PAGE)
     for call in (*WRITES.values(), *READS.values()):
         await call(lean_wire.store)
+    items = [{"pk": {"S": "c"}, "sk": {"S": name}} for name in ("a", "b")]
+    await lean_wire.store.write_each([Put(item, Absent()) for item in items])
 
     pairs = zip(lean_wire.server.operations, lean_wire.server.headers, strict=True)
     by_sdk = {operation: "cfg/retry-mode" in headers["User-Agent"] for operation, headers in pairs}

@@ -1,0 +1,102 @@
+"""Several conditional writes, each on its own: in one request what statements can say.
+
+A statement that was throttled, or in conflict, is sent again without those that are settled, within
+the bounds and the budget of the `Retrier`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ledger.core.errors import StoreError, Throttled
+from ledger.runtime.tasks import run_all
+from ledger.store.dynamodb import statements
+from ledger.store.dynamodb.client import TableClient
+from ledger.store.dynamodb.requests import Request, write_request, written_units
+from ledger.store.writes import Applied, EachOutcome, Outcome, Unknown, Write, signed_by
+
+_OPERATION = "batch_execute_statement"
+
+
+class EachWrite:
+    """One call of `write_each`: its results so far, by position, and their units."""
+
+    def __init__(self, client: TableClient, writes: Sequence[Write]) -> None:
+        self._client = client
+        self._writes = writes
+        self._results: dict[int, Outcome | StoreError] = {}
+        self._units: float | None = 0.0
+
+    async def done(self) -> EachOutcome:
+        """Do the writes."""
+        said = [statements.statement(write, self._client.table) for write in self._writes]
+        batch = {place: text for place, text in enumerate(said) if text is not None}
+        if len(batch) == 1:
+            batch = {}  # a request of its own hands back what is in the way
+        jobs: list[Callable[[], Any]] = [
+            partial(self._alone, place) for place in range(len(said)) if place not in batch
+        ]
+        if batch:
+            jobs.append(partial(self._together, batch))
+        await run_all(jobs, at_once=len(jobs))
+        return EachOutcome(tuple(self._results[place] for place in range(len(said))), self._units)
+
+    async def _alone(self, place: int) -> None:
+        self._units = None
+        write = self._writes[place]
+        operation, request = write_request(write, self._client.table)
+        try:
+            answer = await self._client.write(operation, request, signed_by([write]))
+        except StoreError as error:
+            self._results[place] = error
+        else:
+            self._results[place] = answer if isinstance(answer, Outcome) else Applied()
+
+    async def _together(self, left: Mapping[int, Request]) -> None:
+        tries = self._client.retrier.begin(_OPERATION)
+        latest = signed_by([self._writes[place] for place in left])
+        while True:
+            request = statements.each_request([*left.values()])
+            try:
+                answer = await self._client.write_part(_OPERATION, request, latest, tries)
+            except StoreError as error:
+                self._settle(left, error)
+                return
+            again = self._taken(left, answer)
+            if not again:
+                tries.succeeded()
+                return
+            left = {place: left[place] for place in again}
+            throttled = not statements.THROTTLED.isdisjoint(again.values())
+            if not await tries.again("unprocessed", throttled=throttled):
+                where = self._where
+                late = Throttled(f"{where}: still throttled, or in conflict, after every try")
+                late.requests = tries.requests
+                self._settle(left, late)
+                return
+
+    def _taken(self, sent: Mapping[int, Request], answer: Any) -> dict[int, str]:
+        """Take in an answer; returns what wrote nothing and may be sent again, with its code."""
+        if isinstance(answer, Unknown):
+            self._settle(sent, answer)
+            return {}
+        errors = statements.answers(answer, len(sent))
+        if errors is None:
+            self._settle(sent, Unknown(f"{self._where}: an answer without outcomes"))
+            return {}
+        units = written_units(answer)
+        self._units = None if units is None or self._units is None else self._units + units
+        again = {}
+        for place, error in zip(sent, errors, strict=True):
+            if (code := error.get("Code")) in statements.PASSING:
+                again[place] = str(code)
+            else:
+                self._results[place] = statements.outcome_of(error, self._where)
+        return again
+
+    def _settle(self, places: Mapping[int, Request], result: Outcome | StoreError) -> None:
+        self._results.update(dict.fromkeys(places, result))
+
+    @property
+    def _where(self) -> str:
+        return f"{self._client.region}, table {self._client.table}"

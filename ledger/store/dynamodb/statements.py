@@ -1,0 +1,169 @@
+"""Writes of the port as PartiQL statements, up to 25 a request, and what became of each.
+
+What a statement can say is what AWS documents and DynamoDB Local does the same way as the item
+operations (`tests/conformance`):
+
+- a put on condition that nothing is there: `INSERT`, which hands back no item that is in the way;
+- an update that sets attributes, and removes at most one, of an item that its condition demands:
+  `UPDATE` never makes an item;
+- a delete without a condition: of an item that is not there `DELETE` ignores the condition.
+
+The rest goes by requests of its own. A statement costs what its write costs; an item under two
+statements of one request, or a number that DynamoDB cannot hold, refuses the whole request.
+
+Sources: Amazon DynamoDB Developer Guide, "PartiQL insert statements", "PartiQL update statements",
+"PartiQL delete statements", "Running batch operations with PartiQL for DynamoDB"; API Reference,
+BatchStatementRequest, BatchStatementError.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ledger.core.entry import AttributeValue, Key
+from ledger.core.errors import AccessDenied, RequestRefused, StoreError, TableMissing
+from ledger.store.conditions import (
+    Absent,
+    AllOf,
+    AnyOf,
+    Compares,
+    Condition,
+    Equals,
+    Has,
+    Not,
+)
+from ledger.store.dynamodb.requests import Request
+from ledger.store.writes import Applied, Delete, Outcome, Put, Rejected, Unknown, Update, Write
+
+STATEMENT_CHARACTERS_MAX = 8192
+"""Source: API Reference, BatchStatementRequest."""
+THROTTLED = frozenset({"ProvisionedThroughputExceeded", "RequestLimitExceeded", "ThrottlingError"})
+PASSING = THROTTLED | {"TransactionConflict"}
+"""Codes of statements that wrote nothing and may be sent again."""
+_REJECTED = frozenset({"ConditionalCheckFailed", "DuplicateItem"})
+_QUOTES = frozenset("\"'")
+
+
+class _Inexpressible(Exception):
+    """A statement cannot say it."""
+
+
+def statement(write: Write, table: str) -> Request | None:
+    """Return the statement that does a write, None if none does the same."""
+    try:
+        text, parameters = _statement(write, table)
+    except _Inexpressible:
+        return None
+    if len(text) > STATEMENT_CHARACTERS_MAX:
+        return None
+    return {
+        "Statement": text,
+        "Parameters": parameters,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def _statement(write: Write, table: str) -> tuple[str, list[AttributeValue]]:
+    match write:
+        case Put(item, Absent(), returns_old=False):
+            fields = ",".join(f"'{_plain(name)}':?" for name in item)
+            return f'INSERT INTO "{table}" VALUE {{{fields}}}', [*item.values()]
+        case Update(key, set=values, remove=removed, condition=condition) if _is_plain(write):
+            sets = ",".join(f"{_name(name)}=?" for name in values)
+            removes = "".join(f" REMOVE {_name(name)}" for name in removed)
+            if condition is None or not _demands_item(condition):
+                raise _Inexpressible
+            where, more = _where(key, condition)
+            text = f'UPDATE "{table}" SET {sets}{removes} {where}'  # noqa: S608 (names without quotes; values are parameters)
+            return text, [*values.values(), *more]
+        case Delete(key, None):
+            where, more = _where(key, None)
+            return f'DELETE FROM "{table}" {where}', more  # noqa: S608 (values are parameters)
+    raise _Inexpressible
+
+
+def _is_plain(update: Update) -> bool:
+    # Engines differ in how several attributes are removed: `REMOVE a, b` or `REMOVE a REMOVE b`.
+    return bool(update.set) and not (update.add or update.discard or len(update.remove) > 1)
+
+
+def _plain(name: str) -> str:
+    if not _QUOTES.isdisjoint(name):
+        raise _Inexpressible
+    return name
+
+
+def _name(name: str) -> str:
+    return f'"{_plain(name)}"'
+
+
+def _where(key: Key, condition: Condition | None) -> tuple[str, list[AttributeValue]]:
+    parameters: list[AttributeValue] = [{"S": key[0]}, {"S": key[1]}]
+    also = "" if condition is None else f" AND {_condition(condition, parameters)}"
+    return f'WHERE "pk"=? AND "sk"=?{also}', parameters
+
+
+def _condition(condition: Condition, parameters: list[AttributeValue]) -> str:
+    match condition:
+        case Equals(attribute, value):
+            parameters.append(value)
+            return f"{_name(attribute)}=?"
+        case Compares(attribute, operator, value):
+            parameters.append(value)
+            return f"{_name(attribute)}{operator}?"
+        case Has(attribute):
+            return f"{_name(attribute)} IS NOT MISSING"
+        case Not(Has(attribute)):
+            return f"{_name(attribute)} IS MISSING"
+        case AllOf(conditions):
+            return " AND ".join(_condition(part, parameters) for part in conditions)
+        case AnyOf(conditions):
+            return f"({' OR '.join(_condition(part, parameters) for part in conditions)})"
+    raise _Inexpressible
+
+
+def _demands_item(condition: Condition) -> bool:
+    """Return whether a condition is false wherever there is no item."""
+    match condition:
+        case Equals() | Compares() | Has():
+            return True
+        case AllOf(conditions):
+            return any(map(_demands_item, conditions))
+        case AnyOf(conditions):
+            return all(map(_demands_item, conditions))
+    return False
+
+
+def each_request(statements: Sequence[Request]) -> Request:
+    """Return the request of a batch; DynamoDB counts the units, cheaper than we do."""
+    return {"Statements": [*statements], "ReturnConsumedCapacity": "TOTAL"}
+
+
+def answers(response: Mapping[str, Any], count: int) -> list[Mapping[str, Any]] | None:
+    """Return the errors of the statements in order, empty for none; None if they are not there."""
+    try:
+        errors: list[Mapping[str, Any]] = [
+            dict(part.get("Error") or {}) for part in response["Responses"]
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return errors if len(errors) == count else None
+
+
+def outcome_of(error: Mapping[str, Any], where: str) -> Outcome | StoreError:
+    """Return what became of a statement with this error, or none, that is not sent again."""
+    if not error:
+        return Applied()
+    code, message = str(error.get("Code")), str(error.get("Message", ""))[:200]
+    if code in _REJECTED:
+        found = error.get("Item") or None
+        return Rejected(found={} if code == "DuplicateItem" and not found else {0: found})
+    said = f"{where}: {code}: {message}"
+    if code == "AccessDenied":
+        return AccessDenied(f"{said}: a batch of writes needs PartiQLInsert and PartiQLUpdate")
+    if code == "ResourceNotFound":
+        return TableMissing(said)
+    if code == "InternalServerError":
+        return Unknown(said)
+    return RequestRefused(said)

@@ -1,0 +1,143 @@
+"""Several writes in one request: what each answer, whole or in part, says of each of them."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+from support.clock import FakeClock
+
+from ledger.core.errors import AccessDenied, Throttled
+from ledger.store.conditions import Absent, Equals
+from ledger.store.dynamodb.client import TableClient
+from ledger.store.dynamodb.clock_watch import ClockWatch
+from ledger.store.dynamodb.store import DynamoStore
+from ledger.store.retrier import Retrier
+from ledger.store.retry import RetryBudget
+from ledger.store.writes import Applied, Put, Rejected, Unknown, Update, Write
+
+ITEM = {"pk": {"S": "c"}, "sk": {"S": "a"}, "v": {"N": "1"}}
+
+
+class Scripted:
+    """A transport that answers as it was told, and keeps what it was sent."""
+
+    def __init__(self, *answers: list[Mapping[str, Any]] | Exception) -> None:
+        self.answers = list(answers)
+        self.sent: list[tuple[str, Mapping[str, Any]]] = []
+
+    async def send(self, operation: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer the next request."""
+        self.sent.append((operation, request))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        units = [{"TableName": "t", "CapacityUnits": float(len(answer))}]
+        return {"Responses": answer, "ConsumedCapacity": units}
+
+    async def close(self) -> None:
+        """Close nothing."""
+
+
+def store_over(transport: Scripted) -> DynamoStore:
+    """Return a store whose requests the transport answers."""
+    clock = FakeClock(instant=True)
+    retrier = Retrier(
+        clock=clock,
+        randomness=Random(1),  # noqa: S311 (waits)
+        budget=RetryBudget(),
+    )
+    watch = ClockWatch(clock)
+    return DynamoStore(
+        TableClient(
+            transport=transport, region="eu-west-1", table="t", retrier=retrier, watch=watch
+        )
+    )
+
+
+def puts(count: int) -> list[Write]:
+    """Return puts of different items."""
+    return [Put({**ITEM, "sk": {"S": str(place)}}, Absent()) for place in range(count)]
+
+
+def error(code: str, **more: object) -> Mapping[str, Any]:
+    """Return the answer of a statement that failed."""
+    return {"Error": {"Code": code, "Message": "as AWS says it", **more}}
+
+
+async def test_each_answer_is_its_own() -> None:
+    """Each statement of a batch has its outcome, and the item where AWS hands it back."""
+    transport = Scripted(
+        [
+            {"TableName": "t"},
+            error("DuplicateItem"),
+            error("ConditionalCheckFailed", Item=ITEM),
+            error("ConditionalCheckFailed"),
+            error("InternalServerError"),
+            error("AccessDenied"),
+        ]
+    )
+    answer = await store_over(transport).write_each(puts(6))
+    assert answer.outcomes[:4] == (
+        Applied(),
+        Rejected(found={}),
+        Rejected(found={0: ITEM}),
+        Rejected(found={0: None}),
+    )
+    assert isinstance(answer.outcomes[4], Unknown)
+    assert isinstance(answer.outcomes[5], AccessDenied)
+    assert answer.write_units == 6
+    assert len(transport.sent) == 1
+
+
+async def test_what_was_throttled_is_sent_again_alone() -> None:
+    """Statements that were throttled or in conflict go again; settled ones do not."""
+    transport = Scripted(
+        [{}, error("ThrottlingError"), error("TransactionConflict"), error("DuplicateItem")],
+        [{}, error("DuplicateItem")],
+    )
+    answer = await store_over(transport).write_each(puts(4))
+    assert answer.outcomes == (Applied(), Applied(), Rejected(found={}), Rejected(found={}))
+    again = transport.sent[1][1]["Statements"]
+    assert [one["Parameters"][1]["S"] for one in again] == ["1", "2"]
+
+
+async def test_what_stays_throttled_is_not_written() -> None:
+    """After every try what is still throttled has an error, and the rest its outcome."""
+    transport = Scripted([{}, error("ThrottlingError")], *[[error("ThrottlingError")]] * 20)
+    answer = await store_over(transport).write_each(puts(2))
+    assert answer.outcomes[0] == Applied()
+    assert isinstance(answer.outcomes[1], Throttled)
+
+
+async def test_no_answer_leaves_each_unknown() -> None:
+    """Without an answer all that was sent may have been written; what was settled stays so."""
+    lost = ReadTimeoutError(endpoint_url="there")
+    transport = Scripted([{}, error("ThrottlingError")], lost)
+    answer = await store_over(transport).write_each(puts(2))
+    assert answer.outcomes[0] == Applied()
+    assert isinstance(answer.outcomes[1], Unknown)
+
+
+@pytest.mark.parametrize("answered", [[], [{}], [{}, {}, {}]], ids=len)
+async def test_an_answer_of_another_length_is_none(answered: list[Mapping[str, Any]]) -> None:
+    """An answer that does not have an outcome for each statement says nothing of any."""
+    answer = await store_over(Scripted(answered)).write_each(puts(2))
+    assert [type(outcome) for outcome in answer.outcomes] == [Unknown, Unknown]
+
+
+async def test_an_update_may_only_change_an_item_that_is_there() -> None:
+    """An update that could make its item, and one that adds, go by requests of their own."""
+    transport = Scripted([{}, {}], [], [])
+    same = Equals("v", {"N": "1"})
+    await store_over(transport).write_each(
+        [
+            Update(("c", "1"), set={"v": {"N": "2"}}, condition=same),
+            Update(("c", "2"), set={"v": {"N": "2"}}, condition=same),
+            Update(("c", "3"), set={"v": {"N": "2"}}),
+            Update(("c", "4"), add={"v": {"N": "2"}}, condition=same),
+        ]
+    )
+    operations = sorted(operation for operation, _ in transport.sent)
+    assert operations == ["batch_execute_statement", "update_item", "update_item"]
