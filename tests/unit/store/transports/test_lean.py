@@ -16,8 +16,8 @@ from support.scripted import Scripted, drip, hang, ok, scripted
 from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
 
 from ledger.core.errors import AccessDenied, RequestRefused
-from ledger.store.dynamodb.transport import NeverSent
 from ledger.store.conditions import Absent
+from ledger.store.dynamodb.transport import NeverSent
 from ledger.store.opening import CONNECTIONS_MAX, open_store
 from ledger.store.reads import Query
 from ledger.store.transports.lean import OPERATIONS
