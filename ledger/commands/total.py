@@ -83,4 +83,5 @@ def _total_fields(total: Total) -> dict[str, Any]:
         "steady": total.steady,
         "entries": total.entries,
         "merged": total.merged,
+        "additions": total.additions,
     }
