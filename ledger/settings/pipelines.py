@@ -61,6 +61,20 @@ class PipelineHome(Group):
     regions: dict[Annotated[str, Field(min_length=1)], str] = Field(default_factory=dict)
 
 
+Templates = Annotated[
+    tuple[Annotated[str, AfterValidator(_as_template)], ...], Field(max_length=TEMPLATES_MAX)
+]
+
+
+class PipelineMeasures(Group):
+    """Counters that a record adds something else to than its value.
+
+    To those of `count` each record adds 1, in its newest version's categories.
+    """
+
+    count: Templates = ()
+
+
 class PipelineSettings(Group):
     """How records become changes of counters; see `ledger/pipeline/README.md`.
 
@@ -70,9 +84,8 @@ class PipelineSettings(Group):
 
     name: str = ""
     fields: PipelineFields | None = None
-    categories: Annotated[
-        tuple[Annotated[str, AfterValidator(_as_template)], ...], Field(max_length=TEMPLATES_MAX)
-    ] = ()
+    categories: Templates = ()
+    measures: PipelineMeasures = PipelineMeasures()
     home: PipelineHome = PipelineHome()
     batch_max: Annotated[Count, Field(le=BATCH_RECORDS_MAX)] = 500
     in_flight: Count = constant(32)

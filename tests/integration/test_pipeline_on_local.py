@@ -14,6 +14,7 @@ from support.worlds import open_ledgers, totals
 
 from ledger.core.errors import AccessDenied
 from ledger.local import LocalGlobalTable
+from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.core.items import MAP_PREFIX, lane_id, position_key
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.dead_letters import DeadLetterList
@@ -96,8 +97,19 @@ async def test_two_regions_end_with_the_truth(engine: str) -> None:
                 await live(region, lanes[region], stores, settings, calls_max)
 
         async with open_stores(settings) as stores, open_ledgers(settings) as ledgers:
-            await together([partial(work, region, stores) for region in lanes])
+            audit = Audit(stores, settings, clock=SystemClock(), randomness=system_random())
+            meanwhile: list[Report] = []
+
+            async def look() -> None:
+                meanwhile.append(await audit.run())
+
+            await together([look, *(partial(work, region, stores) for region in lanes)])
+            assert [report.differences for report in meanwhile] == [[]]
             await world.wait_replicated()
+            for _ in range(2):
+                audit = Audit(stores, settings, clock=SystemClock(), randomness=system_random())
+                report = await audit.run()
+                assert (report.records, report.differences) == (TRADES, [])
             for counter, value in truth(messages).items():
                 assert await totals(ledgers, counter) == {HOME: value, AWAY: value}, counter
             for region in lanes:

@@ -25,7 +25,13 @@ from ledger.pipeline.sources.dead_letters import DeadLetter, letter_of, line_of
 FORM = Form(pipeline_settings())
 VALUES = st.decimals(-(10**14), 10**14, places=3)
 CATEGORIES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)
-IMAGES = st.builds(Image, VALUES, CATEGORIES.map(lambda found: tuple(sorted(found))))
+COUNTED = st.lists(st.sampled_from("xyz"), max_size=2, unique=True)
+IMAGES = st.builds(
+    Image,
+    VALUES,
+    CATEGORIES.map(lambda found: tuple(sorted(found))),
+    COUNTED.map(lambda found: tuple(sorted(found))),
+)
 ARRIVALS = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 8), IMAGES), max_size=20)
 LABELS = st.text(min_size=1).filter(lambda text: text < "\ud800" or text > "\udfff")
 CHANGES = st.dictionaries(LABELS, VALUES.filter(bool), max_size=300)
@@ -49,7 +55,10 @@ RECORDS = st.fixed_dictionaries(
 
 def image_changes(image: Image | None) -> dict[str, Decimal]:
     """Return what an image adds, zeroes left out."""
-    return {} if image is None or not image.value else dict.fromkeys(image.categories, image.value)
+    if image is None:
+        return {}
+    values = dict.fromkeys(image.categories, image.value) if image.value else {}
+    return values | dict.fromkeys(image.counted, Decimal(1))
 
 
 @given(st.lists(IMAGES, max_size=8))
@@ -69,7 +78,7 @@ def test_committed_and_open_transitions_add_up(
     committed = {"A": "", "B": ""}
     taken: list[Changes] = []
     for number, (lane, version, image) in enumerate(arrivals):
-        record = Record("T", version, image.value, image.categories, HOME)
+        record = Record("T", version, image.value, image.categories, HOME, image.counted)
         if is_newer(record, state):
             known = {name: data.draw(st.sampled_from(["", at])) for name, at in committed.items()}
             position = f"{number:03d}"

@@ -42,7 +42,7 @@ def audit(*, pipeline: PipelineName = None, config: Config = None) -> None:
 def mend(
     lane: Annotated[
         str | None,
-        typer.Argument(help="REGION/NAME of a lane whose open batch is to be committed."),
+        typer.Argument(help="A lane, by REGION/NAME or, of the home region, by its name."),
     ] = None,
     *,
     close: Annotated[
@@ -62,6 +62,8 @@ def mend(
             "--close requires LANE: REGION/NAME, as `ledger pipeline audit` shows it"
         )
     settings = Settings.load(config).of_pipeline(pipeline)
+    if lane is not None and lane.partition("/")[0] not in settings.regions:
+        lane = f"{settings.home}/{lane}"
     if lane is None:
         written = run_on_loop(_mend_totals(settings))
         for category, change in written.items():

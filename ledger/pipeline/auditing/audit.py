@@ -37,7 +37,6 @@ from ledger.pipeline.core.registry import (
     difference_item,
     registry_partition,
 )
-from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.stages.reduce_stage import ReduceStage
@@ -110,7 +109,9 @@ class Audit(Task):
         self._truth: dict[str, Decimal] = {}
         self._number = 0
         self._report = Report(0)
-        self._own = _own_categories(settings.current.pipeline.categories)
+        self._own = _own_categories(
+            (*settings.current.pipeline.categories, *settings.current.pipeline.measures.count)
+        )
 
     async def run(self) -> Report:
         """Compare states and totals at one cut; what differs is kept for `mend`.
@@ -173,7 +174,7 @@ class Audit(Task):
     async def _count(self, state: State) -> None:
         """Add what of a state is on the side of the totals."""
         self._report.records += 1
-        self._add(_changes(state.image))
+        self._add(state.image.changes)
         for lane, by_position in state.open.items():
             report = await self._unknown(lane)
             beyond = [at for at in by_position if at > report.position]
@@ -302,10 +303,6 @@ def reducer(store: Store, settings: LiveSettings, clock: Clock, randomness: Rand
         retrier=Retrier.of(store, clock=clock, randomness=randomness),
         metrics=StageMetrics(PipelineMetrics(), store.region, "reduce"),
     )
-
-
-def _changes(image: Image) -> dict[str, Decimal]:
-    return dict.fromkeys(image.categories, image.value)
 
 
 def _is_live(region: str, epoch: int, here: str, terms: Terms) -> bool:

@@ -2,9 +2,9 @@
 
 Of a pipeline with a name, `~state~` is `~state.NAME~` and `~pipeline~` is `~pipeline.NAME~`.
 
-- state: pk `~state~` + record, sk `state`: `version` N, `value` N, `categories` SS, `home` S (the
-  only region that may write it), `open` M (lane, position, category, change), `rev` N, raised by
-  each write;
+- state: pk `~state~` + record, sk `state`: `version` N, `value` N, `categories` SS, `counted` SS,
+  `home` S (the only region that may write it), `open` M (lane, position, category, change), `rev`
+  N, raised by each write;
 - lane: pk `~pipeline~` + lane, sk `position`: see `ledger.pipeline.core.lane_state`;
 - map item: pk `~pipeline~` + lane, sk `map#`, SHA-256, `#`, part: `sums` M (category, change),
   `audit` N of one that was made while an audit ran.
@@ -89,6 +89,8 @@ def state_item(record_id: str, state: State, pipeline: str = "") -> Item:
         "categories": {"SS": list(state.image.categories)},
         "home": {"S": state.home},
     }
+    if state.image.counted:
+        item["counted"] = {"SS": list(state.image.counted)}
     if state.rev:
         item["rev"] = {"N": str(state.rev)}
     if state.open:
@@ -107,7 +109,10 @@ def state_of(item: Item) -> State:
     home = item.get("home", {}).get("S")
     if version is None or not categories or not isinstance(home, str):
         raise damaged(item, "a state needs version, categories and home")
-    image = Image(number_of(item, "value"), tuple(sorted(categories)))
+    counted = item.get("counted", {"SS": ()}).get("SS")
+    if counted is None:
+        raise damaged(item, "counted must be a set of texts (SS)")
+    image = Image(number_of(item, "value"), tuple(sorted(categories)), tuple(sorted(counted)))
     return State(version, image, home, _open_of(item), _whole(item, "rev"))
 
 

@@ -53,13 +53,14 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A version of a record: its value counts in each of its categories, once."""
+    """A version of a record: its value counts in each of its categories, once, 1 in `counted`."""
 
     id: str
     version: int
     value: Decimal
     categories: tuple[str, ...]
     home: str
+    counted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,9 @@ class Form:
         self._value = path_of(chosen.fields.value)
         self._time = path_of(chosen.fields.time) if chosen.fields.time else None
         self._templates = tuple(template_of(text) for text in chosen.categories)
-        fields = [field for template in self._templates for field in template.fields]
+        self._counted = tuple(template_of(text) for text in chosen.measures.count)
+        templates = (*self._templates, *self._counted)
+        fields = [field for template in templates for field in template.fields]
         self._fields = tuple(dict.fromkeys(fields))
         self._decode: Callable[[str], Any] = json.JSONDecoder(
             parse_float=Decimal, parse_constant=_no_constant
@@ -115,6 +118,7 @@ class Form:
         self._parts = {
             "fields": chosen.fields.model_dump(),
             "categories": chosen.categories,
+            "measures": chosen.measures.model_dump(),
             "homes": {"field": self._home_path, "regions": self._homes},
             "deletes": chosen.deletes,
         }
@@ -194,18 +198,25 @@ class Form:
         texts = tuple([_text(found, field) for field in self._fields])
         if self._time is not None:
             _time(found, self._time)
+        categories, counted = self._categories(texts)
         return Record(
             id=_record_id(found, self._id),
             version=_version(found, self._version),
             value=_value(found, self._value),
-            categories=self._categories(texts),
+            categories=categories,
             home=self._fixed_home or self._home(_label(found, self._home_path)),
+            counted=counted,
         )
 
-    def _render(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+    def _render(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         values = dict(zip(self._fields, texts, strict=True))
-        made = (keys.checked_counter(template.render(values)) for template in self._templates)
-        return tuple(sorted(set(made)))
+        categories, counted = (
+            {keys.checked_counter(template.render(values)) for template in templates}
+            for templates in (self._templates, self._counted)
+        )
+        if both := sorted(categories & counted):
+            raise _Bad(f"{both[0]} is of pipeline.categories and pipeline.measures: one or other")
+        return tuple(sorted(categories)), tuple(sorted(counted))
 
     def _match(self, text: str) -> str:
         for pattern, region in self._homes.items():

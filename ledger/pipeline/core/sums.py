@@ -21,29 +21,35 @@ PARTS_MAX = 64
 """Map items of one batch: with the lane's item, well under the 100 actions of a transaction."""
 _HASH_BITS = 32
 
+ONE = Decimal(1)
 Changes = Mapping[str, Decimal]
 NO_CHANGES: Changes = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a version of a record adds: its value, in each of its categories."""
+    """What a version of a record adds: its value in each of its categories, 1 in `counted`."""
 
     value: Decimal
     categories: tuple[str, ...]
+    counted: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> Changes:
+        """What it adds to each category, zeroes among them."""
+        values = dict.fromkeys(self.categories, self.value)
+        return {**values, **dict.fromkeys(self.counted, ONE)} if self.counted else values
 
 
 def difference(before: Image | None, after: Image) -> Changes:
     """Return what it takes to bring the totals from one version of a record to another."""
     if before is None:
-        return dict.fromkeys(after.categories, after.value) if after.value else NO_CHANGES
-    taken = before.value.copy_negate()
-    if before.categories == after.categories:
-        change = amounts.total_wide((after.value, taken))
+        return {name: change for name, change in after.changes.items() if change}
+    if before.categories == after.categories and before.counted == after.counted:
+        change = amounts.total_wide((after.value, before.value.copy_negate()))
         return dict.fromkeys(after.categories, change) if change else NO_CHANGES
-    return total(
-        (dict.fromkeys(before.categories, taken), dict.fromkeys(after.categories, after.value))
-    )
+    taken = {name: change.copy_negate() for name, change in before.changes.items()}
+    return total((taken, after.changes))
 
 
 def total(changes: Iterable[Changes]) -> dict[str, Decimal]:

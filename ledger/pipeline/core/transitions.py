@@ -60,7 +60,7 @@ def advanced(
 
     `committed` has positions that lanes are known to have committed; what they cover is dropped.
     """
-    image = Image(record.value, record.categories)
+    image = Image(record.value, record.categories, record.counted)
     still_open = dict(_uncovered(state.open if state else {}, committed))
     changes = difference(state.image if state else None, image)
     if changes:

@@ -112,6 +112,24 @@ async def test_two_pipelines_of_one_table_know_nothing_of_each_other() -> None:
     assert shown(store.table) == {"risk/k": 20, "notional/k": 300}
 
 
+async def test_records_are_counted_beside_their_values() -> None:
+    """Each record is one in the categories of its newest version, whatever its value."""
+    store, measures = MemoryStore(HOME), {"count": ["trades/{Hierarchy.Desk}", "trades"]}
+    raws = [*RAWS, message("T3", 1, 0, desk="B"), message("T4", 1, 0, desk="A")]
+    for lane in ("one", "two"):
+        await lane_worker(deliveries(raws), store, lane=lane, batch_max=2, measures=measures).run()
+    assert shown(store.table) == truth(raws) | {"trades/A": 1, "trades/B": 3, "trades": 4}
+
+
+async def test_a_counter_is_a_sum_or_a_count() -> None:
+    """What would be both is a dead letter: 1 and a value are not added up."""
+    store, letters = MemoryStore(HOME), DeadLetterList()
+    measures = {"count": ["risk/{Hierarchy.RiskType}"]}
+    await lane_worker(deliveries(RAWS[:1]), store, letters=letters, measures=measures).run()
+    assert shown(store.table) == {}
+    assert "risk/Delta is of pipeline.categories and pipeline.measures" in letters.letters[0].reason
+
+
 async def test_entries_are_ordinary_ones() -> None:
     """History shows what reduce wrote as it shows any other entry, where entries are wanted."""
     store = MemoryStore(HOME)
