@@ -43,8 +43,8 @@ class Cutter(Protocol):
             InvalidInput: it is no beginning of such a file.
         """
 
-    def cut(self, data: bytes, *, is_last: bool) -> list[Piece]:
-        """Return the pieces that are complete, from the first byte on.
+    def cut(self, data: bytes, *, is_last: bool) -> Sequence[tuple[int, bytes, str]]:
+        """Return the pieces that are complete, from the first byte on, each as of `Piece`.
 
         The rest is a piece of which more must be read, or, if `is_last`, one that has no end.
 
@@ -78,16 +78,16 @@ class JsonLines:
     def learn(self, beginning: bytes) -> None:
         """Need nothing of it."""
 
-    def cut(self, data: bytes, *, is_last: bool) -> list[Piece]:
-        """Return the lines that have ended."""
+    def cut(self, data: bytes, *, is_last: bool) -> Sequence[tuple[int, bytes, str]]:
+        """Return the lines that have ended; plain tuples, since there are very many."""
         *lines, rest = data.split(b"\n")
-        pieces = [self._piece(line, len(line) + 1) for line in lines]
+        most = self._bytes_max
+        pieces = [
+            _long(line, len(line) + 1, most) or (len(line) + 1, line.strip(), "") for line in lines
+        ]
         if is_last and rest and (not rest.strip() or _is_object(rest)):
-            pieces.append(self._piece(rest, len(rest)))
+            pieces.append((len(rest), rest.strip(), ""))
         return pieces
-
-    def _piece(self, line: bytes, size: int) -> Piece:
-        return _long(line, size, self._bytes_max) or Piece(size, line.strip())
 
 
 class CsvRows:

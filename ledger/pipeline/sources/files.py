@@ -208,7 +208,7 @@ class _Reader:
     @property
     def position(self) -> str:
         """The position that was reached."""
-        return position_at(self.place, self.hash) if self.is_marked else unmarked(self.place)
+        return self._position(self.place)
 
     @property
     def left_bytes(self) -> int:
@@ -270,19 +270,23 @@ class _Reader:
         self._went_on = None
         if self._long is not None:
             return found
-        view, start = memoryview(data), 0
-        for piece in self._cutter.cut(data, is_last=is_last):
-            self.hash.update(view[start : start + piece.size])
-            start += piece.size
-            self.place += piece.size
-            if piece.raw:
-                found.append(Delivery(self.position, piece.raw, problem=piece.problem))
+        view, start, began = memoryview(data), 0, self.place
+        update, position = self.hash.update, self._position
+        for size, raw, problem in self._cutter.cut(data, is_last=is_last):
+            update(view[start : start + size])
+            start += size
+            if raw:
+                found.append(Delivery(position(began + start), raw, None, problem))
+        self.place = began + start
         self._rest = data[start:]
         if len(self._rest) > self._bytes_max:
             self._long = _LongLine(self._rest)
             self.hash.update(self._rest)
             self._rest = b""
         return found
+
+    def _position(self, place: int) -> str:
+        return position_at(place, self.hash) if self.is_marked else unmarked(place)
 
     def _go_on(self, long: "_LongLine", data: bytes) -> bytes:
         """Take in more of a long line; return what follows it."""

@@ -11,7 +11,6 @@ Pure: no clock, no randomness, no I/O.
 import hashlib
 from typing import Protocol
 
-POSITION_DIGITS = 20
 MARK_DIGITS = 16
 
 
@@ -40,12 +39,12 @@ def mark(running: Hash) -> str:
 
 def position_at(place: int, running: Hash) -> str:
     """Return the position after so many bytes."""
-    return f"{place:0{POSITION_DIGITS}d}-{mark(running)}"
+    return f"{place:020d}-{running.hexdigest()[:MARK_DIGITS]}"
 
 
 def unmarked(place: int) -> str:
     """Return a position of the form that has no hash."""
-    return f"{place:0{POSITION_DIGITS}d}"
+    return f"{place:020d}"
 
 
 def place_of(position: str) -> int:
