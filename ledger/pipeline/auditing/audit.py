@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from random import Random
 
 from ledger.core import keys
@@ -41,6 +42,7 @@ from ledger.pipeline.core.transitions import State
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.stages.reduce_stage import ReduceStage
 from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.settings.templates import template_of
 from ledger.store.port import Store
@@ -50,6 +52,7 @@ from ledger.store.writes import Delete, Put, Update
 from ledger.totals.collection import read_collection
 
 AUDIT = "audit"
+CATEGORIES_AT_ONCE = 16
 LOOKS_MAX = 12
 """Times that a category which differs is looked at, where entries may still replicate."""
 LOOK_SECONDS = 2.0
@@ -203,15 +206,17 @@ class Audit(Task):
             if look:
                 await self.clock.sleep(look * LOOK_SECONDS)
             since = await self._since_entries()
-            found = []
-            for category in categories:
-                total = total_wide((await self._total(category), -since.get(category, Decimal(0))))
-                if total != self._truth[category]:
-                    found.append(Difference(category, self._truth[category], total))
+            jobs = [partial(self._compared, category, since) for category in categories]
+            compared = await run_all(jobs, at_once=CATEGORIES_AT_ONCE) if jobs else []
+            found = [one for one in compared if one.change]
             categories = [one.category for one in found]
             if not found:
                 break
         return found
+
+    async def _compared(self, category: str, since: Mapping[str, Decimal]) -> Difference:
+        total = total_wide((await self._total(category), -since.get(category, Decimal(0))))
+        return Difference(category, self._truth[category], total)
 
     async def _total(self, category: str) -> Decimal:
         """Return a category's total at the cut, but for entries: all that home shows of those."""

@@ -120,12 +120,15 @@ class Lanes:
                 return
             asked = Span(left[0], left[-1]) if left else None
             wanted = known.opened(form.fingerprint, asked)
+            if known.audit:
+                wanted = await self._under_audit(wanted)
             if wanted == known:
                 return
             if known.form != form.fingerprint:
                 await self._introduce(form)
             if not known.rev:
-                known, wanted = await self._registered(known, wanted)
+                await self._store.write(Put(lane_entry(self.lane, self.pipeline)))
+                wanted = await self._under_audit(wanted)
             if await self._written(known, wanted):
                 return
             await self.read()
@@ -170,15 +173,16 @@ class Lanes:
         """Keep what the form says, so that an error can name what differs from it."""
         await self._store.write(Put(form_item(form.fingerprint, form.parts, self.pipeline)))
 
-    async def _registered(self, known: LaneState, wanted: LaneState) -> tuple[LaneState, LaneState]:
-        """Enter the lane in the registry, then look for an audit.
+    async def _under_audit(self, wanted: LaneState) -> LaneState:
+        """Return a lane's state under the audit that runs now, or under none.
 
-        In this order: an audit that looks for lanes before the entry is there has left its number
-        before that, where it is read here.
+        A new lane is in the registry before this: an audit that looks for lanes before its entry is
+        there has left its number before that, where it is read here.
         """
-        await self._store.write(Put(lane_entry(self.lane, self.pipeline)))
         audit = audit_of(await self._store.get(Get(region_key(self._store.region, self.pipeline))))
-        return known, replace(wanted, audit=audit, retain=known.position if audit else "")
+        if audit == wanted.audit:
+            return wanted
+        return replace(wanted, audit=audit, retain=wanted.position if audit else "")
 
     async def _written(self, known: LaneState, wanted: LaneState) -> bool:
         """Write our lane's item if it is as known; returns whether it is written."""

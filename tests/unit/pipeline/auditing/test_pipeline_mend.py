@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from unittest.mock import patch
 
@@ -10,10 +11,20 @@ from support.audits import audited, mended, without_rev
 from support.clock import START
 from support.lanes import lane_worker
 from support.ledgers import HOME
-from support.pipelines import deliveries, map_items, message, pipeline_settings, shown, truth
+from support.pipelines import (
+    deliveries,
+    map_items,
+    message,
+    pipeline_settings,
+    position,
+    shown,
+    truth,
+)
 
 from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed
 from ledger.pipeline.auditing.mend import Mend
+from ledger.pipeline.core.items import position_key
+from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import ListSource
 from ledger.store.memory import MemoryStore
@@ -132,6 +143,31 @@ async def test_a_damaged_total_is_mended_once_by_an_entry_that_says_so() -> None
     reading = history(store, "risk/Delta", shards=1, after=None, before=None, consistent=True)
     notes = [entry.note async for entry in reading if entry.note]
     assert notes == ["pipeline: mended after audit 1"]
+
+
+async def test_a_lane_begins_under_the_audit_that_runs_and_leaves_one_that_has_ended() -> None:
+    """A new lane carries the number of the audit; one left with another takes the one of now."""
+    store = MemoryStore(HOME)
+    dying = FaultyStore(
+        store, lambda call: Raises(AccessDenied("killed")) if call.operation == "scan" else None
+    )
+    await lane_worker(deliveries(RAWS[:1]), store).run()
+    with pytest.raises(AccessDenied):
+        await audited(dying)
+
+    def state(lane: str) -> LaneState:
+        return lane_state_of(store.table.get(position_key(f"{HOME}/{lane}")))
+
+    await lane_worker(deliveries(RAWS), store, lane="new").run()
+    assert (state("lane").audit, state("lane").retain) == (1, position(1))
+    assert (state("new").audit, state("new").retain) == (1, "")
+    assert (await audited(store)).differences == []
+    assert (state("lane").audit, state("new").audit) == (0, 0)
+    left = replace(state("lane"), audit=1, retain=position(1))
+    store.table.set(position_key(LANE), lane_item(LANE, left))
+    await lane_worker(deliveries(RAWS), store).run()
+    assert (state("lane").audit, state("lane").retain) == (0, "")
+    assert shown(store.table) == truth(RAWS)
 
 
 async def test_one_task_at_a_time() -> None:
