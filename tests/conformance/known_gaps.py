@@ -19,6 +19,7 @@ GAPS: Mapping[str, Mapping[str, str]] = {
         "test_a_token_stands_for_one_transaction": "takes a token for another transaction",
         "test_an_update_can_bring_a_number_to_zero": "answers 0.0 for 0.5 - 0.5, not trimmed to 0",
         "test_a_sum_of_39_digits_is_refused": "stores 39 digits",
+        "test_a_transaction_adds_within_a_bound": "rounds a sum of 38 digits",
         "test_a_condition_on_what_has_no_such_kind_is_false": "answers 500",
         "test_each_write_has_an_outcome_of_its_own": "takes no condition beside a statement's key",
         "test_each_keeps_conditions": "takes no condition beside a statement's key",

@@ -1,6 +1,7 @@
 """What every store must do with several writes in one request."""
 
 import uuid
+from decimal import Decimal
 
 import anyio
 import pytest
@@ -228,6 +229,25 @@ class GroupsSuite:
         with pytest.raises(RequestRefused):
             await store.transact([Put(item()), Check(KEY, Absent())])
         assert await store.get(Get(KEY)) is None
+
+    async def test_a_transaction_adds_within_a_bound(self, store: Store) -> None:
+        """As a reduce does: no addition beyond 38 digits, no second one for what is deleted."""
+        waiting, added = ("lane", "waits"), "since.trades.7"  # a name that has dots
+        room = Not(Compares("value", ">=", {"N": "9999999999999999999999.5"}))
+        add = {"value": {"N": "4999999999999999999999.000000000000001"}, added: ONE}
+        reduce = [Update(KEY, add=add, condition=room), Delete(waiting, Has("sums"))]
+        for number in (1, 2, 3):
+            await store.write(Put(item(waiting, sums={"M": {"it's": ONE}})))
+            assert await store.transact(reduce) == Applied()
+            found = await store.get(Get(KEY))
+            assert found is not None
+            assert found[added] == {"N": str(number)}
+            no_room: dict[int, Item | None] = {0: found} if number == 3 else {}
+            assert await store.transact(reduce) == Rejected(found={**no_room, 1: None})
+        assert Decimal(found["value"]["N"]) == Decimal("14999999999999999999997.000000000000003")
+        await store.write(Put(item(waiting, sums={"M": {}})))
+        assert await store.transact(reduce) == Rejected(found={0: found})
+        assert await store.get(Get(waiting)) is not None
 
     async def test_transactions_at_once_are_whole(self, store: Store) -> None:
         """Of many transactions at the same time each is seen in all of its items or in none."""

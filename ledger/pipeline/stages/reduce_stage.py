@@ -91,12 +91,13 @@ class ReduceStage:
                 return Reduced(plan.entries, plan.categories)
             if not isinstance(outcome, Rejected):
                 raise Unreachable(f"{len(items)} map items got no answer: {outcome.cause}")
-            if full := plan.full(outcome.found):
+            left = plan.left(outcome.found)
+            full = plan.full(outcome.found)
+            if full and len(left) == len(items):  # else it may be full of these items
                 raise AmountOverflow(
                     f"the sum of {full[0]!r} in {self._store.region} has no room left in 38 digits:"
                     " nothing was added to it"
                 )
-            left = plan.left(outcome.found)
             self._metrics.leave_out("duplicate", len(items) - len(left))
             items = left
             if not items:
