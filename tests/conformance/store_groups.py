@@ -235,7 +235,8 @@ class GroupsSuite:
         waiting, added = ("lane", "waits"), "since.trades.7"  # a name that has dots
         room = Not(Compares("value", ">=", {"N": "9999999999999999999999.5"}))
         add = {"value": {"N": "4999999999999999999999.000000000000001"}, added: ONE}
-        reduce = [Update(KEY, add=add, condition=room), Delete(waiting, Has("sums"))]
+        reduce = (Update(KEY, add=add, condition=room), Delete(waiting, Has("sums")))
+        found: Item | None = None
         for number in (1, 2, 3):
             await store.write(Put(item(waiting, sums={"M": {"it's": ONE}})))
             assert await store.transact(reduce) == Applied()
@@ -244,6 +245,7 @@ class GroupsSuite:
             assert found[added] == {"N": str(number)}
             no_room: dict[int, Item | None] = {0: found} if number == 3 else {}
             assert await store.transact(reduce) == Rejected(found={**no_room, 1: None})
+        assert found is not None
         assert Decimal(found["value"]["N"]) == Decimal("14999999999999999999997.000000000000003")
         await store.write(Put(item(waiting, sums={"M": {}})))
         assert await store.transact(reduce) == Rejected(found={0: found})
