@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
+import anyio
+
 from ledger.core.errors import LedgerError
 from ledger.lab.demos.pipeline.report import PipelineDemoProgress
 from ledger.lab.demos.pipeline.worker import Job
@@ -57,7 +59,10 @@ class LaneFile:
 
 
 class LanesProcess(ManagedProcess):
-    """The worker's process of one or more lanes of a region; its reports go to the lanes."""
+    """The worker's process of one or more lanes of a region; its reports go to the lanes.
+
+    `ready` is set once it has its connections.
+    """
 
     def __init__(self, lanes: Sequence[LaneFile]) -> None:
         jobs = [lane.job for lane in lanes]
@@ -69,6 +74,7 @@ class LanesProcess(ManagedProcess):
         super().__init__(f"the worker of {jobs[0].region}/{names}", words, log=log)
         self.work: Counter[str] = Counter()
         self.memory_bytes = 0
+        self.ready = anyio.Event()
         self._lanes = lanes
 
     async def follow(self) -> None:
@@ -84,5 +90,8 @@ class LanesProcess(ManagedProcess):
             if "work" in message:
                 self.work, self.memory_bytes = Counter(message["work"]), message["memory_bytes"]
                 return
+            if "ready" in message:
+                self.ready.set()
+                continue
             self._lanes[message["lane"]].count(message["counted"], message["at"])
         await self.check_killed()

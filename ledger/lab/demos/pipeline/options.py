@@ -62,6 +62,10 @@ class PipelineDemoOptions(LabOptions):
         BATCH
     )
     failures: Annotated[bool, typer.Option(help="Whether requests fail.")] = True
+    model: Annotated[
+        float,
+        typer.Option(min=0, help="Run nothing: show what so many messages a second take on AWS."),
+    ] = 0.0
     is_function: Annotated[
         bool, typer.Option("--lambda", help="Lanes are shards whose events a Lambda function gets.")
     ] = False

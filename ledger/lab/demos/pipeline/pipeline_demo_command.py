@@ -7,6 +7,8 @@ from rich.console import Console
 
 from ledger.commands.pipeline.page import serve_page
 from ledger.lab.demos.pipeline.ladder import climb
+from ledger.lab.demos.pipeline.model import MEASURED
+from ledger.lab.demos.pipeline.model_report import model_report
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.report import PipelineDemoReport
 from ledger.lab.demos.pipeline.run import PipelineDemoRun
@@ -40,10 +42,17 @@ def demo(options: PipelineDemoOptions) -> None:
     --ladder) messages are sent by the clock, however far the lanes are, and the latency is from
     when a message was due. --csv and --picture have throughput and latency over time. With one
     region and the engine dynoxide, the lanes use the engine directly.
+
+    --model runs nothing: from measured runs it computes the processes, shards, units and dollars
+    of a rate, for as many regions as --regions says.
     """
     files = ReportFiles.of(options)
     files.check()
     console = Console(highlight=False)
+    if options.model:
+        computed = model_report(options.model, MEASURED, regions=options.regions)
+        finish(computed, console, files)
+        return
     with ExitStack() as stack:
         publish = None
         if options.page is not None:

@@ -238,7 +238,7 @@ class PipelineDemoReport(Report):
             ("dead letters", f"{self.dead_letters:,} of {self.malformed:,} malformed messages"),
             ("repeated", f"{work['retried']:,} requests"),
             ended,
-            ("written", f"{work['entries']:,} entries; {units}"),
+            ("written", f"{work['entries']:,} changes of totals; {units}"),
             ("not reduced", f"{self.waiting:,} map items"),
         ]
 

@@ -92,6 +92,8 @@ class PipelineDemoRun:
                 async with anyio.create_task_group() as following:
                     for process in processes:
                         following.start_soon(process.follow)
+                    for process in processes:
+                        await process.ready.wait()
                     await self._send(table, lanes)
                     for process in processes:
                         await process.send(b"end")

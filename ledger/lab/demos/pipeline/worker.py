@@ -155,6 +155,7 @@ async def _run_all(workers: Sequence[_Worker], files: _Files) -> dict[str, float
         stores = await stack.enter_async_context(opened)
         stack.enter_context(MUTANTS[job.mutant]() if job.mutant else nullcontext())
         tune_gc()  # as `ledger pipeline run` does
+        send_value({"ready": True})
         jobs = [partial(one.run, files, stores, settings, registry) for one in workers]
         await run_all(jobs, at_once=len(jobs))
     found = Counter[str](asdict(figures(registry)))
