@@ -1,6 +1,6 @@
 """`ledger pipeline run kinesis://` and `kafka://` as a user runs them, killed and run again.
 
-moto plays Kinesis; its shards never end, so resharding is in the unit tests, on recorded answers.
+moto plays Kinesis. Its shards went on delivering after a split, so resharding is in the unit tests.
 Kafka's broker is the one that librdkafka tests its clients with.
 """
 

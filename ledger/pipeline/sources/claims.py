@@ -280,7 +280,7 @@ class Claims:
                 f" {place_of(_position_of(item)):,} and {place_of(record.begun):,} of a former"
                 f" content of {file.path}: put that back, under any name, and run it to its end, or"
                 " give up what it left open (`ledger pipeline mend --close"
-                f" {record.lane}`). Then run this one"
+                f" {self._store.region}/{record.lane}`). Then run this one"
             )
             if record.path == file.place:
                 raise LedgerError(what)

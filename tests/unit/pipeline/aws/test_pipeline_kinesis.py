@@ -1,6 +1,7 @@
 """Kinesis by recorded answers, in the shape that the API reference gives them.
 
-moto's shards never end and its sequence numbers begin at 1 in each, so resharding is tested here.
+moto's shards went on delivering after a split, and its sequence numbers begin at 1 in each, so
+resharding is tested here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
