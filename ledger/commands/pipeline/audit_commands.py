@@ -46,7 +46,7 @@ def mend(
     ] = None,
     *,
     close: Annotated[
-        bool, typer.Option("--close", help="The lane is dead: nothing of it counts any more.")
+        bool, typer.Option("--close", help="Close the lane for good: no worker goes on with it.")
     ] = False,
     pipeline: PipelineName = None,
     config: Config = None,
