@@ -9,7 +9,7 @@ committed position does not cover it::
     map     lane A commits (10, 20]: takes +5, once --+    lane B commits ... -+
 
 - A version is written once, on condition that the version and the `rev` it was judged by are still
-  there (`mend` and `rebuild` rewrite a state under the same version), and changes the state to
+  there (`mend` rewrites a state under the same version), and changes the state to
   exactly that version: the transitions add up to the newest value, whichever lanes they came
   through.
 - A transition never changes once it is written, and is never joined with another. A worker that
