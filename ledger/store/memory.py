@@ -119,7 +119,7 @@ class MemoryStore:
             except StoreError as error:
                 outcomes.append(error)
             else:
-                outcomes.append(Applied() if isinstance(outcome, Applied) else outcome)
+                outcomes.append(_told(write, outcome, alone=len(writes) == 1))
         return EachOutcome(tuple(outcomes))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
@@ -204,6 +204,14 @@ class MemoryStore:
         if isinstance(first, Put) and first.returns_old:
             return Applied(found[0])
         return Applied(images[0] if isinstance(first, Update) else None)
+
+
+def _told(write: Write, outcome: Outcome, *, alone: bool) -> Outcome:
+    """Return what a request of several writes tells: no new item, and of a put none in its way."""
+    if isinstance(outcome, Applied):
+        return Applied()
+    is_bare = isinstance(outcome, Rejected) and isinstance(write, Put) and not alone
+    return Rejected() if is_bare else outcome
 
 
 def _is_wanted(key: str, query: Query) -> bool:

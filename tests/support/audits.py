@@ -1,7 +1,7 @@
 """Audits and mends beside the lanes of a simulated world, and rules broken in them."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from functools import partial
 from typing import overload
@@ -21,7 +21,7 @@ from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.transitions import State
-from ledger.pipeline.stages import state_stage
+from ledger.pipeline.stages import state_stage, state_writes
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Condition, Equals
@@ -155,9 +155,14 @@ def _judged_by_version(state: State | None) -> Condition:
     return Equals("version", {"N": str(state.version)}) if state else Absent()
 
 
-def without_rev() -> AbstractContextManager[object]:
+@contextmanager
+def without_rev() -> Iterator[None]:
     """Break the rule that a state rewritten under the same version is another one."""
-    return patch.object(state_stage, "still_there", _judged_by_version)
+    with (
+        patch.object(state_stage, "still_there", _judged_by_version),
+        patch.object(state_writes, "still_there", _judged_by_version),
+    ):
+        yield
 
 
 async def _left_open(self: Mend) -> str:

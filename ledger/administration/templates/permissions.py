@@ -179,7 +179,11 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
     # States are written in their records' home regions, all else in the lane's: any may be either.
     Role.PIPELINE: (
         _READ_CONTRACT,
-        Grant("KeepStates", ("GetItem", "PutItem"), only_keys=(_STATES,)),
+        Grant(
+            "KeepStates",
+            ("GetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem"),
+            only_keys=(_STATES,),
+        ),
         Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
         Grant("AddToTotals", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),

@@ -36,7 +36,7 @@ from ledger.pipeline.core.registry import (
 )
 from ledger.pipeline.core.sums import Changes, digest, total
 from ledger.pipeline.core.transitions import State, beyond, without
-from ledger.pipeline.stages.state_stage import still_there
+from ledger.pipeline.stages.state_writes import still_there
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Equals

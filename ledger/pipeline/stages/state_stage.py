@@ -23,13 +23,13 @@ from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.metrics import StageMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetters
 from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.stages.state_writes import Due, still_there, write_together
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
-from ledger.store.conditions import Absent, AllOf, Condition, Equals, Has, Not
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
-from ledger.store.writes import Applied, Put, Rejected
+from ledger.store.writes import Applied, Put, Rejected, Unknown
 
 PARKED_TRIES_MAX = 20
 """Of the records of a batch whose home does not answer; then the lane begins again."""
@@ -39,6 +39,8 @@ PASSED_OVER = (
     "the lane's position had passed it, and its state does not show it: the source went on without"
     " it (a second event source mapping, or a parallelization factor over 1?)"
 )
+TOGETHER_MIN = 2
+"""Versions of a batch that share a request."""
 QUICK_TRIES_MAX = 3
 """Tries without a wait: the first finds what a record's state is, where it was not known."""
 
@@ -192,24 +194,68 @@ class StateStage:
         self, batch: "_Batch", records: Iterable[tuple[Record, Delivery]]
     ) -> None:
         """Bring records of a batch to the version that they have there, or find a newer one."""
-        jobs = []
+        due: list[Due] = []
         for record, delivery in records:
             state = self._states.get(record.id)
             if state is None or is_newer(record, state):
-                jobs.append(partial(self._advance_or_park, batch, record, delivery, state))
+                due.append(await self._due(record, delivery, state))
             else:
                 batch.found(record, delivery, state)
+        jobs = [
+            partial(self._advance_or_park, batch, one.record, one.delivery, state, look=look)
+            for one, state, look in await self._write_together(batch, due)
+        ]
         if jobs:
             await run_all(jobs, at_once=self._in_flight)
 
+    async def _due(self, record: Record, delivery: Delivery, state: State | None) -> Due:
+        committed = await self._lanes.committed(state.open if state else ())
+        lane, position = self._lanes.lane, delivery.position
+        new = advanced(state, record, lane=lane, position=position, committed=committed)
+        return Due(record, delivery, state, new)
+
+    async def _write_together(
+        self, batch: "_Batch", due: Sequence[Due]
+    ) -> list[tuple[Due, State | None, bool]]:
+        """Try to write versions in few requests; returns the rest, and of which to read the state.
+
+        A request of several hands back no item in the way of one that was not remembered.
+        """
+        if len(due) < TOGETHER_MIN:
+            return [(one, one.state, False) for one in due]
+        rest = [one for one in due if one.state and batch.is_elsewhere(one.record, one.state)]
+        left = [(one, one.state, False) for one in rest]
+        tried = [one for one in due if one not in rest] if rest else due
+        for one, result in await write_together(
+            self._stores, tried, pipeline=self._pipeline, at_once=self._in_flight
+        ):
+            if isinstance(result, Applied):
+                self._states.keep(one.record.id, one.new)
+                batch.found(one.record, one.delivery, one.new)
+                continue
+            if one.state is not None or not isinstance(result, Rejected):
+                self._metrics.retry()
+            found = result.found.get(0) if isinstance(result, Rejected) else None
+            look = found is None and isinstance(result, Rejected | Unknown)
+            left.append((one, state_of(found) if found else one.state, look))
+        return left
+
     async def _advance_or_park(
-        self, batch: "_Batch", record: Record, delivery: Delivery, state: State | None
+        self,
+        batch: "_Batch",
+        record: Record,
+        delivery: Delivery,
+        state: State | None,
+        *,
+        look: bool,
     ) -> None:
         """Write a record's version, or park it if its home, another region, does not answer."""
         if record.home in batch.silent:
             batch.parked.append((record, delivery))
             return
         try:
+            if look:
+                state = await self._read(record.home, record.id)
             await self._advance(batch, record, delivery, state)
         except (Unreachable, Throttled) as error:
             if record.home == self._region:
@@ -228,7 +274,7 @@ class StateStage:
                 batch.is_elsewhere(record, state) or not is_newer(record, state)
             ):
                 break
-            state, is_done = await self._put(store, record, delivery.position, state)
+            state, is_done = await self._put(store, record, delivery, state)
             if is_done:
                 break
             if tries > QUICK_TRIES_MAX:
@@ -243,7 +289,7 @@ class StateStage:
         batch.found(record, delivery, state)
 
     async def _put(
-        self, store: Store, record: Record, position: str, state: State | None
+        self, store: Store, record: Record, delivery: Delivery, state: State | None
     ) -> tuple[State | None, bool]:
         """Try to write a version once; returns the state that is there, and whether it is written.
 
@@ -252,10 +298,7 @@ class StateStage:
         Raises:
             StoreError: nothing was written, or its outcome could not be read.
         """
-        lanes = state.open if state else ()
-        committed = await self._lanes.committed(lanes)
-        lane = self._lanes.lane
-        new = advanced(state, record, lane=lane, position=position, committed=committed)
+        new = (await self._due(record, delivery, state)).new
         expected = still_there(state)
         outcome = await store.write(Put(state_item(record.id, new, self._pipeline), expected))
         if isinstance(outcome, Applied):
@@ -273,14 +316,6 @@ class StateStage:
         metrics.leave_out("duplicate", batch.duplicates)
         metrics.leave_out("stale", batch.stale)
         metrics.leave_out("dead", len(batch.letters))
-
-
-def still_there(state: State | None) -> Condition:
-    """Return the condition that a record's state is the one judged by."""
-    if state is None:
-        return Absent()
-    rev = Equals("rev", {"N": str(state.rev)}) if state.rev else Not(Has("rev"))
-    return AllOf((Equals("version", {"N": str(state.version)}), rev))
 
 
 class _Batch:
