@@ -22,7 +22,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
 from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore
-from ledger.store.writes import Action, Outcome, Write
+from ledger.store.writes import Action, EachOutcome, Outcome, Write
 
 
 class Crashed(Exception):
@@ -80,6 +80,10 @@ class StageFaultStore(ForwardingStore):
         if partition.startswith(PIPELINE_PREFIX):
             return await _landing(self._map, self._map.write(write))
         return await self._inner.write(write)
+
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do several writes of states, or fail."""
+        return await _landing(self._state, self._state.write_each(writes))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do a transaction, or fail: map's begins with the lane, reduce's with entries."""
