@@ -248,7 +248,7 @@ class Pipeline:
                     found = await anext(batches, None)
                 if not found:
                     break
-                self._lag.read(self._form.time_of(found[0]))
+                self._lag.read(self._form.time_of(found[0]), found[-1].position)
                 if not is_open:
                     await self._lanes.open(self._form, [one.position for one in self._begun])
                     is_open = True
@@ -284,7 +284,7 @@ class Pipeline:
             items = [item for _, made in batches for item in made]
             self._leave(hints, await self._reduce.reduce(items))
             last = batches[-1][0][-1]
-            self._lag.counted(len(batches))
+            self._lag.counted(last.position)
             self._on_counted(last.position)
 
     def _leave(self, hints: Hints, done: Reduced) -> None:
