@@ -94,15 +94,18 @@ def climb(options: PipelineDemoOptions, run_one: RunOne) -> LadderReport:
         if chosen is not None:
             run(chosen)
         else:
-            chosen = _search(plain, run)
+            chosen = _search(plain, run, runs)
         if options.beside:
             run(replace(chosen, failures=False))
     return LadderReport(runs)
 
 
-def _search(plain: PipelineDemoOptions, run: RunOne) -> PipelineDemoOptions:
-    """Run full lanes, then at shares of their throughput until one is held."""
-    full = run(replace(plain, rate=0.0)).per_second
+def _search(
+    plain: PipelineDemoOptions, run: RunOne, runs: Sequence[PipelineDemoReport]
+) -> PipelineDemoOptions:
+    """Run full lanes, then at shares of the highest throughput so far until one is held."""
+    run(replace(plain, rate=0.0))
+    full = max(one.per_second for one in runs)
     for share in SEARCH_SHARES:
         chosen = _at(plain, round(full * share), is_rung=True)
         if run(chosen).is_held:

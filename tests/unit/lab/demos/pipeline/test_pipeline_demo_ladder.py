@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -62,6 +63,17 @@ def test_the_most_is_searched_for_below_the_throughput_of_full_lanes() -> None:
     report = climbed(ladder="max")
     assert [one.options.rate for one in report.runs] == [0, 950]
     assert report.most_held == 950
+
+
+def test_a_rung_that_was_too_high_shows_what_can_be_held() -> None:
+    """Lanes that are kept few messages ahead take less than those before which more waits."""
+
+    def slow_if_full(options: PipelineDemoOptions) -> PipelineDemoReport:
+        report = a_run(options)
+        return report if options.rate else replace(report, seconds=2 * report.seconds)
+
+    report = climb(PipelineDemoOptions(seconds=SECONDS, ladder="2000,max"), slow_if_full)
+    assert [one.options.rate for one in report.runs] == [2_000, 0, 950]
 
 
 def test_beside_each_run_stands_one_without_failures() -> None:
