@@ -70,7 +70,7 @@ class Difference:
     @property
     def change(self) -> Decimal:
         """What is missing in the total."""
-        return total_wide((self.truth, -self.total))
+        return total_wide((self.truth, self.total.copy_negate()))
 
 
 @dataclass(slots=True)
@@ -182,7 +182,7 @@ class Audit(Task):
             report = await self._unknown(lane)
             beyond = [at for at in by_position if at > report.position]
             for at in beyond:
-                self._add({name: -change for name, change in by_position[at].items()})
+                self._add({name: by.copy_negate() for name, by in by_position[at].items()})
             if beyond:
                 report.records += 1
                 report.first = min(filter(None, [report.first, *beyond]))
@@ -215,7 +215,9 @@ class Audit(Task):
         return found
 
     async def _compared(self, category: str, since: Mapping[str, Decimal]) -> Difference:
-        total = total_wide((await self._total(category), -since.get(category, Decimal(0))))
+        total = total_wide(
+            (await self._total(category), since.get(category, Decimal(0)).copy_negate())
+        )
         return Difference(category, self._truth[category], total)
 
     async def _total(self, category: str) -> Decimal:
@@ -233,13 +235,15 @@ class Audit(Task):
             for shard in range(settings.shards_max(category))
         ]
         sums = {place: each.value for one in read for place, each in one.collection.sums.items()}
-        entries = [total_wide((one.collection.total(), -one.collection.added)) for one in read]
+        entries = [
+            total_wide((one.collection.total(), one.collection.added.copy_negate())) for one in read
+        ]
         name = audit_name(self._number, self.pipeline)
         for region, store in sorted(self.stores.items()):
             async for item in pages(store, Query(category, first=SUM_PREFIX)):
                 place, is_copy, found = sum_of(item)
                 if not is_copy and _is_live(place.region, place.epoch, region, settings.terms):
-                    sums[place] = total_wide((found.value, -since_of(item, name)))
+                    sums[place] = total_wide((found.value, since_of(item, name).copy_negate()))
         return total_wide((*entries, *sums.values()))
 
     async def _since_entries(self) -> dict[str, Decimal]:

@@ -62,6 +62,17 @@ async def test_a_closed_lane_has_left_nothing() -> None:
     assert shown(store.table) == truth(RAWS)
 
 
+async def test_an_audit_is_exact_to_the_last_digit() -> None:
+    """Values of 30 digits differ from nothing, before their lane has committed them and after."""
+    store = MemoryStore(HOME)
+    raws = [message(f"T{n}", 1, f"-12345678901234{n}.000000000000009") for n in range(4)]
+    await dead_lane(store, raws)
+    assert (await audited(store)).differences == []
+    await lane_worker(deliveries(raws), store).run()
+    assert set(shown(store.table).values()) == {Decimal("-493827156049366.000000000000036")}
+    assert (await audited(store)).differences == []
+
+
 async def test_a_lane_that_is_not_closed_goes_on_under_any_form() -> None:
     """What lay open under other settings is committed, and the lane begins where it was."""
     store = MemoryStore(HOME)
