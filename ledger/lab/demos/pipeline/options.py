@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ledger.core.errors import InvalidInput
-from ledger.lab.harness.options import REGIONS, CsvFile, JsonFile, LabOptions, Picture
+from ledger.lab.harness.options import REGIONS, CsvFile, LabOptions, Picture
 
 RISKS = ("Delta", "Gamma", "Rho", "Vega")
 PLACES = ("AMER", "APAC", "EMEA")
@@ -36,17 +37,28 @@ class PipelineDemoOptions(LabOptions):
         InvalidInput: there is no such mutant, or the ladder is none.
     """
 
+    seed: Annotated[int, typer.Option(hidden=True, help="Seed of every random choice.")] = 7
+    lag: Annotated[
+        float, typer.Option(hidden=True, min=0, help="Minimum replication lag in seconds.")
+    ] = 0.05
+    jitter: Annotated[
+        float, typer.Option(hidden=True, min=0, help="Maximum additional lag in seconds.")
+    ] = 0.3
     messages: Annotated[int, typer.Option(min=1, help="Messages to send, with duplicates.")] = (
         20_000
     )
-    trades_max: Annotated[int, typer.Option(min=1, help="Trades at most.")] = 1_000_000
+    trades_max: Annotated[int, typer.Option(hidden=True, min=1, help="Trades at most.")] = 1_000_000
     regions: Annotated[int, typer.Option(min=1, max=3, help="Number of regions.")] = 2
     lanes: Annotated[int, typer.Option(min=1, max=16, help="Lanes in each region.")] = 1
     processes: Annotated[
-        int, typer.Option(min=0, max=16, help="Processes in each region; 0 is one for each lane.")
+        int,
+        typer.Option(
+            hidden=True, min=0, max=16, help="Processes in each region; 0 is one for each lane."
+        ),
     ] = 0
     lead: Annotated[
-        int, typer.Option(min=1, help="Messages of a lane that may wait to be counted.")
+        int,
+        typer.Option(hidden=True, min=1, help="Messages of a lane that may wait to be counted."),
     ] = 2_000
     rate: Annotated[
         float, typer.Option(min=0, help="Messages a second, by the clock; 0 is by --lead.")
@@ -54,29 +66,35 @@ class PipelineDemoOptions(LabOptions):
     ladder: Annotated[
         str, typer.Option(help="Runs at several rates, as 500,2000,max; max searches for it.")
     ] = ""
-    seconds: Annotated[float, typer.Option(min=1, help="Of sending, in each run of a ladder.")] = (
-        30.0
-    )
+    seconds: Annotated[
+        float, typer.Option(hidden=True, min=1, help="Of sending, in each run of a ladder.")
+    ] = 30.0
     beside: Annotated[bool, typer.Option(help="Run again without failures, to compare.")] = False
-    batch: Annotated[int, typer.Option(min=1, max=5_000, help="Messages of a batch at most.")] = (
-        BATCH
-    )
-    failures: Annotated[bool, typer.Option(help="Whether requests fail.")] = True
+    batch: Annotated[
+        int, typer.Option(hidden=True, min=1, max=5_000, help="Messages of a batch at most.")
+    ] = BATCH
+    failures: Annotated[bool, typer.Option(hidden=True, help="Whether requests fail.")] = True
     model: Annotated[
         float,
         typer.Option(min=0, help="Run nothing: show what so many messages a second take on AWS."),
     ] = 0.0
     is_function: Annotated[
-        bool, typer.Option("--lambda", help="Lanes are shards whose events a Lambda function gets.")
+        bool,
+        typer.Option(
+            "--lambda", hidden=True, help="Lanes are shards whose events a Lambda function gets."
+        ),
     ] = False
     mutant: Annotated[
-        str, typer.Option(help=f"Break a rule to see wrong totals: {', '.join(MUTANTS)}.")
+        str,
+        typer.Option(hidden=True, help=f"Break a rule to see wrong totals: {', '.join(MUTANTS)}."),
     ] = ""
     page: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Port of a page of live totals; 0 takes any."),
     ] = None
-    json_file: JsonFile = None
+    json_file: Annotated[
+        Path | None, typer.Option("--json", hidden=True, help="Write the report as JSON.")
+    ] = None
     csv_file: CsvFile = None
     picture: Picture = None
 

@@ -45,6 +45,10 @@ def demo(options: PipelineDemoOptions) -> None:
 
     --model runs nothing: from measured runs it computes the processes, shards, units and dollars
     of a rate, for as many regions as --regions says.
+
+    More options: --lead, --seconds (of each run of a ladder), --batch, --no-failures, --lambda
+    (events to the Lambda function), --mutant (no-version, no-hash, no-token), --processes,
+    --trades-max, --seed, --lag and --jitter of replication, --json.
     """
     files = ReportFiles.of(options)
     files.check()
