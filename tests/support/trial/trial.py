@@ -10,6 +10,7 @@ that is drawn comes from the seed; what the machine does in a given time does no
 """
 
 import json
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -276,16 +277,15 @@ class Trial:
 
     def _audit(self) -> None:
         for name in self.traffics:
-            ran = run_command(
-                *("ledger", "pipeline", "audit", "--pipeline", name, "--config", str(self.config)),
-                folder=self.folder,
-            )
-            said = (
-                f"round {self.report.rounds}: {name}: {ran.status}: {(ran.out + ran.errors)[-600:]}"
-            )
-            self.report.audits.append(said)
-            if ran.status:
-                self.report.wrong.append(f"audit: {said}")
+            words = ("pipeline", "audit", "--pipeline", name, "--config", str(self.config))
+            try:
+                ran = run_command("ledger", *words, folder=self.folder)
+                status, said = ran.status, (ran.out + ran.errors)[-AUDIT_CHARACTERS:]
+            except subprocess.TimeoutExpired as error:
+                status, said = 1, str(error)
+            self.report.audits.append(f"round {self.report.rounds}: {name}: {status}: {said}")
+            if status:
+                self.report.wrong.append(f"audit: {self.report.audits[-1]}")
 
     def _change_settings(self) -> None:
         """Leave a lane open, find it refused under the other form, finish it, and go over."""
