@@ -28,12 +28,12 @@ def number(place: int) -> str:
 
 
 def kinesis_records(
-    raws: Iterable[bytes], *, stream: str = STREAM, shard: str = SHARD
+    raws: Iterable[bytes], *, stream: str = STREAM, shard: str = SHARD, first: int = 0
 ) -> list[Event]:
     """Return records of one shard, in order."""
     return [
         kinesis_record(raw, number(place), stream=stream, shard=shard)
-        for place, raw in enumerate(raws)
+        for place, raw in enumerate(raws, first)
     ]
 
 

@@ -14,6 +14,7 @@ from support.permissions import (
     HOME,
     OTHER,
     SETTINGS,
+    STATEMENTS,
     Call,
     Recorder,
     RecordingStore,
@@ -395,7 +396,7 @@ def test_the_administrator_may_call_what_making_the_table_calls() -> None:
 @pytest.mark.parametrize("role", list(Role))
 def test_every_action_is_one_of_dynamodb(role: Role) -> None:
     """No policy names an action that does not exist."""
-    known = {*operations(), *ADDED_FOR_REPLICAS, "ConditionCheckItem"}
+    known = {*operations(), *ADDED_FOR_REPLICAS, *STATEMENTS.values(), "ConditionCheckItem"}
     assert granted(role, HOME) <= known
 
 
