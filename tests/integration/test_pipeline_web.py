@@ -11,16 +11,18 @@ from urllib.request import urlopen
 import anyio
 import pytest
 from support.browsers import dom_of
+from support.clock import START, FakeClock
 from support.commands import open_desk
 from support.ledgers import AWAY, HOME
 
 from ledger.commands.pipeline.page import serve_page
-from ledger.commands.pipeline.watching import publish_totals, snapshot
+from ledger.commands.pipeline.watching import Look, publish_totals, snapshot
 from ledger.core.errors import LedgerError
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.report import SHOWN, PipelineDemoProgress
 from ledger.lab.harness.totals import RegionTotals
 from ledger.ledger import Ledger
+from ledger.totals.reader import Total
 
 RIGHT, BEHIND = Decimal("1234567.5"), Decimal(-20)
 
@@ -61,7 +63,7 @@ def test_the_page_its_parts_and_the_totals_are_served() -> None:
         assert kind.startswith("text/html")
         assert policy.startswith("default-src 'none'")
         named = re.findall(r'(?:src|href)="([^"]+)"', html)
-        assert {"page.css", "page.js"} < set(named)
+        assert {"page.css", "page.js", "charts.js"} < set(named)
         for name in set(named) - {"data:,"}:
             assert got(page.url + name)[0]
         script = got(f"{page.url}page.js")[0]
@@ -79,29 +81,37 @@ def test_the_page_its_parts_and_the_totals_are_served() -> None:
 
 @pytest.mark.tools("browser")
 def test_a_browser_shows_totals_beside_the_truth(tmp_path: Path) -> None:
-    """Numbers whole, bars for each region, a line of the pace, and what is behind marked."""
-    with serve_page(0) as page:
+    """Numbers whole, a curve for each region and the truth, the pace, and what is behind marked."""
+    clock = FakeClock()
+    with serve_page(0, clock) as page:
+        page.publish(demo_snapshot())
+        clock.pass_by(60)
         page.publish(demo_snapshot())
         shown = dom_of(page.url, tmp_path)
     assert "sending &lt;all&gt;" in shown
     assert shown.count("1,234,567.5</td>") == 3
-    assert re.findall(r'<td class="behind">([^<]*)</td>', shown) == ["7"]
-    assert len(re.findall(r'<rect [^>]*class="region-[01]"', shown)) == 8
-    assert len(re.findall(r'<rect [^>]*class="truth"', shown)) == 4
-    assert len(re.findall(r'<polyline points="[0-9., ]+"', shown)) == 1
+    assert 'id="chosen">risk/Delta over time<' in shown
+    assert re.findall(r'class="behind">([^<]*)</td>', shown) == ["7"]
+    assert len(re.findall(r'<polyline points="[0-9., ]+" class="region-[01]"', shown)) == 3
+    assert len(re.findall(r'<polyline points="[0-9., ]+" class="truth"', shown)) == 1
     assert "<dd>0.25 s</dd>" in shown
     assert "NaN" not in shown
 
 
 @pytest.mark.tools("browser")
 def test_a_browser_shows_totals_without_a_truth(tmp_path: Path) -> None:
-    """The page of plain counters has bars and a table, and no pace."""
+    """The page of plain counters has curves and a table, no pace; what is misspelt is marked."""
+    totals = {
+        name: Total(name, Decimal(value), START, HOME, entries=int(value > 0), ended=START)
+        for name, value in (("shop", 5), ("shpo", 0))
+    }
     with serve_page(0) as page:
-        page.publish(snapshot(["shop"], {HOME: {"shop": Decimal(5)}}, ["eu-west-1 is away"]))
+        page.publish(snapshot([*totals], Look({HOME: totals}, []), ["eu-west-1 is away"]))
         shown = dom_of(page.url, tmp_path)
     assert "eu-west-1 is away" in shown
-    assert shown.count("<td>5</td>") == 1
-    assert len(re.findall(r'<rect [^>]*class="region-0"', shown)) == 1
+    assert len(re.findall(r"<td [^>]*>5</td>", shown)) == 1
+    assert "no entry in any region: did you mean shop?" in shown
+    assert len(re.findall(r'<polyline points="[0-9., ]+" class="region-0"', shown)) == 1
     assert 'id="pace" hidden' in shown
     assert "NaN" not in shown
 
@@ -122,3 +132,31 @@ async def test_totals_of_every_region_are_published_until_told_to_stop(tmp_path:
         await publish_totals(settings, ["shop"], publish, every_seconds=60, stop=stop)
     (found,) = heard
     assert found["totals"] == [{"category": "shop", "regions": {HOME: "5", AWAY: "5"}}]
+
+
+async def test_all_counters_of_a_pattern_are_found(tmp_path: Path) -> None:
+    """They are rows with the sums of their paths; a name that has no entry is marked."""
+    stop, heard = anyio.Event(), list[Any]()
+
+    def publish(found: Any) -> None:
+        heard.append(found)
+        stop.set()
+
+    with open_desk(tmp_path, regions=[HOME, AWAY], lag=0.0, jitter=0.0) as desk:
+        settings = desk.settings()
+        async with Ledger.open(settings) as ledger:
+            for place, name in enumerate(("kind/a/1", "kind/a/2", "kind/b", "other")):
+                await ledger.record(name, 10**place)
+        desk.wait_replicated()
+        asked = ["kind/*", "othre", "other"]
+        await publish_totals(settings, asked, publish, every_seconds=60, stop=stop)
+    (found,) = heard
+    shown = {row["category"]: row["regions"][AWAY] for row in found["totals"]}
+    of_kind = {"kind/a/1": "1", "kind/a/2": "10", "kind/b": "100"}
+    assert shown == {"othre": "0", "other": "1000"} | of_kind
+    assert {row["category"]: row["regions"][HOME] for row in found["sums"]} == {
+        "kind/": "111",
+        "kind/a/": "11",
+    }
+    marked = [(row["category"], row["near"]) for row in found["totals"] if "unknown" in row]
+    assert marked == [("othre", "other")]

@@ -1,7 +1,7 @@
 """A small page of live totals, served on this machine: HTML, a script, and the totals as JSON.
 
 It loads nothing from elsewhere and changes nothing. A command publishes snapshots; the page polls
-for the latest.
+for the latest, and for the curves of the categories that it shows.
 """
 
 import json
@@ -10,17 +10,23 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
+from urllib.parse import parse_qs
 
+from ledger.commands.pipeline.rows import Curves
 from ledger.core.errors import LedgerError
+from ledger.runtime.clock import Clock, SystemClock
 
 HOST = "127.0.0.1"
 STATE = "/totals.json"
+CURVES = "/curves.json"
+"""With a `category` for each curve."""
 _FILES = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
 }
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self';"
@@ -33,19 +39,29 @@ _HEADERS = {
 class Page:
     """The page while it is served at `url`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, clock: Clock) -> None:
         self.url = url
+        self._clock = clock
         self._state = b"{}"
+        self._curves = Curves()
+        self._lock = Lock()
 
     def publish(self, snapshot: Mapping[str, Any]) -> None:
-        """Replace the snapshot that the page shows."""
+        """Replace the snapshot that the page shows; its totals go on their curves."""
         self._state = json.dumps(snapshot).encode()
+        rows = [*snapshot.get("totals", ()), *snapshot.get("sums", ())]
+        with self._lock:
+            self._curves.add(self._clock.now().timestamp(), rows)
 
     def answer(self, path: str) -> tuple[bytes, str] | None:
         """Return content and its type, None if there is nothing at this path."""
-        path = path.partition("?")[0]
+        path, _, query = path.partition("?")
         if path == STATE:
             return self._state, "application/json"
+        if path == CURVES:
+            with self._lock:
+                curves = self._curves.of(parse_qs(query).get("category", []))
+            return json.dumps(curves).encode(), "application/json"
         if path not in _FILES:
             return None
         name, kind = _FILES[path]
@@ -53,7 +69,7 @@ class Page:
 
 
 @contextmanager
-def serve_page(port: int) -> Iterator[Page]:
+def serve_page(port: int, clock: Clock | None = None) -> Iterator[Page]:
     """Serve the page on this machine until the block ends; port 0 takes any free one.
 
     Raises:
@@ -82,7 +98,7 @@ def serve_page(port: int) -> Iterator[Page]:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise LedgerError(f"the page cannot be served on port {port}: {reason.lower()}") from error
-    page = Page(f"http://{HOST}:{server.server_port}/")
+    page = Page(f"http://{HOST}:{server.server_port}/", clock or SystemClock())
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

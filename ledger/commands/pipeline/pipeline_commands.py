@@ -43,6 +43,8 @@ STANDARD_INPUT = "-"
 QUEUE = "sqs://"
 NAMES_MAX = 2
 """Of lanes, in a summary."""
+LOOKS_PER_FIND = 100
+"""Between two scans for the names of the page's counters."""
 
 DEMO = LazyCommand(
     "demo",
@@ -233,7 +235,9 @@ def status(
 
 @app.command()
 def page(
-    counters: Annotated[list[str], typer.Argument(help="Ids of the counters to show.")],
+    counters: Annotated[
+        list[str], typer.Argument(help="Ids of the counters to show, or all that begin as KIND/*.")
+    ],
     *,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for any free port.")
@@ -241,7 +245,12 @@ def page(
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two reads.")] = 2.0,
     config: Config = None,
 ) -> None:
-    """Serve a web page with the totals of every region and a chart, until Ctrl-C."""
+    """Serve a web page with the totals of every region and their curves, until Ctrl-C.
+
+    The page has a search, sums of what lies below a path such as desk/EMEA/, and marks counters
+    without any entry, as misspelt ones are. Names are found by a scan of the table, for every
+    pattern together, when the page begins and after every hundred looks.
+    """
     anyio.run(_show_page, Settings.load(config), counters, port, every)
 
 
@@ -380,7 +389,12 @@ async def _show_page(
         typer.echo(f"totals on {served.url}")
         async with stopped_by_signals(lambda _: stop.set(), ignore):
             await publish_totals(
-                settings, counters, served.publish, every_seconds=every_seconds, stop=stop
+                settings,
+                counters,
+                served.publish,
+                every_seconds=every_seconds,
+                stop=stop,
+                looks_per_find=LOOKS_PER_FIND,
             )
 
 
