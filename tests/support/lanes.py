@@ -7,6 +7,8 @@ from support.clock import FakeClock
 from support.ledgers import HOME, seeded
 from support.pipelines import pipeline_settings
 
+from ledger.pipeline.core.items import position_key
+from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetterList, DeadLetters
@@ -49,3 +51,8 @@ def lane_worker(
         ledger_metrics=ledger_metrics,
         on_counted=on_counted or (lambda _position: None),
     )
+
+
+def committed(store: MemoryStore) -> str:
+    """Return the lane's committed position."""
+    return lane_state_of(store.table.get(position_key(f"{HOME}/lane"))).position

@@ -302,3 +302,13 @@ def _messages(draw: Random, records: int) -> list[bytes]:
         for record in (f"{draw.choice('ET')}{number}" for number in range(records))
         for version in range(1, draw.choice((2, 3, 6)))
     ]
+
+
+RAWS = [
+    message("T1", 1, 10),
+    message("T2", 1, "2.50", desk="B"),
+    message("T1", 3, 40, desk="B"),
+    message("T1", 2, 99),
+    message("T2", 1, "2.50", desk="B"),
+]
+"""Versions of two trades, in disorder, one of them twice."""

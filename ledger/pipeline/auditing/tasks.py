@@ -1,7 +1,7 @@
 """One audit or mend of a pipeline at a time, and what all of them read: lanes, states, map items.
 
-Each region's registry item says what is under way. Whoever asks for the same again goes on with it;
-something else is refused until that has ended.
+Each region's registry item says what is under way. Asked for again, it goes on; something else is
+refused until that has ended.
 """
 
 from collections.abc import AsyncIterator, Mapping
