@@ -39,15 +39,15 @@ PIPELINE = {
     "batch_max": 20,
     "reduce_every": 0,
 }
-COMMIT, PUT = "TransactWriteItems", "PutItem"
+COMMIT, STATES = "TransactWriteItems", "BatchExecuteStatement"
 KILLS: Mapping[str, Sequence[tuple[str, int, Fault | None]]] = {
-    "few": [(PUT, 12, None), (COMMIT, 3, Fault.ERROR_500)],
+    "few": [(STATES, 2, None), (COMMIT, 3, Fault.ERROR_500)],
     "many": [
-        (PUT, 12, None),
+        (STATES, 2, None),
         (COMMIT, 1, None),
         (COMMIT, 2, Fault.ERROR_500),
         (COMMIT, 2, None),
-        (PUT, 5, None),
+        (STATES, 1, None),
         (COMMIT, 3, Fault.ERROR_500),
     ],
 }

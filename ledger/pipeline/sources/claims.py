@@ -9,7 +9,9 @@ the same first line or not, is another lane::
                                        |                 |
                        of the first line                 in order of their beginning
 
-With `--lane` the partition is the lane's own, and the lane has one claim.
+With `--lane` the partition is the lane's own, and the lane has one claim; a name that was made of
+a content leads to that content's. Beside them lies, by the hash of a place (machine and path),
+which lane was begun there last: `~pipeline~REGION/@@HASH`, `last`.
 
 If a lane was left while records of it may be open (its committed position is below its claim), and
 the same path on the same machine has other content now, the run is refused: only the former
@@ -28,7 +30,7 @@ import anyio.to_thread
 
 from ledger.core.entry import AttributeValue, Item, Key, damaged
 from ledger.core.errors import LedgerError, Unreachable
-from ledger.pipeline.core.items import lane_id, position_key
+from ledger.pipeline.core.items import MAP_LAST, MAP_PREFIX, lane_id, position_key
 from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.sources.cutting import FORMATS, Format
 from ledger.pipeline.sources.files import cannot_be_read, first_line, marks_at
@@ -41,6 +43,7 @@ from ledger.store.writes import Applied, Outcome, Put, Rejected, Unknown
 
 NAME_HASH_DIGITS = 12
 CLAIM_PREFIX = "file#"
+PLACE_SORT_KEY = "last"
 CLAIM_LAST = "file$"
 """Sorts after every claim."""
 CLAIMS_MAX = 10_000
@@ -49,6 +52,11 @@ NUMBER_DIGITS = 5
 PAGES_MAX = 1_000
 ROTATED_MAX = 100
 """Rotated files that are looked at, the latest ones."""
+_OF_LETTERS = re.compile(r"\.dead(\.(only|edit)-[0-9a-f]+)*(\.dead)*$")
+_OF_CONTENT = re.compile(
+    rf".*(@[0-9a-f]{{{NAME_HASH_DIGITS}}})(\.[0-9]+)?", flags=re.DOTALL | re.ASCII
+)
+"""A lane's name that was made of a file's content."""
 CSV_SUFFIXES = frozenset({".csv", ".tsv"})
 
 
@@ -119,6 +127,8 @@ class FileClaim:
             LedgerError: the lane is read from another file.
             StoreError: the table could not be read or written.
         """
+        if self._is_new:
+            await self._claims.note(self._file.place, self._record.lane)
         while place_of(position) > place_of(self._record.begun):
             wanted = replace(self._record, begun=position, path=self._file.place)
             found = await self._claims.put(
@@ -169,7 +179,7 @@ class Claims:
             StoreError: the table cannot be read.
         """
         head = await file.head()
-        partition = self._key(name or f"@{head}")[0]
+        partition = self._partition_of(name or f"@{head}")
         known = await self._read(partition)
         usable = [one for one in known if name is None or one.lane == name]
         for record in reversed(await matching(file, usable)):
@@ -181,7 +191,8 @@ class Claims:
                 f"lane {name} has read other content: {file.path} is another file, or was changed."
                 " Run it without --lane, or with another name"
             )
-        await self._check_finished(file, known, tell)
+        last = [] if file.moved_from else await self._last_at(file.place)
+        await self._check_finished(file, [*known, *last], tell)
         number = max((one.number for one in known), default=0) + 1
         if number > CLAIMS_MAX:
             raise LedgerError(f"over {CLAIMS_MAX:,} files begin as {file.path}: name it by --lane")
@@ -264,6 +275,43 @@ class Claims:
             query = query.next(page)
         return found
 
+    async def note(self, place: str, lane: str) -> None:
+        """Keep which lane is read at a place, before any of its records is handed on.
+
+        Raises:
+            StoreError: it was not kept, or that is not known.
+        """
+        partition, sort_key = self._place_key(place)
+        item = {"pk": {"S": partition}, "sk": {"S": sort_key}, "lane": {"S": lane}}
+
+        async def send() -> Outcome:
+            return await self._store.write(Put(item))
+
+        if isinstance(outcome := (await self._retrier.until_answered(send)).outcome, Unknown):
+            raise Unreachable(f"the place of lane {lane}: {outcome.cause}")
+
+    async def _last_at(self, place: str) -> list[ClaimRecord]:
+        """Return the claim of the lane that was begun at a place last, whatever it begins with."""
+        item = await self._store.get(Get(self._place_key(place)))
+        if item is None:
+            return []
+        lane = item["lane"]["S"]
+        return [one for one in await self._read(self._partition_of(lane)) if one.lane == lane]
+
+    def _partition_of(self, name: str) -> str:
+        """Return where the claims of a lane lie: by its first line, if that is in its name."""
+        found = _OF_CONTENT.fullmatch(name)
+        return self._key(found[1] if found else name)[0]
+
+    def _place_key(self, place: str) -> Key:
+        digest = hashlib.sha256(place.encode()).hexdigest()[:NAME_HASH_DIGITS]
+        return self._key(f"@@{digest}")[0], PLACE_SORT_KEY
+
+    async def _waits(self, lane: str) -> bool:
+        """Return whether committed batches of a lane are not in the totals yet."""
+        query = Query(self._key(lane)[0], first=MAP_PREFIX, last=MAP_LAST, limit=1)
+        return bool((await self._store.query(query)).items)
+
     async def _check_finished(
         self, file: LaneFile, known: Sequence[ClaimRecord], tell: Callable[[str], None] | None
     ) -> None:
@@ -273,7 +321,8 @@ class Claims:
             if not record.path.endswith(path):
                 continue
             item = await self._store.get(Get(self._key(record.lane)))
-            if _is_closed(item) or _position_of(item) == record.begun:
+            is_committed = _position_of(item) == record.begun
+            if _is_closed(item) or (is_committed and not await self._waits(record.lane)):
                 continue
             what = (
                 f"lane {record.lane} was left unfinished between the bytes"
@@ -360,7 +409,9 @@ def _record(item: Item) -> ClaimRecord:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files of records in a directory, by name; hidden ones and dead letters are none.
+    """Return the files of records in a directory, by name.
+
+    Hidden ones are none, nor dead letters and what `replay` made of them.
 
     Raises:
         LedgerError: there is none, or the directory cannot be read.
@@ -369,7 +420,9 @@ def files_in(folder: Path) -> list[Path]:
         found = sorted(path for path in folder.iterdir() if path.is_file())
     except OSError as error:
         raise cannot_be_read(folder, error) from error
-    files = [path for path in found if not path.name.startswith(".") and path.suffix != ".dead"]
+    files = [
+        path for path in found if not (path.name.startswith(".") or _OF_LETTERS.search(path.name))
+    ]
     if not files:
         raise LedgerError(f"{folder} has no file of records")
     return files

@@ -49,7 +49,7 @@ class Cutter(Protocol):
         The rest is a piece of which more must be read, or, if `is_last`, one that has no end.
 
         Raises:
-            InvalidInput: it is no beginning of such a file.
+            InvalidInput: it is no beginning of such a file, or a record of it has no certain end.
         """
 
 
@@ -95,12 +95,15 @@ class CsvRows:
 
     A cell that is a whole number of up to 18 digits, as JSON writes it, is given as one, any other
     as a text. The delimiter is the one of `DELIMITERS` that the header has most often. A row that
-    cannot be read, and one whose quotes do not close within the longest record, takes up its
-    first line only. A last row without an end is not taken: it could go on.
+    cannot be read takes up its first line only. A quote that does not close within the longest
+    record ends the reading: whether what follows is rows or the inside of a cell, no one can say.
+    A last row without an end is not taken: it could go on.
     """
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
+        # Of the whole process: a cell may be as long as a record.
+        csv.field_size_limit(max(csv.field_size_limit(), bytes_max))
         self._delimiter = ","
         self._paths: list[list[str]] = []
 
@@ -154,7 +157,7 @@ class CsvRows:
             return None
         except UnicodeDecodeError:
             problem = "the row is not UTF-8"
-        except (_NeverCloses, csv.Error) as error:
+        except csv.Error as error:
             problem = f"the row cannot be read: {error}"
         return Piece(len(line), line.strip(), problem)
 
@@ -183,10 +186,6 @@ class _HasNoEndYet(Exception):
     """More of the file is needed."""
 
 
-class _NeverCloses(Exception):
-    """A quote that is not closed."""
-
-
 class _Lines:
     """The lines from a place on, as texts; `place` is after those that were taken."""
 
@@ -202,7 +201,13 @@ class _Lines:
     def __next__(self) -> str:
         end = self._data.find(b"\n", self.place) + 1
         if (end or len(self._data)) - self._start > self._bytes_max:
-            raise _NeverCloses(f"a quote in it is not closed within {self._bytes_max:,} bytes")
+            said = self._data[self._start : self._start + _SHOWN_CHARACTERS].decode(
+                errors="replace"
+            )
+            raise InvalidInput(
+                f"a quote in the row {said!r}... is not closed within {self._bytes_max:,} bytes:"
+                " close it, or shorten the cell, and run the file again"
+            )
         if not end:
             raise _HasNoEndYet
         line = self._data[self.place : end]

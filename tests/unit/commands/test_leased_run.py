@@ -27,10 +27,12 @@ READY = "import pathlib, sys, time\npathlib.Path(sys.argv[1]).write_text('ready'
 OBEYS = READY + "time.sleep(600)"
 STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + OBEYS
 ANSWERS = (
-    "import signal, sys\n"
-    "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(7))\n"
-    "signal.signal(signal.SIGINT, lambda *_: sys.exit(8))\n"
-) + OBEYS
+    "import signal\n"
+    "STATUSES = {signal.SIGUSR1: 7, signal.SIGINT: 8}\n"
+    "signal.pthread_sigmask(signal.SIG_BLOCK, STATUSES)\n"
+    f"{READY}sys.exit(STATUSES[signal.sigwait(STATUSES)])"
+)
+"""A signal is waited for, and never raised where Python drops an error, as in a finalizer."""
 
 
 @dataclass

@@ -1,5 +1,6 @@
 import gzip
 import os
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 
@@ -8,14 +9,14 @@ from support.clock import FakeClock
 from support.ledgers import HOME
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.core.items import lane_id
+from ledger.pipeline.core.items import lane_id, map_item
 from ledger.pipeline.core.lane_state import LaneState, lane_item
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.claims import Claims, Found, LaneFile, files_in
 from ledger.pipeline.sources.files import FileSource
 from ledger.store.memory import MemoryStore
 from ledger.store.retrier import Retrier
-from ledger.store.writes import Put
+from ledger.store.writes import Delete, Put
 
 
 class Desk:
@@ -101,6 +102,45 @@ async def test_a_path_with_other_content_waits_for_the_former_to_be_finished(des
     desk.write("kept.jsonl", LINES)
     assert await desk.run("kept.jsonl") == lane
     assert await desk.run("a.jsonl") == f"{lane}.2"
+
+
+@pytest.mark.parametrize("content", [b"0\n1\n2\n", LINES + b"5\n"])
+async def test_whatever_the_other_content_begins_with(desk: Desk, content: bytes) -> None:
+    """The former lane is found by the path, too; a longer file is still that lane."""
+    desk.write("a.jsonl", LINES)
+    lane = await desk.run("a.jsonl", commits=2)
+    desk.write("a.jsonl", content)
+    if content.startswith(LINES):
+        assert await desk.run("a.jsonl") == lane
+        return
+    with pytest.raises(LedgerError, match=f"lane {lane} was left unfinished between the bytes 4"):
+        await desk.find("a.jsonl")
+    desk.write("kept.jsonl", LINES)
+    assert await desk.run("kept.jsonl") == lane
+    assert await desk.run("a.jsonl") != lane
+
+
+async def test_what_is_committed_and_not_in_the_totals_is_waited_for(desk: Desk) -> None:
+    """A lane whose map items wait is not finished: only its worker, or a mend, adds them."""
+    desk.write("a.jsonl", LINES)
+    lane = await desk.run("a.jsonl")
+    waiting = map_item(lane_id(HOME, lane), "0" * 64, 0, {"risk": Decimal(1)})
+    await desk.store.write(Put(waiting))
+    desk.write("a.jsonl", b"1\n2\n9\n")
+    with pytest.raises(LedgerError, match=f"lane {lane} was left unfinished"):
+        await desk.find("a.jsonl")
+    await desk.store.write(Delete((waiting["pk"]["S"], waiting["sk"]["S"])))
+    assert await desk.run("a.jsonl") == f"{lane}.2"
+
+
+async def test_a_name_that_was_made_of_a_content_stands_for_that(desk: Desk) -> None:
+    """Given by --lane, it lets no other file go on with the lane."""
+    desk.write("a.jsonl", LINES)
+    lane = await desk.run("a.jsonl", commits=2)
+    desk.write("b.jsonl", b"7\n8\n")
+    with pytest.raises(LedgerError, match=f"lane {lane} has read other content"):
+        await desk.find("b.jsonl", lane)
+    assert await desk.run("a.jsonl", lane) == lane
 
 
 async def test_a_closed_lane_is_never_continued(desk: Desk) -> None:
@@ -197,7 +237,13 @@ def test_the_files_of_a_directory(tmp_path: Path) -> None:
     """By name; hidden ones, dead letters and directories are none."""
     with pytest.raises(LedgerError, match="no file of records"):
         files_in(tmp_path)
-    for name in ("b.csv", "a.jsonl", ".hidden", "a.jsonl.dead"):
+    letters = (
+        "a.jsonl.dead",
+        "a.jsonl.dead.only-0a",
+        "a.jsonl.dead.only-0a.edit-1b",
+        "b.csv.dead.dead",
+    )
+    for name in ("b.csv", "a.jsonl", ".hidden", *letters):
         (tmp_path / name).write_bytes(b"1\n")
     (tmp_path / "more").mkdir()
     assert [path.name for path in files_in(tmp_path)] == ["a.jsonl", "b.csv"]
