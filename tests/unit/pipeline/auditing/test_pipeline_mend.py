@@ -1,6 +1,6 @@
 """What a mend commits of a dead lane, and what it writes of a damaged total: each once."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -21,14 +21,18 @@ from support.pipelines import (
     truth,
 )
 
-from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed
+from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed, LedgerError, Throttled
 from ledger.pipeline.auditing.mend import Mend
 from ledger.pipeline.core.items import position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.source import ListSource
 from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+from ledger.store.reads import Page, Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Action, Outcome
 from ledger.totals.history import history
 from ledger.writing.plan import Change, plan
 
@@ -179,6 +183,86 @@ async def test_a_lane_begins_under_the_audit_that_runs_and_leaves_one_that_has_e
     await lane_worker(deliveries(RAWS), store).run()
     assert (state("lane").audit, state("lane").retain) == (0, "")
     assert shown(store.table) == truth(RAWS)
+
+
+class Meanwhile(ForwardingStore):
+    """A store that does something else first, once: at its first commit, or its first scan."""
+
+    def __init__(
+        self,
+        inner: Store,
+        *,
+        at: str,
+        does: Callable[[], Awaitable[object]],
+        error: Exception | None,
+    ) -> None:
+        super().__init__(inner)
+        self._at = at
+        self._does: Callable[[], Awaitable[object]] | None = does
+        self._error = error
+
+    async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+        """Do a transaction."""
+        await self._first("transact")
+        return await super().transact(actions, token=token)
+
+    async def scan(self, scan: Scan) -> Page:
+        """Read a page."""
+        await self._first("scan")
+        return await super().scan(scan)
+
+    async def _first(self, operation: str) -> None:
+        if operation == self._at and (does := self._does) is not None:
+            self._does = None
+            await does()
+            if self._error is not None:
+                raise self._error
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_a_worker_forgets_what_it_knew_of_states_before_a_mend(*, closes: bool) -> None:
+    """What it wrote itself, and a mend has committed, it would commit again."""
+    store = MemoryStore(HOME)
+
+    async def mend() -> None:
+        await mended(store, LANE, closes=closes)
+
+    late = Meanwhile(store, at="transact", does=mend, error=Throttled("later"))
+    working = lane_worker(deliveries(RAWS), late).run()
+    if closes:
+        with pytest.raises(LaneClosed):
+            await working
+    else:
+        await working
+    assert shown(store.table) == truth(RAWS)
+
+
+async def test_of_two_runs_of_an_audit_the_later_says_that_the_other_ended_it() -> None:
+    """What it read after that need not be at the cut."""
+    store = MemoryStore(HOME)
+    await lane_worker(deliveries(RAWS), store).run()
+    both = Meanwhile(store, at="scan", does=lambda: audited(store), error=None)
+    with pytest.raises(LedgerError, match="audit 1 was ended by another run of it"):
+        await audited(both)
+
+
+async def test_an_audit_leaves_nothing_in_the_sums() -> None:
+    """What was added since its cut is told apart for as long as it runs."""
+    store = MemoryStore(HOME)
+    dying = FaultyStore(
+        store, lambda call: Raises(AccessDenied("killed")) if call.operation == "scan" else None
+    )
+    with pytest.raises(AccessDenied):
+        await audited(dying)
+    await lane_worker(deliveries(RAWS), store).run()
+
+    def marks() -> set[str]:
+        items = store.table.partitions["risk/Delta"].values()
+        return {name for item in items for name in item if name.startswith("since")}
+
+    assert marks() == {"since.1"}
+    assert (await audited(store)).differences == []
+    assert marks() == set()
 
 
 async def test_one_task_at_a_time() -> None:
