@@ -116,6 +116,27 @@ def test_a_browser_shows_totals_without_a_truth(tmp_path: Path) -> None:
     assert "NaN" not in shown
 
 
+@pytest.mark.tools("browser")
+def test_a_browser_marks_a_region_that_shows_another_total(tmp_path: Path) -> None:
+    """Curves stand beside the names, where long amounts push none out; one fold opens them all."""
+    names = ("desk/A/1", "desk/A/2")
+    regions = {
+        region: {name: Total(name, Decimal(value), START, region, 1, ended=START) for name in names}
+        for region, value in ((HOME, 10**37), (AWAY, 8))
+    }
+    with serve_page(0) as page:
+        page.publish(snapshot(names, Look(regions, [])))
+        shown = dom_of(page.url, tmp_path)
+    assert re.findall(r'<th scope="col">([^<]*)</th>', shown) == [
+        "category",
+        "over time",
+        HOME,
+        AWAY,
+    ]
+    assert re.findall(r'class="apart">([^<]*)</td>', shown) == ["16", "16", "8", "8"]
+    assert 'id="unfold">fold all<' in shown
+
+
 async def test_totals_of_every_region_are_published_until_told_to_stop(tmp_path: Path) -> None:
     """What is recorded shows, region by region; the end comes at once."""
     stop, heard = anyio.Event(), list[Any]()

@@ -128,32 +128,39 @@ function nameCell(one, depth) {
 function rowOf(one, depth, regions, hasTruth) {
   const kinds = [one.below && "sum", one.unknown && "unknown", one.category === view.chosen && "chosen"];
   const row = element("tr", {class: kinds.filter(Boolean).join(" ")});
-  row.append(nameCell(one, depth));
+  row.append(nameCell(one, depth), trendCell(one));
   if (hasTruth) row.append(element("td", {"data-name": "true"}, one.truth == null ? "" : grouped(one.truth)));
   for (const name of regions) {
     const shown = one.regions[name];
     const behind = one.truth != null && shown != null && shown !== one.truth;
     const cell = element("td", {"data-name": name}, one.unknown ? "-" : shown == null ? "not read" : grouped(shown));
-    if (behind) cell.className = "behind";
+    const isApart = one.truth == null && shown != null && shown !== one.regions[regions[0]];
+    if (behind || isApart) cell.className = behind ? "behind" : "apart";
     row.append(cell);
   }
-  const trend = element("td");
-  const points = (view.curves[one.category] ?? []).map(([seconds, shown]) => [seconds, Number(Object.values(shown)[0])]);
-  trend.append(spark(points.filter(([, value]) => !Number.isNaN(value))));
-  row.append(trend);
   return row;
+}
+
+function trendCell(one) {
+  const cell = element("td");
+  const points = (view.curves[one.category] ?? []).map(([seconds, shown]) => [seconds, Number(Object.values(shown)[0])]);
+  cell.append(spark(points.filter(([, value]) => !Number.isNaN(value))));
+  return cell;
 }
 
 function showTable(state, regions) {
   const hasTruth = state.totals.some((one) => one.truth != null);
   const head = element("tr");
-  for (const name of ["category", ...(hasTruth ? ["true"] : []), ...regions, "over time"]) {
+  for (const name of ["category", "over time", ...(hasTruth ? ["true"] : []), ...regions]) {
     head.append(element("th", {scope: "col"}, name));
   }
   const rows = rowsShown(state);
   const shown = rows.slice(0, view.rows);
   at("table").tHead.replaceChildren(head);
   at("table").tBodies[0].replaceChildren(...shown.map(([one, depth]) => rowOf(one, depth, regions, hasTruth)));
+  const sums = state.sums ?? [];
+  at("unfold").hidden = sums.length === 0;
+  at("unfold").textContent = sums.every((one) => view.open.has(one.category)) ? "fold all" : "unfold all";
   at("more").hidden = rows.length <= view.rows;
   at("more").textContent = `${(rows.length - shown.length).toLocaleString("en")} more rows`;
   const categories = state.totals.length.toLocaleString("en");
@@ -228,7 +235,6 @@ at("unfold").onclick = () => {
   const all = (view.state?.sums ?? []).map((one) => one.category);
   const isOpen = all.every((name) => view.open.has(name));
   view.open = new Set(isOpen ? [] : all);
-  at("unfold").textContent = isOpen ? "unfold all" : "fold all";
   if (view.state) show();
 };
 at("search").value = view.search = decodeURIComponent(location.hash.slice(1));
