@@ -19,6 +19,7 @@ from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import NO_FAULTS, SimStore
 from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
+from ledger.pipeline.auditing.tasks import silent
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.stages import state_stage, state_writes
@@ -115,10 +116,10 @@ class AuditedWorld(PipelineWorld):
                 return
 
 
-async def audited(store: Store) -> Report:
+async def audited(store: Store, tell: Callable[[str], None] = silent) -> Report:
     """Audit one region's table."""
     settings, clock = _one_region(store), FakeClock(instant=True)
-    audit = Audit({store.region: store}, settings, clock=clock, randomness=seeded())
+    audit = Audit({store.region: store}, settings, clock=clock, randomness=seeded(), tell=tell)
     return await audit.run()
 
 

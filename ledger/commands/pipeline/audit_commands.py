@@ -96,17 +96,21 @@ def _lane_line(lane: LaneReport) -> str:
     return f"lane {lane.lane} ({kind}) at {lane.position.lstrip('0') or 'its beginning'}{held}"
 
 
+def _tell(line: str) -> None:
+    typer.echo(line, err=True)
+
+
 async def _audit(settings: Settings) -> Report:
     async with _opened(settings) as table:
         return await Audit(
-            table.stores, table.view, clock=SystemClock(), randomness=system_random()
+            table.stores, table.view, clock=SystemClock(), randomness=system_random(), tell=_tell
         ).run()
 
 
 async def _mend_totals(settings: Settings) -> Mapping[str, Decimal]:
     async with _opened(settings) as table:
         return await Mend(
-            table.stores, table.view, clock=SystemClock(), randomness=system_random()
+            table.stores, table.view, clock=SystemClock(), randomness=system_random(), tell=_tell
         ).run_totals()
 
 
@@ -119,6 +123,7 @@ async def _mend_lane(settings: Settings, lane: str, *, closes: bool) -> Mended:
             randomness=system_random(),
             lane=lane,
             closes=closes,
+            tell=_tell,
         ).run_lane()
 
 

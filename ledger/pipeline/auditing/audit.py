@@ -18,7 +18,7 @@ It takes a category for the pipeline's own: what others record there is a differ
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -29,7 +29,7 @@ from ledger.core.amounts import total_wide
 from ledger.core.contract import Terms
 from ledger.core.errors import LedgerError, Unreachable
 from ledger.core.sums import SUM_PREFIX, since_of, sum_of
-from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages
+from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
 from ledger.pipeline.core.items import MAP_PREFIX, POSITION_SORT_KEY, position_key
 from ledger.pipeline.core.plans import SINCE_PREFIX, audit_name
 from ledger.pipeline.core.registry import (
@@ -106,8 +106,9 @@ class Audit(Task):
         *,
         clock: Clock,
         randomness: Random,
+        tell: Callable[[str], None] = silent,
     ) -> None:
-        super().__init__(stores, settings, clock=clock, name=AUDIT)
+        super().__init__(stores, settings, clock=clock, name=AUDIT, tell=tell)
         self._random = randomness
         self._truth: dict[str, Decimal] = {}
         self._number = 0
@@ -204,6 +205,10 @@ class Audit(Task):
         found: list[Difference] = []
         for look in range(LOOKS_MAX):
             if look:
+                self.tell(
+                    f"{len(found):,} categories differ: the next look is in"
+                    f" {look * LOOK_SECONDS:.0f} s, since entries may still be on their way"
+                )
                 await self.clock.sleep(look * LOOK_SECONDS)
             since = await self._since_entries()
             jobs = [partial(self._compared, category, since) for category in categories]

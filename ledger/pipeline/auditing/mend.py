@@ -11,7 +11,7 @@ change nothing.
 in one transaction that deletes it: once for each audit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
@@ -19,7 +19,7 @@ from random import Random
 from ledger.core import ids
 from ledger.core.errors import InvalidInput, Unreachable
 from ledger.pipeline.auditing.audit import reducer
-from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages
+from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
 from ledger.pipeline.core.items import (
     lane_id,
     map_item,
@@ -71,10 +71,11 @@ class Mend(Task):
         randomness: Random,
         lane: str = "",
         closes: bool = False,
+        tell: Callable[[str], None] = silent,
     ) -> None:
         how = "--close " if closes else ""
         name = f"mend {how}{lane}".rstrip()
-        super().__init__(stores, settings, clock=clock, name=name)
+        super().__init__(stores, settings, clock=clock, name=name, tell=tell)
         self._random = randomness
         self._lane = lane
         self._closes = closes

@@ -4,7 +4,7 @@ Each region's registry item says what is under way. Asked for again, it goes on;
 refused until that has ended.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ledger.core.entry import Item
@@ -39,6 +39,8 @@ from ledger.store.writes import Applied, Put, Update
 
 TRIES_MAX = 50
 """Of one write of a lane's item: each rejection means that its worker committed a batch."""
+REPORT_PAGES = 100
+"""Of a scan, between two lines of how far it has come: 100 MB."""
 PAGES_MAX = 10_000_000
 """Of one scan: more than a table of any size has."""
 
@@ -52,12 +54,22 @@ class Found:
 
 
 class Task:
-    """What an audit and a mend have in common: the stores of all regions, and one claim on them."""
+    """What an audit and a mend have in common: the stores of all regions, and one claim on them.
+
+    `tell` is called with how far the work has come, a line now and then.
+    """
 
     def __init__(
-        self, stores: Mapping[str, Store], settings: LiveSettings, *, clock: Clock, name: str
+        self,
+        stores: Mapping[str, Store],
+        settings: LiveSettings,
+        *,
+        clock: Clock,
+        name: str,
+        tell: Callable[[str], None],
     ) -> None:
         self.stores = stores
+        self.tell = tell
         self.settings = settings
         self.clock = clock
         self.pipeline = settings.current.pipeline.name
@@ -158,14 +170,22 @@ class Task:
     async def scan(self) -> AsyncIterator[Found]:
         """Yield every item of every region's table, strongly consistent, page by page."""
         for region, store in sorted(self.stores.items()):
-            scan = Scan(consistent=True)
-            for _page in range(PAGES_MAX):
+            scan, items = Scan(consistent=True), 0
+            for number in range(1, PAGES_MAX):
                 page = await store.scan(scan)
                 for item in page.items:
                     yield Found(region, item)
+                items += len(page.items)
                 if page.after is None:
                     break
+                if number % REPORT_PAGES == 0:
+                    self.tell(f"{region}: {items:,} items of its table read")
                 scan = scan.next(page)
+            self.tell(f"{region}: its table read, {items:,} items")
+
+
+def silent(_line: str) -> None:
+    """Default of `tell`: nothing."""
 
 
 async def pages(store: Store, query: Query) -> AsyncIterator[Item]:

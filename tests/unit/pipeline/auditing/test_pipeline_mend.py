@@ -149,8 +149,13 @@ async def test_a_damaged_total_is_mended_once_by_an_entry_that_says_so() -> None
         Change("risk/Delta", Decimal("-0.5")), region=HOME, settings=settings, now=START, suffix=1
     )
     await store.write(stray.put)
-    (found,) = (await audited(store)).differences
+    said: list[str] = []
+    (found,) = (await audited(store, tell=said.append)).differences
     assert (found.category, found.change) == ("risk/Delta", Decimal("0.5"))
+    assert said[:2] == [
+        f"{HOME}: its table read, {sum(map(len, store.table.partitions.values())) - 1} items",
+        "1 categories differ: the next look is in 2 s, since entries may still be on their way",
+    ]
     for written in ({"risk/Delta": Decimal("0.5")}, {}):
         assert await mended(store) == written
     assert shown(store.table) == truth(RAWS)
