@@ -98,8 +98,8 @@ def test_a_merged_counter_says_so(desk: Desk) -> None:
     quick = desk.settings(
         settle=2.0,
         observation_delay=0.05,
-        retry_horizon=0.2,
-        compactor={"fold_min": 1, "lease": 2, "heartbeat": 0.5, "name": "quick"},
+        retry_horizon=1.0,
+        compactor={"fold_min": 1, "lease": 10, "heartbeat": 0.5, "name": "quick"},
     )
     config = str(desk.write_settings(quick, "quick.yaml"))
     assert desk.run("ledger", "record", "merged", "4").status == 0
@@ -121,8 +121,8 @@ def test_a_merged_counter_says_so(desk: Desk) -> None:
 
 def test_a_bad_item_stops_neither_a_move_of_home_nor_a_pass(desk: Desk) -> None:
     """The home is moved, the rest merged; each pass names what was left, and ends with 1."""
-    names = {"fold_min": 1, "lease": 2, "heartbeat": 0.5, "name": "moving"}
-    times = {"settle": 2.0, "observation_delay": 0.05, "retry_horizon": 0.2}
+    names = {"fold_min": 1, "lease": 10, "heartbeat": 0.5, "name": "moving"}
+    times = {"settle": 2.0, "observation_delay": 0.05, "retry_horizon": 1.0}
     before = desk.settings(**times, compactor=names)
     config = str(desk.write_settings(before, "moving.yaml"))
     there = desk.write_settings(before.replace(home="eu-west-1"), "moved.yaml")

@@ -49,6 +49,7 @@ CONTRACT_QUERIES = 1
 """Before it leads, a compactor reads the contract."""
 LONG_LEASE_SECONDS = 15.0
 """Longer than any stall of a loaded machine, so that a leader that lives keeps its lease."""
+LONG_LEASE = {**SHORT, "compactor": {**SHORT["compactor"], "lease": LONG_LEASE_SECONDS}}
 REQUESTS = ("TransactWriteItems", "BatchWriteItem", "Scan", "GetItem", "UpdateItem")
 
 
@@ -267,8 +268,7 @@ async def merged(place: Place) -> bool:
 @pytest.mark.slow
 async def test_a_killed_leader_is_replaced_by_the_one_that_waits(tmp_path: Path) -> None:
     """One leads and the other waits; after SIGKILL that one leads, under the very next epoch."""
-    compactor = {**SHORT["compactor"], "lease": LONG_LEASE_SECONDS}
-    async with a_place(tmp_path, **{**SHORT, "compactor": compactor}) as place:
+    async with a_place(tmp_path, **LONG_LEASE) as place:
         words = place.compactor("--every", "200ms")
         async with running(words, tmp_path, "first") as first:
             await first.says("leading (")
@@ -337,10 +337,10 @@ async def test_terminated_it_stops_between_steps_and_gives_the_lease_back(tmp_pa
         lease = await place.lease()
         assert lease is not None
         assert lease.released
-        write(place.world.settings(**SHORT), place.config)
+        write(place.world.settings(**LONG_LEASE), place.config)
         status, said = await run_to_end(place, tmp_path, "run", "--once", "--wait", "0")
         assert (status, f"epoch {lease.epoch + 1})" in said) == (0, True), said
-        await merge_all(place.world, Compactor(place.settings))
+        await merge_all(place.world, Compactor(place.world.settings(**LONG_LEASE)))
         await exact(place, 6)
 
 
@@ -352,7 +352,7 @@ async def _queries(place: Place, number: int) -> bool:
 async def test_the_home_moves_and_merging_goes_on_there(tmp_path: Path) -> None:
     """After `move-home` the old settings are refused in one line, and the new ones lead on."""
     old, new = REGIONS
-    async with a_place(tmp_path, **SHORT) as place:
+    async with a_place(tmp_path, **LONG_LEASE) as place:
         await record(place, 4)
         await merge_all(place.world, Compactor(place.settings))
         status, said = await run_to_end(place, tmp_path, "move-home", new)

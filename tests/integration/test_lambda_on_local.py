@@ -34,7 +34,7 @@ async def test_invocations_merge_what_was_written(
     """Invoked again and again with a settings file, the function merges and deletes all entries."""
     async with LocalGlobalTable.start(regions=REGIONS, lag=0.01, seed=7) as world:
         settings = world.settings(
-            settle=3.0, observation_delay=0.05, retry_horizon=0.5, compactor={"fold_min": 1}
+            settle=3.0, observation_delay=0.2, retry_horizon=1.0, compactor={"fold_min": 1}
         )
         config = tmp_path / "regions.yaml"
         config.write_text(settings.model_dump_json(), encoding="utf-8")

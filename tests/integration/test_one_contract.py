@@ -134,14 +134,14 @@ async def test_a_compactor_without_one_of_the_regions_is_refused(world: LocalGlo
 
 async def test_a_file_that_only_reaches_the_table_is_enough(world: LocalGlobalTable) -> None:
     """Table, regions and endpoints: writers, readers and the compactor take the rest."""
-    world.settings(settle=0.8, retry_horizon=0.3, observation_delay=0.2, read_deadline=0.15)
+    world.settings(settle=3.0, retry_horizon=1.2, observation_delay=0.4, read_deadline=0.3)
     plain = file_of(world)
     assert plain.model_fields_set == {"table", "regions"}
     async with open_ledgers(plain) as ledgers:
         for ledger in ledgers.values():
             await ledger.record_many(("balance", 1) for _ in range(10))
         await world.wait_replicated()
-        await anyio.sleep(0.9)
+        await anyio.sleep(3.1)
         report = await Compactor(plain.replace(compactor={"scan_every": 0})).run_once()
         assert report.merged == 20
         await world.wait_replicated()

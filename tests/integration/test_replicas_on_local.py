@@ -15,7 +15,12 @@ async def test_a_replica_that_the_contract_lacks_stops_merging() -> None:
     """A contract of two regions on a table of three: nothing is merged, all else goes on."""
     async with LocalGlobalTable.start(regions=REGIONS, lag=0.01) as world:
         two = {region: {"endpoint": world.endpoints[region]} for region in REGIONS[:2]}
-        short = {"settle": 0.5, "observation_delay": 0.2, "compactor": {"fold_min": 1}}
+        short = {
+            "settle": 3.0,
+            "retry_horizon": 1.0,
+            "observation_delay": 0.4,
+            "compactor": {"fold_min": 1},
+        }
         settings = world.settings(regions=two, **short)
         async with Ledger.open(settings) as ledger:
             await ledger.record("c", 1)
