@@ -62,6 +62,7 @@ class Role(StrEnum):
     IMPORTER = "importer"
     METHODS = "methods"
     PIPELINE = "pipeline"
+    AUDIT = "audit"
     OPERATOR = "operator"
     ADMINISTRATOR = "administrator"
 
@@ -187,6 +188,17 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
         Grant("AddToTotals", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+    ),
+    # `ledger pipeline audit` and `mend`: what lies anywhere is found by a scan, which names no key.
+    Role.AUDIT: (
+        Grant("FindStates", ("Query", "Scan")),
+        Grant("PutStatesRight", ("GetItem", "PutItem"), only_keys=(_STATES,)),
+        Grant(
+            "MarkLanes",
+            ("DeleteItem", "GetItem", "PutItem", "UpdateItem"),
+            only_keys=(_LANES,),
+        ),
+        Grant("PutTotalsRight", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
     ),
     # Beside another: `ledger table adopt` and `set`, `ledger lease list`, `compactor move-home`.
     Role.OPERATOR: (
