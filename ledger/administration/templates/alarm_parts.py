@@ -1,14 +1,32 @@
-"""What alarms of our functions share: sent to one topic, on a function's or a queue's metrics.
+"""What alarms share: sent to one topic, on metrics of a function, a queue or a table's operations.
+
+DynamoDB counts requests, errors and throttling of each operation apart. Source: Amazon DynamoDB
+Developer Guide, "DynamoDB metrics and dimensions": `Operation` is one of the operations by name,
+`BatchExecuteStatement` among them, for which `OperationType` is emitted, too. Whether its metrics
+then lie under both dimensions only, it does not say, so both are counted; an alarm may add up ten.
 
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from ledger.administration.templates.rendering import attribute, function, ref
 
 MINUTE_SECONDS = 60
 SILENCE_PERIOD_SECONDS = 300
+STATEMENTS = "BatchExecuteStatement"
+WRITES = (
+    "PutItem",
+    "UpdateItem",
+    "DeleteItem",
+    "BatchWriteItem",
+    STATEMENTS,
+    "TransactWriteItems",
+)
+"""Every operation by which the ledger writes."""
+READS = ("GetItem", "Query", "Scan")
+"""Every operation by which it reads items."""
 
 
 def alarm(description: str, **properties: object) -> dict[str, Any]:
@@ -58,3 +76,33 @@ def queue_alarm(queue: str, description: str) -> dict[str, Any]:
         ComparisonOperator="GreaterThanOrEqualToThreshold",
         TreatMissingData="notBreaching",
     )
+
+
+def operation_metrics(
+    table: str, metric: str, statistic: str, operations: Iterable[str]
+) -> list[dict[str, Any]]:
+    """Return a metric of a table's operations and, first, their sum, which the alarm goes by."""
+    named = {"Name": "TableName", "Value": table}
+    of_each: list[list[dict[str, Any]]] = []
+    for operation in operations:
+        of_each.append([named, {"Name": "Operation", "Value": operation}])
+        if operation == STATEMENTS:
+            of_each.append([*of_each[-1], {"Name": "OperationType", "Value": "Write"}])
+    parts = [
+        {
+            "Id": f"m{number}",
+            "ReturnData": False,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": "AWS/DynamoDB",
+                    "MetricName": metric,
+                    "Dimensions": each,
+                },
+                "Period": SILENCE_PERIOD_SECONDS,
+                "Stat": statistic,
+            },
+        }
+        for number, each in enumerate(of_each)
+    ]
+    total = {"Id": "total", "Expression": "SUM(METRICS())", "ReturnData": True}
+    return [total, *parts]

@@ -8,9 +8,12 @@ Pure: no clock, no randomness, no I/O.
 from typing import Any
 
 from ledger.administration.templates.alarm_parts import (
+    READS,
     SILENCE_PERIOD_SECONDS,
+    WRITES,
     alarm,
     function_alarm,
+    operation_metrics,
     queue_alarm,
 )
 from ledger.administration.templates.rendering import ref
@@ -24,8 +27,6 @@ SILENCE_PERIODS = 3
 """No leading pass for three times five minutes is an alarm."""
 TABLE_ERRORS_MAX = 5
 """In five minutes; single ones are retried without harm."""
-OPERATIONS = ("PutItem", "BatchWriteItem", "TransactWriteItems", "GetItem", "Query", "Scan")
-"""DynamoDB counts SystemErrors per operation; an alarm may add up ten metrics at most."""
 
 
 def alarms(settings: Settings) -> dict[str, Any]:
@@ -60,44 +61,23 @@ def _silent() -> dict[str, Any]:
 
 
 def _system_errors(settings: Settings) -> dict[str, Any]:
-    table = {"Name": "TableName", "Value": settings.table}
     return _sum_alarm(
-        "DynamoDB answers with errors of its own in the home region",
-        "SystemErrors",
-        [[table, {"Name": "Operation", "Value": operation}] for operation in OPERATIONS],
+        settings, "DynamoDB answers with errors of its own in the home region", "SystemErrors"
     )
 
 
 def _table_throttled(settings: Settings) -> dict[str, Any]:
-    table = {"Name": "TableName", "Value": settings.table}
     return _sum_alarm(
+        settings,
         "The table is throttled in the home region: a hot counter may need shards",
         "ThrottledRequests",
-        [[table, {"Name": "Operation", "Value": operation}] for operation in OPERATIONS],
     )
 
 
-def _sum_alarm(description: str, metric: str, dimensions: list[list[Any]]) -> dict[str, Any]:
-    parts = [
-        {
-            "Id": f"m{number}",
-            "ReturnData": False,
-            "MetricStat": {
-                "Metric": {
-                    "Namespace": "AWS/DynamoDB",
-                    "MetricName": metric,
-                    "Dimensions": each,
-                },
-                "Period": SILENCE_PERIOD_SECONDS,
-                "Stat": "Sum",
-            },
-        }
-        for number, each in enumerate(dimensions)
-    ]
-    total = {"Id": "total", "Expression": "SUM(METRICS())", "ReturnData": True}
+def _sum_alarm(settings: Settings, description: str, metric: str) -> dict[str, Any]:
     return alarm(
         description,
-        Metrics=[total, *parts],
+        Metrics=operation_metrics(settings.table, metric, "Sum", (*WRITES, *READS)),
         EvaluationPeriods=1,
         Threshold=TABLE_ERRORS_MAX,
         ComparisonOperator="GreaterThanOrEqualToThreshold",

@@ -25,8 +25,10 @@ from typing import Any
 from ledger.administration.templates.alarm_parts import (
     MINUTE_SECONDS,
     SILENCE_PERIOD_SECONDS,
+    WRITES,
     alarm,
     notified,
+    operation_metrics,
 )
 from ledger.administration.templates.function_parts import alarm_topic, is_given
 from ledger.administration.templates.rendering import FORMAT_VERSION, function, ref, sub
@@ -38,8 +40,6 @@ LATENCY_MAX_MILLISECONDS = 180_000
 """Usually under a second; merging waits for the slowest region, reading never does."""
 SILENCE_PERIODS = 3
 """Writing, and nothing arrived, for three times five minutes."""
-WRITES = ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems")
-"""DynamoDB counts requests per operation; an alarm may add up ten metrics at most."""
 
 REPLICATION_COMMENT = (
     "Alarms on the replication between every two regions of the ledger's table.",
@@ -139,32 +139,13 @@ def _missing(settings: Settings, source: str, target: str) -> dict[str, Any]:
 
 def _writing(settings: Settings) -> dict[str, Any]:
     """Return the alarm that this region answers requests that write, which is no bad news."""
-    metrics = [
-        {
-            "Id": f"m{number}",
-            "ReturnData": False,
-            "MetricStat": {
-                "Metric": {
-                    "Namespace": "AWS/DynamoDB",
-                    "MetricName": "SuccessfulRequestLatency",
-                    "Dimensions": [
-                        {"Name": "TableName", "Value": settings.table},
-                        {"Name": "Operation", "Value": operation},
-                    ],
-                },
-                "Period": SILENCE_PERIOD_SECONDS,
-                "Stat": "SampleCount",
-            },
-        }
-        for number, operation in enumerate(WRITES)
-    ]
-    total = {"Id": "total", "Expression": "SUM(METRICS())", "ReturnData": True}
+    metrics = operation_metrics(settings.table, "SuccessfulRequestLatency", "SampleCount", WRITES)
     return {
         "Type": "AWS::CloudWatch::Alarm",
         "Properties": {
             "AlarmName": sub("${AWS::StackName}-Writing"),
             "AlarmDescription": "This region writes: what it writes must arrive in the others",
-            "Metrics": [total, *metrics],
+            "Metrics": metrics,
             "EvaluationPeriods": SILENCE_PERIODS,
             "Threshold": 1,
             "ComparisonOperator": "GreaterThanOrEqualToThreshold",

@@ -19,6 +19,7 @@ from ledger.administration.templates import (
 from ledger.administration.templates.rendering import Intrinsic
 from ledger.commands.deploy import app
 from ledger.core.errors import LedgerError, SettingsError
+from ledger.local.front import dispatch
 from ledger.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -190,6 +191,27 @@ def test_every_ordered_pair_is_watched_for_lag_and_for_silence() -> None:
         for each in (writing, part):
             named = template["Resources"][each]["Properties"]["AlarmName"].value
             assert f"ALARM({named})" in resource["Properties"]["AlarmRule"].value
+
+
+def counted(alarm: dict[str, Any]) -> set[str]:
+    """Give the operations whose metrics an alarm adds up."""
+    stats = [each["MetricStat"] for each in alarm["Properties"]["Metrics"] if "MetricStat" in each]
+    assert len(stats) <= 10  # of one alarm: CloudWatch User Guide, "Using metric math"
+    named = [
+        {dimension["Name"]: dimension["Value"] for dimension in each["Metric"]["Dimensions"]}
+        for each in stats
+    ]
+    return {each["Operation"] for each in named}
+
+
+def test_alarms_on_the_table_count_every_operation_that_the_ledger_sends() -> None:
+    """Errors, throttling and writing are seen whichever request they come by."""
+    settings = settings_of("us-east-1", "eu-west-1")
+    home = compactor_template(settings)["Resources"]
+    reads = dispatch.READS - {"BatchGetItem", "TransactGetItems"}  # which no store sends
+    for name in ("SystemErrorsAlarm", "TableThrottledAlarm"):
+        assert counted(home[name]) == dispatch.WRITES | reads
+    assert counted(replication_template(settings)["Resources"]["Writing"]) == dispatch.WRITES
 
 
 def test_one_region_has_no_replication() -> None:
