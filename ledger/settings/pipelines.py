@@ -18,7 +18,8 @@ PIPELINE_TRANSPORT = "lean"
 """What carries a pipeline's requests, unless the settings say: it sends far more than it waits."""
 PIPELINES_MAX = 100
 """The most pipelines of one file of settings."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+PIPELINE_NAME = "[a-z0-9][a-z0-9-]{0,31}"
+_NAME = re.compile(PIPELINE_NAME)
 _NAME_RULE = "a pipeline's name is up to 32 of the characters a-z 0-9 -, the first one no -"
 
 

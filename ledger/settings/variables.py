@@ -13,7 +13,9 @@ from ledger.core.errors import SettingsError
 PREFIX = "LEDGER_"
 NESTING = "__"
 CONFIG_VARIABLE = "LEDGER_CONFIG"
-OTHERS = (CONFIG_VARIABLE, "LEDGER_DYNOXIDE")
+PIPELINE_VARIABLE = "LEDGER_CHOSEN_PIPELINE"
+"""Names the pipeline that a Lambda function runs."""
+OTHERS = (CONFIG_VARIABLE, PIPELINE_VARIABLE, "LEDGER_DYNOXIDE")
 """Variables of ours that are no settings."""
 
 # Those of our own tests, those that `ledger lease run` gives a command, and those that Kubernetes

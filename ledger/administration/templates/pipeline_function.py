@@ -37,8 +37,11 @@ from ledger.administration.templates.permissions import POLICY_VERSION, Role
 from ledger.administration.templates.rendering import FORMAT_VERSION, Intrinsic, attribute, ref
 from ledger.administration.templates.rendering import function as intrinsic
 from ledger.settings import Settings
-from ledger.settings.pipelines import BATCH_RECORDS_MAX
+from ledger.settings.pipelines import BATCH_RECORDS_MAX, PIPELINE_NAME
+from ledger.settings.variables import CONFIG_VARIABLE, PIPELINE_VARIABLE
 
+CONFIG_FILE = "/etc/ledger/regions.yaml"
+"""Where deploy/container/Dockerfile puts it."""
 HANDLER = "ledger.pipeline.aws.aws_lambda.handler"
 FUNCTION_SECONDS_MAX = 120
 """Of one invocation; what is not through by then comes again."""
@@ -72,6 +75,7 @@ def pipeline_template(settings: Settings) -> dict[str, Any]:
         "Parameters": _parameters(),
         "Conditions": {
             "HasAlarmTopic": is_given("AlarmTopicArn"),
+            "HasPipelineName": is_given("PipelineName"),
             "HasSourceTable": is_given("SourceStreamArn"),
         },
         "Resources": {
@@ -105,6 +109,18 @@ def pipeline_template(settings: Settings) -> dict[str, Any]:
 def _parameters() -> dict[str, Any]:
     return {
         **parameters(memory_megabytes=1024),
+        "PipelineName": {
+            "Type": "String",
+            "Description": "Which of the pipelines of regions.yaml; empty: its only one",
+            "AllowedPattern": f"|{PIPELINE_NAME}",
+            "Default": "",
+        },
+        "ConfigFile": {
+            "Type": "String",
+            "Description": "Where the image has its regions.yaml",
+            "AllowedPattern": "/.+",
+            "Default": CONFIG_FILE,
+        },
         "BatchRecords": {
             "Type": "Number",
             "Description": "Records of one invocation at most; best pipeline.batch_max, or more",
@@ -169,6 +185,10 @@ def _function() -> dict[str, Any]:
         ImageConfig={"Command": [HANDLER]},
         Environment={
             "Variables": {
+                CONFIG_VARIABLE: ref("ConfigFile"),
+                PIPELINE_VARIABLE: intrinsic(
+                    "!If", "HasPipelineName", ref("PipelineName"), ref("AWS::NoValue")
+                ),
                 "LEDGER_PIPELINE__DEAD_LETTER_QUEUE": ref("DeadLetters"),
                 # An invocation has its whole batch at once: to wait for more costs its time.
                 "LEDGER_PIPELINE__REDUCE_EVERY": "0",

@@ -4,13 +4,14 @@ The event source mapping must have `ReportBatchItemFailures`, and a parallelizat
 more of it hands records of one shard to several invocations at once, so that one commits a position
 past records that another has not brought in yet. `ledger deploy template pipeline` sets it so.
 
-The settings are those of LEDGER_CONFIG and `LEDGER_*`, read once; LEDGER_PIPELINE__NAME chooses one
-of several pipelines, and `dead_letter_queue` of the one chosen must be set. Connections, and what
-is known of lanes, are kept between invocations. An invocation can be cut off anywhere: the next one
-with the same records, however they are divided, goes on.
+The settings are those of LEDGER_CONFIG and `LEDGER_*`, read once. LEDGER_CHOSEN_PIPELINE chooses
+one of several pipelines; `LEDGER_PIPELINE__*` holds for the one chosen, whose `dead_letter_queue`
+must be set. Connections, and what is known of lanes, are kept between invocations. An invocation
+can be cut off anywhere: the next one with the same records, however they are divided, goes on.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -29,6 +30,7 @@ from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.settings.pipelines import PIPELINE_TRANSPORT
+from ledger.settings.variables import PIPELINE_VARIABLE, read_variables
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 
@@ -57,7 +59,18 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
 @cache
 def environment() -> "Environment":
     """Return what this process keeps between invocations."""
-    return Environment(Settings.load().of_pipeline())
+    return Environment(chosen_settings())
+
+
+def chosen_settings() -> Settings:
+    """Return the settings of this function's pipeline.
+
+    Raises:
+        SettingsError: they are wrong, or there is no such pipeline.
+    """
+    settings = Settings.load().of_pipeline(os.environ.get(PIPELINE_VARIABLE) or None)
+    own = read_variables(Settings).get("pipeline")
+    return settings.replace(pipeline=own) if own else settings
 
 
 class Environment:

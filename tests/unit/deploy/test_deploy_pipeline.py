@@ -1,5 +1,7 @@
 """The pipeline's template: what exactness rests on is set, and nothing that would undermine it."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from ledger.administration.templates.rendering import Intrinsic
 from ledger.settings import Settings
 from ledger.settings.pipelines import BATCH_RECORDS_MAX
 
+ROOT = Path(__file__).parents[3]
 TEMPLATE = pipeline_template(
     Settings(home="us-east-1", regions={"us-east-1": {}, "eu-west-1": {}}, table="money")
 )
@@ -81,9 +84,28 @@ def test_the_function_knows_its_queue_and_waits_for_nothing() -> None:
     """The settings that only the stack knows are set, by names that the settings know."""
     variables = RESOURCES["Function"]["Properties"]["Environment"]["Variables"]
     assert variables["LEDGER_PIPELINE__DEAD_LETTER_QUEUE"] == Intrinsic("!Ref", "DeadLetters")
-    names = [name.removeprefix("LEDGER_PIPELINE__").lower() for name in variables]
+    names = [
+        name.removeprefix("LEDGER_PIPELINE__").lower()
+        for name in set(variables) - {"LEDGER_CONFIG", "LEDGER_CHOSEN_PIPELINE"}
+    ]
     assert set(names) <= set(type(Settings.model_fields["pipeline"].default).model_fields)
     assert TEMPLATE["Parameters"]["BatchRecords"]["MaxValue"] == BATCH_RECORDS_MAX
+
+
+def test_the_stack_chooses_pipeline_and_settings() -> None:
+    """By parameters; without a name the function goes by `pipeline`, or the only one."""
+    variables = RESOURCES["Function"]["Properties"]["Environment"]["Variables"]
+    name, config = (TEMPLATE["Parameters"][each] for each in ("PipelineName", "ConfigFile"))
+    assert variables["LEDGER_CONFIG"] == Intrinsic("!Ref", "ConfigFile")
+    chosen = variables["LEDGER_CHOSEN_PIPELINE"]
+    given, no_value = Intrinsic("!Ref", "PipelineName"), Intrinsic("!Ref", "AWS::NoValue")
+    assert chosen == Intrinsic("!If", ("HasPipelineName", given, no_value))
+    assert name["Default"] == ""
+    accepted = re.compile(name["AllowedPattern"])
+    assert all(map(accepted.fullmatch, ("", "fx", "desk-7")))
+    assert not any(map(accepted.fullmatch, ("FX", "-a", "a~b", "a" * 33)))
+    dockerfile = (ROOT / "deploy/container/Dockerfile").read_text(encoding="utf-8")
+    assert f"LEDGER_CONFIG={config['Default']}\n" in dockerfile
 
 
 def test_the_role_reads_one_stream_and_writes_two_queues() -> None:

@@ -16,6 +16,7 @@ from ledger.pipeline.aws import aws_lambda
 from ledger.pipeline.aws.aws_lambda import (
     STOP_MARGIN_SECONDS,
     KeptConnections,
+    chosen_settings,
     environment,
     handler,
 )
@@ -122,6 +123,34 @@ def test_settings_that_are_wrong_are_read_again(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(SettingsError, match="no/such/regions"):
             handler(event_of([]), LambdaContext())
     assert handler(event_of([]), LambdaContext()) == {"batchItemFailures": []}
+
+
+@pytest.mark.parametrize("chosen", ["", "fx", "trades"])
+def test_one_of_several_pipelines_is_chosen_with_the_functions_own_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, chosen: str
+) -> None:
+    """The queue that the stack made is the chosen pipeline's, whichever that is."""
+    one = {"fields": FIELDS, "reduce_every": 3, "dead_letter_queue": "https://sqs.example/0/file"}
+    names = ("", "fx", "trades")
+    several = {name: {**one, "categories": [f"{name}x/{{K}}"]} for name in names}
+    settings = make_settings(pipeline=several.pop(""), pipelines=several)
+    config = tmp_path / "several.yaml"
+    config.write_text(settings.model_dump_json(exclude_none=True), encoding="utf-8")
+    monkeypatch.setenv("LEDGER_CONFIG", str(config))
+    monkeypatch.setenv("LEDGER_CHOSEN_PIPELINE", chosen)
+    monkeypatch.setenv("LEDGER_PIPELINE__DEAD_LETTER_QUEUE", "https://sqs.example/0/stack")
+    monkeypatch.setenv("LEDGER_PIPELINE__REDUCE_EVERY", "0")
+    found = chosen_settings().pipeline
+    assert (found.name, found.categories) == (chosen, (f"{chosen}x/{{K}}",))
+    assert found.dead_letter_queue == "https://sqs.example/0/stack"
+    assert found.reduce_every == 0
+
+
+def test_a_pipeline_that_is_not_in_the_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt parameter of the stack begins no pipeline of its own."""
+    monkeypatch.setenv("LEDGER_CHOSEN_PIPELINE", "tradez")
+    with pytest.raises(SettingsError, match="no pipeline 'tradez'"):
+        handler(event_of([]), LambdaContext())
 
 
 def test_a_function_goes_by_the_tables_contract(in_memory: type[InMemory]) -> None:
