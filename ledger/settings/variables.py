@@ -22,7 +22,7 @@ OTHERS = (CONFIG_VARIABLE, PIPELINE_VARIABLE, "LEDGER_DYNOXIDE")
 # sets in each pod for a Service whose name begins with `ledger`:
 # kubernetes.io/docs/concepts/services-networking/service/#environment-variables
 _NOT_READ = re.compile(
-    r"LEDGER_(REQUIRE|BANK_FILE|DYNAMODB_LOCAL|SIM_.+|LEASE_(NAME|OWNER|EPOCH))"
+    r"LEDGER_(REQUIRE|BANK_FILE|DYNAMODB_LOCAL|SIM_.+|TRIAL_.+|LEASE_(NAME|OWNER|EPOCH))"
     r"|LEDGER_(.+_)?SERVICE_(HOST|PORT(_.+)?)"
     r"|LEDGER_(.+_)?PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?"
 )

@@ -155,6 +155,7 @@ def test_a_wrong_variable_is_named(
         "LEDGER_DYNOXIDE",
         "LEDGER_REQUIRE",
         "LEDGER_SIM_FIRST_SEED",
+        "LEDGER_TRIAL_SECONDS",
         "LEDGER_SERVICE_HOST",
         "LEDGER_SERVICE_PORT_HTTP",
         "LEDGER_API_SERVICE_PORT",
