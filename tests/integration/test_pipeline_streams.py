@@ -126,6 +126,81 @@ async def test_a_queue_is_drained_into_a_file(desk: Desk) -> None:
         server.stop()
 
 
+TRADES = {
+    "fields": {"id": "TradeID", "version": "Version", "value": "Value", "time": "Timestamp"},
+    "categories": ["risk/{Hierarchy.RiskType}"],
+}
+
+
+@pytest.mark.engines("moto_server")
+@pytest.mark.parametrize("scheme", ["kinesis", "sqs"])
+async def test_what_is_produced_ends_exact(desk: Desk, scheme: str) -> None:
+    """A stream or queue is written at a rate and brought in: the totals are the producer's."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (an engine)
+
+    name = f"produced-{scheme}"
+    settings = desk.settings(pipelines={name: TRADES})
+    desk.write_settings(desk.settings(pipeline=PIPELINE, pipelines={name: TRADES}))
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+        place = f"http://127.0.0.1:{port}"
+        client = boto3.client(scheme, region_name=HOME, endpoint_url=place, **keys)  # type: ignore[call-overload]
+        if scheme == "kinesis":
+            client.create_stream(StreamName=name, ShardCount=1)
+        else:
+            client.create_queue(QueueName=name)
+        with_keys = {each.upper(): value for each, value in keys.items()}
+        variables = {f"AWS_ENDPOINT_URL_{scheme.upper()}": place, **with_keys}
+        target, totals_file = f"{scheme}://{name}", f"{name}.json"
+        options = ("--count", "300", "--rate", "1000", "--totals", totals_file)
+        words = command_line("ledger", "pipeline", "produce", target, "--pipeline", name, *options)
+        async with _started(words, desk, variables) as process:
+            assert await process.ends() == 0, process.said()
+            assert "300 records written" in process.said()
+        expected = json.loads((desk.folder / totals_file).read_text(encoding="utf-8"))
+        spool = ("--spool", f"{name}.jsonl") if scheme == "sqs" else ()
+        words = command_line("ledger", "pipeline", "run", target, "--pipeline", name, *spool)
+        async with _started(words, desk, variables) as process:
+            with anyio.fail_after(WAIT_SECONDS_MAX):
+                async with open_ledgers(settings) as ledgers:
+                    for risk in ("Delta", "Gamma", "Rho", "Vega"):
+                        wanted = Decimal(expected[f"risk/{risk}"])
+                        while (await totals(ledgers, f"risk/{risk}"))[HOME] != wanted:
+                            assert not process.process.poll(), process.said()
+            if scheme == "kinesis":
+                process.process.send_signal(SIGTERM)
+            assert await process.ends() == 0, process.said()
+    finally:
+        server.stop()
+
+
+@pytest.mark.tools("kafka")
+async def test_a_producer_writes_a_topic(desk: Desk) -> None:
+    """A file's records, to all partitions by their ids, until a signal ends what never ends."""
+    from support.kafka_broker import kafka_broker  # noqa: PLC0415 (its library is a tool)
+
+    with kafka_broker("written", partitions=3) as broker:
+        target = f"kafka://{broker.address}/written"
+        (desk.folder / "given.jsonl").write_bytes(b"\n".join(records("written", 0, 50)))
+        words = command_line("ledger", "pipeline", "produce", target, "--file", "given.jsonl")
+        async with _started(words, desk, {}) as process:
+            assert await process.ends() == 0, process.said()
+            assert "50 records written" in process.said()
+        words = command_line(
+            "ledger", "pipeline", "produce", target, "--count", "0", "--rate", "50"
+        )
+        async with _started(words, desk, {}) as process:
+            await process.says(" records written, ")
+            process.process.send_signal(SIGTERM)
+            assert await process.ends() == 0, process.said()
+        words = command_line("ledger", "pipeline", "run", target)
+        async with _started(words, desk, {}) as process:
+            await until(process, desk.settings(), "written", 50)
+
+
 @pytest.mark.tools("kafka")
 async def test_a_topic_is_brought_in_by_its_partitions(desk: Desk) -> None:
     """Killed and run again it goes on behind what is in."""

@@ -53,6 +53,13 @@ DEMO = LazyCommand(
     LABORATORY,
 )
 
+PRODUCE = LazyCommand(
+    "produce",
+    "ledger.lab.demos.pipeline.producer.produce_command",
+    "Write records to a stream, a queue, a topic or a file, at a steady rate, to try a pipeline.",
+    LABORATORY,
+)
+
 app = new_app(about="Process a stream of corrected records into exact totals.")
 
 Region = Annotated[
@@ -256,7 +263,7 @@ def page(
 
 app.command("audit")(audit)
 app.command("mend")(mend)
-add_lazily(app, DEMO)
+add_lazily(app, DEMO, PRODUCE)
 
 
 def _spool(file: str, spool: Path | None) -> Spool | None:

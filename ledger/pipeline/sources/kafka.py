@@ -23,6 +23,8 @@ WAIT_MILLISECONDS = 1_000
 """How long one call waits for records; it returns at the first."""
 FETCH_BYTES_MAX = 1 << 22
 """Of one answer of a broker; a longer record comes alone."""
+LINGER_MILLISECONDS = 5
+"""How long a record waits for others to be written with."""
 TOMBSTONE = "a record without a value: no version of a record"
 USERNAME, PASSWORD = "KAFKA_USERNAME", "KAFKA_PASSWORD"
 
@@ -140,12 +142,39 @@ def _delivery(message: Message) -> Delivery:
     return Delivery(position, message.value, at)
 
 
+class Writer(Protocol):
+    """Appends records to a topic."""
+
+    async def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Append keys and values, and wait until all replicas in sync have them.
+
+        Raises:
+            LedgerError: the topic does not take them.
+            Unreachable: no broker answers.
+        """
+
+
 def topic_of(broker: str, topic: str, *, is_encrypted: bool) -> Topic:
     """Return a topic as aiokafka reads it; a user's name and password are in the environment.
 
     Raises:
         SettingsError: the extra `kafka` is not installed.
     """
+    return _topic_of(broker, topic, is_encrypted=is_encrypted)
+
+
+def writer_of(
+    broker: str, topic: str, *, is_encrypted: bool
+) -> AbstractAsyncContextManager[Writer]:
+    """Return what opens a topic to be written by aiokafka; access is as that of `topic_of`.
+
+    Raises:
+        SettingsError: the extra `kafka` is not installed.
+    """
+    return _topic_of(broker, topic, is_encrypted=is_encrypted).writer()
+
+
+def _topic_of(broker: str, topic: str, *, is_encrypted: bool) -> "_AiokafkaTopic":
     try:
         import aiokafka.admin  # noqa: PLC0415 (an extra)
     except ImportError:
@@ -208,6 +237,18 @@ class _AiokafkaTopic:
             finally:
                 await consumer.stop()
 
+    @asynccontextmanager
+    async def writer(self) -> AsyncIterator[Writer]:
+        with self._errors():
+            producer = self._aiokafka.AIOKafkaProducer(
+                **self._access, acks="all", enable_idempotence=True, linger_ms=LINGER_MILLISECONDS
+            )
+            try:
+                await producer.start()
+                yield _AiokafkaWriter(producer, self.name)
+            finally:
+                await producer.stop()
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         errors = self._aiokafka.errors
@@ -218,6 +259,19 @@ class _AiokafkaTopic:
         except errors.KafkaError as error:
             kind = Unreachable if error.retriable else LedgerError
             raise kind(f"{self.name}: Kafka: {error}") from error
+
+
+class _AiokafkaWriter:
+    """A producer under our port; the client itself repeats what can be repeated."""
+
+    def __init__(self, producer: Any, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+
+    async def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        sent = [await self._producer.send(self._topic, value, key=key) for key, value in records]
+        for one in sent:
+            await one
 
 
 class _AiokafkaConsumer:

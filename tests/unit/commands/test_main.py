@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import compactor.cli
 from ledger.commands.lazy import LazyCommand, PlaceholderCommand
 from ledger.commands.main import COMMANDS, app
-from ledger.commands.pipeline.pipeline_commands import DEMO
+from ledger.commands.pipeline.pipeline_commands import DEMO, PRODUCE
 from ledger.runtime.command_line import first_paragraph
 
 OWN_MODULES_MAX = 15
@@ -98,7 +98,7 @@ def test_help_of_the_compactor_loads_no_sdk() -> None:
     assert loaded_by("compactor.cli", "--help") & SDKS_AND_ENGINES == set()
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, DEMO], ids=lambda command: command.module)
+@pytest.mark.parametrize("command", [*COMMANDS, DEMO, PRODUCE], ids=lambda command: command.module)
 def test_a_command_is_listed_as_it_describes_itself(command: LazyCommand) -> None:
     """The table repeats the first paragraph of the command's own help."""
     assert first_paragraph(command.load().help) == command.about
