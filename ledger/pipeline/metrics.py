@@ -42,6 +42,21 @@ class PipelineMetrics(RegistryMetrics):
             "Age of the oldest record read that no total shows yet, in seconds; 0 if none.",
             ("region", "lane"),
         )
+        self.left_bytes = make.gauge(
+            "ledger_pipeline_lag_bytes",
+            "Bytes of a lane's file that no total shows yet; not of compressed files.",
+            ("region", "lane"),
+        )
+        self.left_records = make.gauge(
+            "ledger_pipeline_lag_records",
+            "Offsets of a lane's Kafka partition that no total shows yet.",
+            ("region", "lane"),
+        )
+        self.behind = make.gauge(
+            "ledger_pipeline_lag_source_seconds",
+            "By how much reading is behind the end of a lane's Kinesis shard, in seconds.",
+            ("region", "lane"),
+        )
 
 
 class StageMetrics:

@@ -157,7 +157,9 @@ def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) 
     said = pipeline("status", str(file), str(dead), config=config)
     assert said.exit_code == 0, said.output
     rows = [row.split() for row in said.stdout.splitlines() if "@" in row]
-    assert [row[-2:] for row in rows] == [[f"{one.stat().st_size:,}", "0"] for one in (file, dead)]
+    assert [row[-4:] for row in rows] == [
+        [f"{one.stat().st_size:,}", "0", "bytes", "0"] for one in (file, dead)
+    ]
 
 
 def test_dead_letters_are_edited_and_replayed(

@@ -89,6 +89,10 @@ async def test_a_kinesis_stream_is_brought_in_by_its_shards(desk: Desk) -> None:
             process.process.send_signal(SIGTERM)
             assert await process.ends() == 0, process.said()
             assert " 41 records in; 0 duplicate; 0 stale; 1 dead" in process.said()
+        words = command_line("ledger", "pipeline", "status", "kinesis://trades")
+        async with _started(words, desk, variables) as process:
+            assert await process.ends() == 0, process.said()
+            assert process.said().count("0.0 s") == 2
     finally:
         server.stop()
     (letter,) = (desk.folder / "trades.dead").read_text().splitlines()
@@ -221,6 +225,14 @@ async def test_a_topic_is_brought_in_by_its_partitions(desk: Desk) -> None:
             process.process.send_signal(SIGTERM)
             assert await process.ends() == 0, process.said()
             assert " 41 records in; 0 duplicate; 0 stale; 1 dead" in process.said()
+        broker.send("orders", 2, records("kafka", 200, 203))
+        address = f"kafka://{broker.address}/orders"
+        async with _started(
+            command_line("ledger", "pipeline", "status", address), desk, {}
+        ) as seen:
+            assert await seen.ends() == 0, seen.said()
+            assert seen.said().count("0 records") == 2
+            assert "3 records" in seen.said()
 
 
 def _started(words: Sequence[str], desk: Desk, variables: Mapping[str, str]) -> Any:

@@ -9,34 +9,27 @@ from typing import Annotated
 import anyio
 import typer
 from prometheus_client import CollectorRegistry
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from ledger.commands.lazy import LABORATORY, LazyCommand, add_lazily
 from ledger.commands.live import with_display
 from ledger.commands.pipeline.audit_commands import audit, mend
 from ledger.commands.pipeline.lane_display import line, panel, summary
+from ledger.commands.pipeline.lane_status import status
 from ledger.commands.pipeline.letters import fetch, prepare, show_letters
 from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
-from ledger.pipeline.core.items import lane_id
 from ledger.pipeline.progress import Progress, StreamProgress
-from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all, lane_of
+from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all
 from ledger.pipeline.sources.claims import files_in
-from ledger.pipeline.sources.places import place_of
-from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
-from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.gc import tune_gc
 from ledger.runtime.loops import run_on_loop
 from ledger.runtime.metrics import serve
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.settings import Settings
-from ledger.store.opening import open_store
 
 AGAIN = "run the same command again to continue: nothing is counted twice"
 STANDARD_INPUT = "-"
@@ -225,22 +218,6 @@ def letters(
 
 
 @app.command()
-def status(
-    files: Annotated[
-        list[str], typer.Argument(help="Files of records, or names of lanes.", metavar="LANE")
-    ],
-    *,
-    region: Region = None,
-    pipeline: PipelineName = None,
-    config: Config = None,
-) -> None:
-    """Show how far each lane has come, and how many map items wait to be reduced."""
-    settings = Settings.load(config).of_pipeline(pipeline)
-    place = settings.home if region is None else region
-    anyio.run(_show_status, settings, place, files)
-
-
-@app.command()
 def page(
     counters: Annotated[
         list[str], typer.Argument(help="Ids of the counters to show, or all that begin as KIND/*.")
@@ -261,6 +238,7 @@ def page(
     anyio.run(_show_page, Settings.load(config), counters, port, every)
 
 
+app.command("status")(status)
 app.command("audit")(audit)
 app.command("mend")(mend)
 add_lazily(app, DEMO, PRODUCE)
@@ -403,22 +381,3 @@ async def _show_page(
                 stop=stop,
                 looks_per_find=LOOKS_PER_FIND,
             )
-
-
-async def _show_status(settings: Settings, region: str, names: Sequence[str]) -> None:
-    table = Table(box=box.SIMPLE)
-    table.add_column("lane", overflow="fold")
-    for heading in ("position", "of bytes", "map items waiting"):
-        table.add_column(heading, justify="right", overflow="fold")
-    async with open_store(settings, region) as store:
-        for given in names:
-            is_file = Path(given).is_file()  # noqa: ASYNC240
-            name = await lane_of(Path(given), store, settings) if is_file else given
-            lanes = Lanes(
-                lane_id(region, name), store, SystemClock(), pipeline=settings.pipeline.name
-            )
-            waiting = len(await lanes.load())
-            size = f"{Path(given).stat().st_size:,}" if is_file else ""  # noqa: ASYNC240
-            place = place_of(lanes.position) if is_file else lanes.position.lstrip("0")
-            table.add_row(escape(lanes.lane), str(place or "-"), size, f"{waiting:,}")
-    Console().print(table)

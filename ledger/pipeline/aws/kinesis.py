@@ -7,7 +7,8 @@ had everything at a time since which the stream has dropped nothing (`Memory`).
 
 Source: API reference of GetShardIterator (AT_SEQUENCE_NUMBER), GetRecords (a closed shard ends with
 no NextShardIterator; five calls a second and 10 MB a call for each shard; an iterator lasts five
-minutes), ListShards (ParentShardId, AdjacentParentShardId).
+minutes; MillisBehindLatest is how far an answer is behind the shard's end, in time alone),
+ListShards (ParentShardId, AdjacentParentShardId).
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -21,7 +22,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ledger.core.errors import LedgerError, LeftOut, Unreachable
 from ledger.pipeline.aws.stream_events import delivery_of_kinesis
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.streams import Memory, Part
+from ledger.pipeline.sources.source import LagUnit
+from ledger.pipeline.sources.streams import NOTHING, Memory, Part
 from ledger.runtime.clock import Clock
 
 READS_SECONDS = 0.25
@@ -34,6 +36,7 @@ NOTE_SECONDS = 600.0
 MARGIN_SECONDS = 3600.0
 """Of the time that a stream keeps records, for clocks and the notes."""
 PAGES_MAX = 1_000
+LAG_TRIES_MAX = 3
 SDK_TRIES_MAX = 3
 _EXPIRED = "ExpiredIteratorException"
 _THROTTLED = frozenset(
@@ -65,6 +68,8 @@ class KinesisClient(Protocol):
 class KinesisStream:
     """A stream and its shards."""
 
+    lag_unit: LagUnit = "seconds"
+
     def __init__(
         self, name: str, client: KinesisClient, clock: Clock, *, skips_lost: bool = False
     ) -> None:
@@ -95,6 +100,14 @@ class KinesisStream:
             request = {"NextToken": token}
         return found
 
+    async def lag(self, part: Part, position: str) -> float:
+        """Return by how many seconds a position is behind the end of a shard now.
+
+        Raises:
+            LedgerError: the stream cannot be read.
+        """
+        return await self.source(part, NOTHING).lag_now(position)
+
     def source(self, part: Part, memory: Memory) -> "ShardSource":
         """Return a shard's records."""
         return ShardSource(
@@ -112,6 +125,8 @@ class KinesisStream:
 class ShardSource:
     """The records of one shard, until it is closed and read to its end."""
 
+    lag_unit: LagUnit = "seconds"
+
     def __init__(
         self,
         stream: str,
@@ -123,6 +138,7 @@ class ShardSource:
         skips_lost: bool = False,
     ) -> None:
         self.is_finished = False
+        self._behind_seconds = 0.0
         self._stream = stream
         self._lane = lane
         self._client = client
@@ -146,6 +162,7 @@ class ShardSource:
             if answer is None:
                 iterator = await self._iterator(position)
                 continue
+            self._behind_seconds = answer.get("MillisBehindLatest", 0) / 1000
             found = [delivery_of_kinesis(record) for record in answer["Records"]]
             if not is_checked and (found or not answer.get("NextShardIterator")):
                 await self._check(after, found)
@@ -158,6 +175,22 @@ class ShardSource:
             if iterator is not None:
                 await self._rest(answer, found, position if is_checked else "")
         self.is_finished = True
+
+    def lag_after(self, _position: str) -> float:
+        """Return by how many seconds the last answer was behind the end of the shard."""
+        return self._behind_seconds
+
+    async def lag_now(self, position: str) -> float:
+        """Return by how many seconds a position is behind the end of the shard now.
+
+        Raises:
+            LedgerError: the stream cannot be read.
+        """
+        for _try in range(LAG_TRIES_MAX):
+            answer = await self._records(await self._iterator(position), position, 1)
+            if answer is not None:
+                return float(answer.get("MillisBehindLatest", 0) / 1000)
+        raise Unreachable(f"{self._lane}: its iterators were too old {LAG_TRIES_MAX} times")
 
     async def _rest(
         self, answer: Mapping[str, Any], found: Sequence[Delivery], position: str

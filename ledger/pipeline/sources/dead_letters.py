@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.source import Source
+from ledger.pipeline.sources.source import LagUnit, Measured, Source
 from ledger.runtime.clock import Clock, SystemClock
 
 DIGEST_DIGITS = 16
@@ -93,6 +93,15 @@ class LetterSource:
 
     def __init__(self, lines: Source) -> None:
         self._lines = lines
+
+    @property
+    def lag_unit(self) -> LagUnit | None:
+        """What is counted of the file, if that is known."""
+        return self._lines.lag_unit if isinstance(self._lines, Measured) else None
+
+    def lag_after(self, position: str) -> float:
+        """Return how much of the file lies after a position."""
+        return self._lines.lag_after(position) if isinstance(self._lines, Measured) else 0.0
 
     async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield the records after a position."""

@@ -40,6 +40,7 @@ from ledger.pipeline.sources.places import (
     position_at,
     unmarked,
 )
+from ledger.pipeline.sources.source import LagUnit
 
 LINE_BYTES_MAX = 1 << 20
 """A longer line becomes a dead letter; more, if `pipeline.record_bytes_max` is more."""
@@ -97,6 +98,19 @@ class FileSource:
         self._claim = claim
         self._file = file
         self._known: OrderedDict[int, _Known] = OrderedDict()
+
+    @property
+    def lag_unit(self) -> LagUnit | None:
+        """What is counted; None for a compressed file, whose length is not that of its content."""
+        return None if self._file is None and is_gzip(self._path) else "bytes"
+
+    def lag_after(self, position: str) -> float:
+        """Return how many bytes lie after a position by now; 0 once the file is not there."""
+        try:
+            of = self._path.stat() if self._file is None else os.fstat(self._file.fileno())
+        except (OSError, ValueError):  # moved away, or closed
+            return 0.0
+        return float(max(0, of.st_size - place_of(position)))
 
     async def batches(self, after: str, *, most: int) -> AsyncGenerator[Sequence[Delivery], None]:
         """Yield the records after a position.

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ledger.core.errors import LedgerError, LeftOut, SettingsError, Unreachable
 from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.source import LagUnit
 from ledger.pipeline.sources.streams import Memory, Part
 
 OFFSET_DIGITS = 20
@@ -43,6 +44,9 @@ class Consumer(Protocol):
     async def bounds(self) -> tuple[int, int]:
         """Return the first offset that is there, and the one after the last."""
 
+    def end(self) -> int | None:
+        """Return the offset after the last, as the broker said it last; None if it has not."""
+
     async def read_from(self, offset: int) -> None:
         """Go to an offset."""
 
@@ -67,6 +71,8 @@ class Topic(Protocol):
 class KafkaStream:
     """A topic and its partitions."""
 
+    lag_unit: LagUnit = "records"
+
     def __init__(self, topic: Topic, *, skips_lost: bool = False) -> None:
         self._topic = topic
         self._skips_lost = skips_lost
@@ -88,6 +94,16 @@ class KafkaStream:
             raise LedgerError(f"Kafka has no topic {self.name!r}")
         return [Part(f"{self.name}/{number}") for number in sorted(found)]
 
+    async def lag(self, part: Part, position: str) -> float:
+        """Return how many offsets of a partition lie after a position by now.
+
+        Raises:
+            LedgerError: the topic cannot be read.
+        """
+        async with self._topic.consumer(int(part.lane.rpartition("/")[2])) as consumer:
+            first, last = await consumer.bounds()
+        return float(max(0, last - (int(position) + 1 if position else first)))
+
     def source(self, part: Part, _memory: Memory) -> "PartitionSource":
         """Return a partition's records."""
         return PartitionSource(part.lane, self._topic, skips_lost=self._skips_lost)
@@ -97,8 +113,10 @@ class PartitionSource:
     """The records of one partition; they never end."""
 
     is_finished = False
+    lag_unit: LagUnit = "records"
 
     def __init__(self, lane: str, topic: Topic, *, skips_lost: bool = False) -> None:
+        self._first = self._end = 0
         self._lane = lane
         self._topic = topic
         self._skips_lost = skips_lost
@@ -112,13 +130,20 @@ class PartitionSource:
             Unreachable: no broker answers.
         """
         async with self._topic.consumer(int(self._lane.rpartition("/")[2])) as consumer:
-            first, last = await consumer.bounds()
+            self._first, self._end = first, last = await consumer.bounds()
             following = int(after) + 1 if after else first
             self._check(after, following, first, last)
             await consumer.read_from(max(following, first))
             while True:
-                if found := await consumer.read(most):
+                found = await consumer.read(most)
+                self._end = max(self._end, consumer.end() or 0)
+                if found:
                     yield [_delivery(message) for message in found]
+
+    def lag_after(self, position: str) -> float:
+        """Return how many offsets lie after a position, as the last answer of the broker says."""
+        following = int(position) + 1 if position else self._first
+        return float(max(0, self._end - following))
 
     def _check(self, after: str, following: int, first: int, last: int) -> None:
         if following > last:
@@ -285,6 +310,10 @@ class _AiokafkaConsumer:
         first = await self._consumer.beginning_offsets([self._place])
         last = await self._consumer.end_offsets([self._place])
         return first[self._place], last[self._place]
+
+    def end(self) -> int | None:
+        found: int | None = self._consumer.highwater(self._place)
+        return found
 
     async def read_from(self, offset: int) -> None:
         self._consumer.seek(self._place, offset)

@@ -9,7 +9,7 @@ every record counts once:
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from ledger.pipeline.core.records import Delivery
 
@@ -23,6 +23,26 @@ class Source(Protocol):
         It waits while there are none, and ends where the lane ends. What it yields at once becomes
         a batch: under load it hands over what has come meanwhile, at rest a record alone.
         """
+
+
+LagUnit = Literal["bytes", "records", "seconds"]
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A source that knows how far its lane goes on after a position, for metrics and displays.
+
+    `lag_unit` is what it counts: bytes of a file; records of a partition, with the gaps that its
+    offsets have; seconds by which reading is behind the end of a shard, since Kinesis says no more.
+    None if it is not known, as of a compressed file.
+    """
+
+    @property
+    def lag_unit(self) -> LagUnit | None:
+        """What is counted."""
+
+    def lag_after(self, position: str) -> float:
+        """Return how much lies after a position; may be called by any thread."""
 
 
 class ListSource:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.pipeline.sources.source import Source
+from ledger.pipeline.sources.source import LagUnit, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,18 @@ class Memory:
 
     caught_up: Callable[[], Awaitable[tuple[str, float] | None]]
     note: Callable[[str], Awaitable[None]]
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def _forget(_position: str) -> None:
+    return None
+
+
+NOTHING = Memory(_nothing, _forget)
+"""Of a lane that is only looked at."""
 
 
 class PartSource(Source, Protocol):
@@ -46,6 +58,17 @@ class Stream(Protocol):
 
         Raises:
             LedgerError: the stream does not exist, or cannot be read.
+        """
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        """What `lag` counts."""
+
+    async def lag(self, part: Part, position: str) -> float:
+        """Return how far a lane goes on after a position, now.
+
+        Raises:
+            LedgerError: it cannot be read.
         """
 
     def source(self, part: Part, memory: Memory) -> PartSource:

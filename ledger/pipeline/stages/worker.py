@@ -122,7 +122,7 @@ class Pipeline:
             retrier=retrier,
             metrics=self._stage_metrics("reduce"),
         )
-        self._lag = Lag(self._metrics, store.region, self._lanes.lane, clock)
+        self._lag = Lag(self._metrics, store.region, self._lanes.lane, clock, source)
         self._waiting: anyio.CancelScope | None = None
         self._is_stopping = False
         self._begun: Sequence[Delivery] = ()
@@ -201,8 +201,8 @@ class Pipeline:
     async def _run_once(self) -> None:
         """Begin at the committed position, with what was left to reduce, and run to the end."""
         fence = self._lanes.known.fence
-        self._lag.begin()
         left = await self._lanes.load()
+        self._lag.begin(self._lanes.position)
         if self._lanes.known.fence != fence:
             self._state.forget()
         await self._find_home()

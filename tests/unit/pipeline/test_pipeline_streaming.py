@@ -10,7 +10,7 @@ from support.ledgers import HOME, make_settings
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.source import Source
+from ledger.pipeline.sources.source import LagUnit, Source
 from ledger.pipeline.sources.streams import Memory, Part
 from ledger.pipeline.streaming import LEASE_SECONDS, ROUND_SECONDS, StreamRun, open_stream
 from ledger.store.memory import MemoryStore
@@ -36,6 +36,11 @@ class FakeStream:
 
     lanes: Sequence[Part]
     name: str = "trades"
+    lag_unit: LagUnit = "records"
+
+    async def lag(self, part: Part, position: str) -> float:
+        """Return what it takes for a lag."""
+        return float(len(part.lane) + len(position))
 
     async def parts(self) -> Sequence[Part]:
         """Return them."""

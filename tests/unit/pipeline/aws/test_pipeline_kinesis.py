@@ -224,3 +224,18 @@ async def test_shards_are_lanes_and_children_wait_for_their_parents() -> None:
     assert now("s0", "s2") == ["s1", "s3"]
     assert now("s0", "s1", "s2") == ["s3", "s4"]
     assert now("s0", "s1", "s2", "s3", "s4") == []
+
+
+async def test_what_lies_behind_is_time() -> None:
+    """Kinesis says by how much an answer is behind the end, whatever the position."""
+    kinesis = FakeKinesis([FIRST, FIRST + 1, FIRST + 2])
+    source = ShardSource("trades", "trades/s0", kinesis, Notes().memory, FakeClock(instant=True))
+    async with aclosing(source.batches("", most=10)) as batches:
+        seen = [source.lag_after("") async for _ in batches]
+    assert (source.lag_unit, seen) == ("seconds", [1, 0])
+    stream = KinesisStream("trades", kinesis, FakeClock(instant=True))
+    last = str(FIRST + 2).zfill(KINESIS_DIGITS)
+    assert [await stream.lag(Part("trades/s0"), at) for at in ("", last)] == [1, 0]
+    kinesis.answers = [error("ExpiredIteratorException")] * 3
+    with pytest.raises(Unreachable, match="its iterators were too old 3 times"):
+        await stream.lag(Part("trades/s0"), last)

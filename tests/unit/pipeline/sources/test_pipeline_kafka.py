@@ -56,6 +56,10 @@ class FakeTopic:
         """Return what is there."""
         return self.first, self.last
 
+    def end(self) -> int | None:
+        """Return what the last answer said."""
+        return self.last if self.place else None
+
     async def read_from(self, offset: int) -> None:
         """Go to an offset."""
         self.place = offset
@@ -94,6 +98,21 @@ async def test_a_position_is_an_offset() -> None:
     for place, delivery in enumerate(whole):
         topic = FakeTopic(RECORDS, first=3)
         assert await read(topic, delivery.position) == whole[place + 1 :]
+
+
+async def test_what_lies_behind_is_what_the_broker_said_last() -> None:
+    """Offsets up to the end, with gaps; from the first that is there for a lane that is new."""
+    topic = FakeTopic(RECORDS, first=3)
+    source = PartitionSource("trades/0", topic)
+    assert source.lag_after("") == 0  # nothing was said yet
+    async with aclosing(source.batches("", most=2)) as batches:
+        assert len(await anext(batches)) == 2
+        topic.last = 20
+        await anext(batches)
+    assert [source.lag_after(at) for at in ("", f"{8:020d}", f"{30:020d}")] == [17, 11, 0]
+    stream, part = KafkaStream(topic), Part("trades/0")
+    assert (stream.lag_unit, await stream.lag(part, f"{8:020d}")) == ("records", 11)
+    assert await stream.lag(part, "") == 17
 
 
 async def test_records_deleted_unread_stop_the_lane() -> None:

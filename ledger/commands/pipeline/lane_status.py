@@ -1,0 +1,123 @@
+"""`ledger pipeline status`: how far lanes have come, and how much of their sources lies behind."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import anyio
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ledger.pipeline.core.items import lane_id
+from ledger.pipeline.running import lane_of
+from ledger.pipeline.sources.files import FileSource
+from ledger.pipeline.sources.places import place_of
+from ledger.pipeline.sources.source import LagUnit
+from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.streaming import open_stream
+from ledger.runtime.clock import SystemClock
+from ledger.runtime.command_line import Config
+from ledger.settings import Settings
+from ledger.store.opening import open_store
+from ledger.store.port import Store
+
+
+class Row(NamedTuple):
+    """A line of the table."""
+
+    lane: str
+    position: str
+    size: str
+    behind: str
+    waiting: int
+
+
+def status(
+    lanes: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files of records; names of lanes; kinesis:// or kafka:// (all its lanes).",
+            metavar="LANE",
+        ),
+    ],
+    *,
+    region: Annotated[
+        str | None,
+        typer.Option(
+            help="Region of the lane.", show_default="the settings' home, or first region"
+        ),
+    ] = None,
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
+        ),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Show how far each lane has come, what lies behind, and how many map items wait.
+
+    What lies behind is in bytes of a file, in records of a Kafka partition, and in seconds of a
+    Kinesis shard, which says no more. It is not known of a compressed file, nor of a lane that is
+    given by its name.
+    """
+    settings = Settings.load(config).of_pipeline(pipeline)
+    place = settings.home if region is None else region
+    anyio.run(_show, settings, place, lanes)
+
+
+async def _show(settings: Settings, region: str, lanes: Sequence[str]) -> None:
+    table = Table(box=box.SIMPLE)
+    table.add_column("lane", overflow="fold")
+    for heading in ("position", "of bytes", "behind", "map items waiting"):
+        table.add_column(heading, justify="right", overflow="fold")
+    async with open_store(settings, region) as store:
+        for given in lanes:
+            async with aclosing(_rows(given, store, settings)) as rows:
+                async for row in rows:
+                    waiting = f"{row.waiting:,}"
+                    table.add_row(
+                        escape(row.lane), row.position or "-", row.size, row.behind, waiting
+                    )
+    Console().print(table)
+
+
+async def _rows(given: str, store: Store, settings: Settings) -> AsyncGenerator[Row, None]:
+    """Yield the lines of a file, of a lane by its name, or of a stream's lanes."""
+    clock = SystemClock()
+    if "://" in given:
+        async with open_stream(given, settings, store.region, clock=clock) as stream:
+            for part in await stream.parts():
+                lanes, waiting = await _read(part.lane, store, settings)
+                lag = await stream.lag(part, lanes.position)
+                behind = lag_text(stream.lag_unit, lag)
+                yield Row(lanes.lane, lanes.position.lstrip("0"), "", behind, waiting)
+        return
+    file = Path(given)
+    if not file.is_file():  # noqa: ASYNC240
+        lanes, waiting = await _read(given, store, settings)
+        yield Row(lanes.lane, lanes.position.lstrip("0"), "", "", waiting)
+        return
+    lanes, waiting = await _read(await lane_of(file, store, settings), store, settings)
+    source, at = FileSource(file), str(place_of(lanes.position) or "")
+    behind = lag_text(source.lag_unit, source.lag_after(lanes.position))
+    size = f"{file.stat().st_size:,}"  # noqa: ASYNC240
+    yield Row(lanes.lane, at, size, behind, waiting)
+
+
+async def _read(name: str, store: Store, settings: Settings) -> tuple[Lanes, int]:
+    """Return a lane as the table has it, and how many of its map items wait."""
+    lane = lane_id(store.region, name)
+    lanes = Lanes(lane, store, SystemClock(), pipeline=settings.pipeline.name)
+    return lanes, len(await lanes.load())
+
+
+def lag_text(unit: LagUnit | None, lag: float) -> str:
+    """Return what lies behind in words; empty if that is not known."""
+    if unit is None:
+        return ""
+    return f"{lag:,.1f} s" if unit == "seconds" else f"{lag:,.0f} {unit}"
