@@ -115,7 +115,7 @@ class MemoryStore:
         outcomes: list[Outcome | StoreError] = []
         for write in writes:
             try:
-                outcome = await self.write(write)
+                outcome = self._apply((write,))
             except StoreError as error:
                 outcomes.append(error)
             else:

@@ -16,9 +16,9 @@ from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.writing.plan import Planned
-from ledger.writing.sender import ReportDurable, Sender
+from ledger.writing.sender import ReportDurable, ReportResult, Result, Sender
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 class ClosableSender(Sender):
@@ -64,6 +64,20 @@ class ClosableSender(Sender):
 
         await self._until_closed(super().batch(planned, report), left)
 
+    async def each(self, planned: Sequence[Planned], report: ReportResult) -> None:
+        """Send up to 25 different entries, as `Sender.each`; what is open at the end is unknown."""
+        left = {id(change): change for change in planned}
+
+        def noted(change: Planned, result: Result) -> None:
+            if left.pop(id(change), None) is not None:
+                report(change, result)
+
+        try:
+            await self._until_closed(super().each(planned, noted), planned)
+        except OutcomeUnknown:
+            for change in list(left.values()):
+                noted(change, _closed([change]))
+
     async def transaction(self, planned: Sequence[Planned]) -> None:
         """Send up to 100 entries, all or none, as `Sender.transaction`.
 
@@ -74,8 +88,8 @@ class ClosableSender(Sender):
         await self._until_closed(super().transaction(planned), planned, together=True)
 
     async def _until_closed(
-        self, call: Awaitable[Result], planned: Sequence[Planned], *, together: bool = False
-    ) -> Result:
+        self, call: Awaitable[Returned], planned: Sequence[Planned], *, together: bool = False
+    ) -> Returned:
         with anyio.CancelScope() as scope:
             self._calls.add(scope)
             if self._is_closed:
@@ -84,9 +98,13 @@ class ClosableSender(Sender):
                 return await call
             finally:
                 self._calls.discard(scope)
-        raise OutcomeUnknown(
-            f"the ledger was closed before {len(planned)} changes were confirmed: they may or may"
-            " not be there; Ledger.retry is safe until the retry horizon",
-            entries=[change.entry for change in planned],
-            together=together,
-        )
+        raise _closed(planned, together=together)
+
+
+def _closed(planned: Sequence[Planned], *, together: bool = False) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"the ledger was closed before {len(planned)} changes were confirmed: they may or may"
+        " not be there; Ledger.retry is safe until the retry horizon",
+        entries=[change.entry for change in planned],
+        together=together,
+    )

@@ -10,8 +10,9 @@ A call that comes alone is sent at once. While requests are in flight, or calls 
 batch waits a little for more: never longer than `linger`, nor than it takes to fill at the recent
 arrival rate. The queue is bounded: once `queue_max` calls wait for their outcome, further ones wait
 for room. An entry stands in one request at a time, so what is known of a change is what is known of
-its request: the guarantees are those of a single put. A caller that is cancelled cancels no other;
-its own change is not sent if it has not been yet, else its outcome is unknown.
+its request: the guarantees are those of a single put. With a change that has a key among them all
+puts of a request are conditional, each with its own outcome. A caller that is cancelled cancels
+no other; its own change is not sent if it has not been yet, else its outcome is unknown.
 
 Combining goes further, for counters that the settings name: changes of one counter that wait
 together become one entry with their sum and count. Batching saves time of clients and servers, but
@@ -20,9 +21,10 @@ no write units; combining saves both, at the price of one entry standing for man
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from decimal import Decimal
+from functools import partial
 from typing import TypeVarTuple, Unpack
 
 import anyio
@@ -30,6 +32,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from ledger.core import amounts
+from ledger.core.entry import Key
 from ledger.core.errors import AmountOverflow, LedgerError, OutcomeUnknown
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
@@ -37,7 +40,7 @@ from ledger.settings.groups import WriterSettings
 from ledger.store.writes import BATCH_WRITES_MAX
 from ledger.writing.plan import Change, Planned
 from ledger.writing.planner import Planner
-from ledger.writing.sender import Sender
+from ledger.writing.sender import Result, Sender
 
 _NOTHING = Decimal(0)
 ARRIVAL_WEIGHT = 0.5
@@ -305,8 +308,14 @@ class GroupCommit:
     def _next_group(self) -> list[_Pending]:
         """Take the next up to 25 entries; those whose callers have all gone are left out."""
         group: list[_Pending] = []
+        keyed: set[Key] = set()
         while self._queue and len(group) < BATCH_WRITES_MAX:
-            pending = self._queue.popleft()
+            pending = self._queue[0]
+            if pending.planned is not None and pending.planned.keyed:
+                if pending.planned.put.key in keyed:  # a request takes an item once
+                    break
+                keyed.add(pending.planned.put.key)
+            self._queue.popleft()
             if isinstance(pending, _PendingSum):
                 self._close_sum(pending)
             if pending.is_wanted():
@@ -361,22 +370,15 @@ class GroupCommit:
         """Send one batch and give each caller the outcome of its own change."""
         planned = [pending.planned for pending in group if pending.planned is not None]
 
-        def report_durable(durable: Sequence[Planned]) -> None:
-            if len(durable) < len(group):
-                done = set(map(id, durable))
-                reported = [pending for pending in group if id(pending.planned) in done]
-            else:
-                reported = group
-            room = 0
-            for pending, change in zip(reported, durable, strict=True):
-                room += pending.resolve(change.entry)
-            self._free(room)
-
+        report_durable = partial(self._report_durable, group)
         self._on_group(len(group), len(self._queue))
         try:
             if len(planned) == 1:
                 await self._sender.put(planned[0])
                 report_durable(planned)
+            elif any(change.keyed for change in planned):
+                by_change = dict(zip(map(id, planned), group, strict=True))
+                await self._sender.each(planned, partial(self._report_result, by_change))
             else:
                 await self._sender.batch(planned, report_durable)
         except OutcomeUnknown as error:
@@ -390,6 +392,22 @@ class GroupCommit:
                 self._free(pending.fail(error))
         finally:
             self._in_flight.difference_update(group)
+
+    def _report_durable(self, group: list[_Pending], durable: Sequence[Planned]) -> None:
+        if len(durable) < len(group):
+            done = set(map(id, durable))
+            group = [pending for pending in group if id(pending.planned) in done]
+        room = 0
+        for pending, change in zip(group, durable, strict=True):
+            room += pending.resolve(change.entry)
+        self._free(room)
+
+    def _report_result(
+        self, group: Mapping[int, _Pending], change: Planned, result: Result
+    ) -> None:
+        pending = group[id(change)]
+        room = pending.resolve(result) if isinstance(result, Entry) else pending.fail(result)
+        self._free(room)
 
 
 def linger_seconds(

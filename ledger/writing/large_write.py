@@ -1,13 +1,13 @@
-"""A large write: its entries on their own, in batches and single puts, and what became of each."""
+"""A large write: its entries on their own, up to 25 in a request, and what became of each."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from ledger.core.errors import DamagedItem, KeyConflict, OutcomeUnknown, StoreError
+from ledger.core.errors import DamagedItem, KeyConflict, LedgerError, OutcomeUnknown, StoreError
 from ledger.runtime.tasks import run_all
-from ledger.store.writes import BATCH_WRITES_MAX
+from ledger.store.writes import BATCH_WRITES_MAX, EACH_WRITES_MAX
 from ledger.writing.plan import Planned, distinct
-from ledger.writing.sender import Sender
+from ledger.writing.sender import Result, Sender
 
 WRITES_AT_ONCE = 8
 
@@ -15,7 +15,7 @@ SendPart = Callable[[Sequence[Planned]], Awaitable[object]]
 
 
 async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
-    """Send entries on their own: batches, and conditional puts where a key may conflict.
+    """Send entries on their own, 25 to a request; on a condition where a key may conflict.
 
     Raises:
         KeyConflict, DamagedItem: one stands for another change; the others are written.
@@ -25,14 +25,15 @@ async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
     once = distinct(planned)
     keyed = [change for change in once if change.keyed]
     free = [change for change in once if not change.keyed]
-    chunks = [
-        free[start : start + BATCH_WRITES_MAX] for start in range(0, len(free), BATCH_WRITES_MAX)
-    ]
     write = _LargeWrite(total=len(once))
-    jobs = [partial(write.send, [change], lambda part: sender.put(part[0])) for change in keyed]
-    jobs += [partial(write.send, chunk, sender.batch) for chunk in chunks]
+    jobs = [partial(write.send_each, part, sender) for part in _parts_of(keyed, EACH_WRITES_MAX)]
+    jobs += [partial(write.send, part, sender.batch) for part in _parts_of(free, BATCH_WRITES_MAX)]
     await run_all(jobs, at_once=WRITES_AT_ONCE)
     write.finish()
+
+
+def _parts_of(planned: Sequence[Planned], most: int) -> list[Sequence[Planned]]:
+    return [planned[start : start + most] for start in range(0, len(planned), most)]
 
 
 class _LargeWrite:
@@ -53,15 +54,35 @@ class _LargeWrite:
             return
         try:
             await send(part)
-        except OutcomeUnknown as error:
-            self._unknown = error
-            self._unwritten.extend(change for change in part if change.entry in error.entries)
-        except (KeyConflict, DamagedItem) as error:
-            self._conflict = self._conflict or error
-            self._conflicting.extend(part)
-        except StoreError as error:
-            self._refused = error
+        except LedgerError as error:
+            self._note(part, error)
+
+    async def send_each(self, part: Sequence[Planned], sender: Sender) -> None:
+        """Send a part of which each entry has an outcome of its own."""
+        if len(part) == 1:
+            await self.send(part, lambda part: sender.put(part[0]))
+        elif self._refused is not None:
             self._unwritten.extend(part)
+        else:
+            await sender.each(part, self._take)
+
+    def _take(self, change: Planned, result: Result) -> None:
+        if isinstance(result, LedgerError):
+            self._note([change], result)
+
+    def _note(self, part: Sequence[Planned], error: LedgerError) -> None:
+        match error:
+            case OutcomeUnknown():
+                self._unknown = error
+                self._unwritten.extend(change for change in part if change.entry in error.entries)
+            case KeyConflict() | DamagedItem():
+                self._conflict = self._conflict or error
+                self._conflicting.extend(part)
+            case StoreError():
+                self._refused = error
+                self._unwritten.extend(part)
+            case _:
+                raise error
 
     def finish(self) -> None:
         """Raise what went wrong, if anything did, naming what can be written again."""

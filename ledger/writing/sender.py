@@ -8,7 +8,8 @@
                     `-- unknown --> the same id again, until `write_deadline` or the retry
                                     horizon ends --> OutcomeUnknown, with the entry
 
-Batches and transactions end in the same ways, for each of their entries or for all together.
+Batches and transactions end in the same ways, for each of their entries or for all together. Of
+conditional puts that share a request (`Sender.each`) each ends in them on its own.
 """
 
 import math
@@ -20,23 +21,28 @@ import anyio
 
 from ledger.core.capacity import item_size
 from ledger.core.entry import Item
-from ledger.core.errors import InvalidEntry, OutcomeUnknown, StoreError
+from ledger.core.errors import InvalidEntry, LedgerError, OutcomeUnknown, StoreError
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.retrier import DEADLINE_BACKOFF, Retrier
+from ledger.store.retrier import DEADLINE_BACKOFF, Retrier, Tries
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Outcome, Rejected, Unknown
 from ledger.writing.plan import Planned, confirmed, distinct, latest_repeat
 
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 READS_AT_ONCE = 16
-"""Reads of items that were in the way of a transaction, at a time."""
+"""Entries with an item in their way, of a transaction or of several puts, at a time."""
+TOO_LATE = "the retry horizon passed before its turn came"
+CUT_OFF = "cut off at the retry horizon"
 
 ReportDurable = Callable[[Sequence[Planned]], None]
 """Called with the entries of a batch that are durable, as soon as that is known."""
+Result = Entry | LedgerError
+ReportResult = Callable[[Planned, Result], None]
+"""Called with what became of one entry of several, as soon as that is known."""
 
 
 def _ignored(_durable: Sequence[Planned]) -> None:
@@ -67,10 +73,76 @@ class Sender:
             OutcomeUnknown: no answer in time.
             StoreError: nothing was written.
         """
-        outcome = await self._until_known(lambda: self._store.write(planned.put), [planned])
+        return await self._put(planned, self._deadline())
+
+    async def _put(self, planned: Planned, deadline: float) -> Entry:
+        outcome = await self._until_known(
+            lambda: self._store.write(planned.put), [planned], deadline=deadline
+        )
         if isinstance(outcome, Applied):
             return planned.entry
         return await self._confirmed(planned, outcome.found[0], [planned])
+
+    async def each(self, planned: Sequence[Planned], report: ReportResult) -> None:
+        """Send up to 25 different entries in one request, each on the conditions of `put`.
+
+        `report` gets the durable entry, or the error that `put` would have raised of that change.
+        """
+        sending = _EachSending(report)
+        deadline = self._deadline()
+        tries = self._retrier.begin("write", deadline=deadline)
+        left = self._in_time(planned, sending, tries)
+        while left:
+            answer = await self._each_once(left, fresh=tries.requests == 0)
+            if taken := sending.settled(left, answer):
+                jobs = [partial(self._put_alone, change, deadline, sending) for change in taken]
+                await run_all(jobs, at_once=READS_AT_ONCE)
+            left = sending.open_of(left)
+            if not left:
+                tries.succeeded()
+            elif await tries.again("unanswered", requests=_requests_of(answer)):
+                left = self._in_time(left, sending, tries)
+            else:
+                sending.give_up(left, tries.requests)
+                return
+
+    def _in_time(
+        self, planned: Sequence[Planned], sending: "_EachSending", tries: Tries
+    ) -> list[Planned]:
+        """Return the entries that may be sent now; of the others nothing will ever be known."""
+        now, repeats = self._clock.now(), tries.requests > 0
+        late = [
+            change
+            for change in planned
+            if (repeats or change.keyed) and now > latest_repeat([change])
+        ]
+        sending.give_up(late, tries.requests)
+        return sending.open_of(planned) if late else list(planned)
+
+    async def _each_once(
+        self, planned: Sequence[Planned], *, fresh: bool
+    ) -> Sequence[Outcome | StoreError]:
+        """Send once; like a single one, a request is cut off at the first retry horizon in it."""
+        repeated = [change for change in planned if change.keyed or not fresh]
+        seconds = math.inf
+        if repeated:
+            seconds = (latest_repeat(repeated) - self._clock.now()).total_seconds()
+        with anyio.move_on_after(seconds):
+            try:
+                answer = await self._store.write_each([change.put for change in planned])
+            except StoreError as error:
+                return [error] * len(planned)
+            return answer.outcomes
+        return [Unknown(CUT_OFF)] * len(planned)
+
+    async def _put_alone(self, change: Planned, deadline: float, sending: "_EachSending") -> None:
+        """Put an entry that has an item in its way by itself: that hands the item back."""
+        try:
+            sending.end(change, await self._put(change, deadline))
+        except StoreError as error:
+            sending.fail(change, error)
+        except LedgerError as error:
+            sending.end(change, error)
 
     async def batch(
         self, planned: Sequence[Planned], report_durable: ReportDurable = _ignored
@@ -159,15 +231,16 @@ class Sender:
         planned: Sequence[Planned],
         *,
         together: bool = False,
+        deadline: float | None = None,
     ) -> Applied | Rejected:
         """Send until the outcome is known, with the same ids."""
-        deadline = self._clock.monotonic() + self._settings.current.write_deadline
+        deadline = self._deadline() if deadline is None else deadline
         horizon = latest_repeat(planned)
         # A change with a key may repeat another process's try, and of a large write the last parts
         # have waited since their ids were checked; an id that only this process has is not late.
         fresh = not any(change.keyed for change in planned)
         tries = self._retrier.begin("write", deadline=deadline)
-        cause = "the retry horizon passed before its turn came"
+        cause = TOO_LATE
         while fresh or self._clock.now() <= horizon:
             left = math.inf if fresh else (horizon - self._clock.now()).total_seconds()
             fresh = False
@@ -198,7 +271,64 @@ class Sender:
             if known_unsent:
                 raise
             return Unknown(str(error), requests=error.requests)
-        return Unknown("cut off at the retry horizon")
+        return Unknown(CUT_OFF)
+
+    def _deadline(self) -> float:
+        return self._clock.monotonic() + self._settings.current.write_deadline
+
+
+class _EachSending:
+    """What became of entries that share requests."""
+
+    def __init__(self, report: ReportResult) -> None:
+        self._report = report
+        self._doubts: dict[int, str] = {}
+        self._ended: set[int] = set()
+
+    def open_of(self, planned: Sequence[Planned]) -> list[Planned]:
+        """Return those of which nothing certain is known."""
+        return [change for change in planned if id(change) not in self._ended]
+
+    def settled(
+        self, sent: Sequence[Planned], answer: Sequence[Outcome | StoreError]
+    ) -> list[Planned]:
+        """Take in an answer; returns the entries that had an item in their way."""
+        taken = []
+        for change, outcome in zip(sent, answer, strict=True):
+            match outcome:
+                case Applied():
+                    self.end(change, change.entry)
+                case Rejected():
+                    taken.append(change)
+                case Unknown():
+                    self._doubts[id(change)] = outcome.cause
+                case StoreError():
+                    self.fail(change, outcome)
+        return taken
+
+    def fail(self, change: Planned, error: StoreError) -> None:
+        """Take in that a request wrote nothing of an entry; an earlier one may have."""
+        if id(change) in self._doubts:
+            self._doubts[id(change)] = str(error)
+        else:
+            self.end(change, error)
+
+    def end(self, change: Planned, result: Result) -> None:
+        """Report what became of an entry."""
+        self._ended.add(id(change))
+        self._report(change, result)
+
+    def give_up(self, planned: Sequence[Planned], requests: int) -> None:
+        """Report that nothing certain is known of entries after so many requests."""
+        for change in planned:
+            cause = self._doubts.get(id(change), TOO_LATE)
+            self.end(change, _unknown([change], cause, requests, together=False))
+
+
+def _requests_of(answer: Sequence[Outcome | StoreError]) -> int:
+    """Return how many requests were sent of those that have no answer."""
+    told = (each.requests for each in answer if isinstance(each, Unknown | StoreError))
+    return max(told, default=1)
 
 
 def _unknown(

@@ -74,7 +74,7 @@ class Writer:
     def record(self, change: Change) -> Awaitable[Entry]:
         """Write one change; see `Ledger.record`. What breaks a rule is refused before any wait."""
         self._check_clock()
-        if self._group is None or change.key is not None:
+        if self._group is None:
             return self._direct.put(self._planner.plan(change))
         if change.is_plain:
             return self.add(change.counter, change.change)

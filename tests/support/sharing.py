@@ -9,11 +9,11 @@ from anyio.lowlevel import checkpoint
 from support.clock import FakeClock
 from support.ledgers import HOME, make_writer
 
-from ledger.core.errors import OutcomeUnknown, StoreError
+from ledger.core.errors import KeyConflict, OutcomeUnknown, StoreError
 from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.writes import BatchOutcome, BatchWrite, Outcome, Write
+from ledger.store.writes import BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
 
@@ -45,6 +45,12 @@ class GatedStore(MemoryStore):
         await self.gate.wait()
         return await super().write_batch(writes)
 
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Do several conditional writes once the gate is open."""
+        self.sizes.append(len(writes))
+        await self.gate.wait()
+        return await super().write_each(writes)
+
 
 @asynccontextmanager
 async def sharing(
@@ -61,16 +67,17 @@ async def sharing(
             tasks.cancel_scope.cancel()
 
 
-async def record_all(
-    writer: Writer, asked: Sequence[Change]
-) -> list[Entry | OutcomeUnknown | StoreError]:
+Told = Entry | KeyConflict | OutcomeUnknown | StoreError
+
+
+async def record_all(writer: Writer, asked: Sequence[Change]) -> list[Told]:
     """Record every change in a call of its own, all at once; an error stands in its place."""
-    results: dict[int, Entry | OutcomeUnknown | StoreError] = {}
+    results: dict[int, Told] = {}
 
     async def one(place: int, change: Change) -> None:
         try:
             results[place] = await writer.record(change)
-        except (OutcomeUnknown, StoreError) as error:
+        except (KeyConflict, OutcomeUnknown, StoreError) as error:
             results[place] = error
 
     async with anyio.create_task_group() as tasks:

@@ -1,21 +1,23 @@
 """Several conditional writes, each on its own: in one request what statements can say.
 
 A statement that was throttled, or in conflict, is sent again without those that are settled, within
-the bounds and the budget of the `Retrier`.
+the bounds and the budget of the `Retrier`. Statements that a policy denies go by item operations,
+which it may allow: PartiQL has permissions of its own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ledger.core.errors import StoreError, Throttled
+from ledger.core.errors import AccessDenied, StoreError
 from ledger.runtime.tasks import run_all
-from ledger.store.dynamodb import statements
+from ledger.store.dynamodb import statements, throttling
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.requests import Request, write_request, written_units
 from ledger.store.writes import Applied, EachOutcome, Outcome, Unknown, Write, signed_by
 
 _OPERATION = "batch_execute_statement"
+_ALONE_AT_ONCE = 8
 
 
 class EachWrite:
@@ -39,6 +41,9 @@ class EachWrite:
         if batch:
             jobs.append(partial(self._together, batch))
         await run_all(jobs, at_once=len(jobs))
+        await self._without_statements(
+            [place for place in batch if isinstance(self._results[place], AccessDenied)]
+        )
         return EachOutcome(tuple(self._results[place] for place in range(len(said))), self._units)
 
     async def _alone(self, place: int) -> None:
@@ -51,6 +56,19 @@ class EachWrite:
             self._results[place] = error
         else:
             self._results[place] = answer if isinstance(answer, Outcome) else Applied()
+
+    async def _without_statements(self, denied: Sequence[int]) -> None:
+        """Send by item operations what was denied as statements; if the first is, none follows."""
+        if not denied:
+            return
+        self._client.retrier.on_retry(_OPERATION, "accessdenied")
+        first, *rest = denied
+        await self._alone(first)
+        result = self._results[first]
+        if isinstance(result, AccessDenied):
+            self._settle(denied, result)
+        elif rest:
+            await run_all([partial(self._alone, place) for place in rest], at_once=_ALONE_AT_ONCE)
 
     async def _together(self, left: Mapping[int, Request]) -> None:
         tries = self._client.retrier.begin(_OPERATION)
@@ -67,16 +85,18 @@ class EachWrite:
                 tries.succeeded()
                 return
             left = {place: left[place] for place in again}
-            throttled = not statements.THROTTLED.isdisjoint(again.values())
-            if not await tries.again("unprocessed", throttled=throttled):
-                where = self._where
-                late = Throttled(f"{where}: still throttled, or in conflict, after every try")
-                late.requests = tries.requests
-                self._settle(left, late)
+            if not await tries.again(
+                throttling.cause_of(again.values()),
+                throttled=any(error["Code"] in statements.THROTTLED for error in again.values()),
+            ):
+                for place, failed in again.items():
+                    late = throttling.of_statement(failed, left[place], self._where)
+                    late.requests = tries.requests
+                    self._results[place] = late
                 return
 
-    def _taken(self, sent: Mapping[int, Request], answer: Any) -> dict[int, str]:
-        """Take in an answer; returns what wrote nothing and may be sent again, with its code."""
+    def _taken(self, sent: Mapping[int, Request], answer: Any) -> dict[int, Mapping[str, Any]]:
+        """Take in an answer; returns what wrote nothing and may be sent again, with its error."""
         if isinstance(answer, Unknown):
             self._settle(sent, answer)
             return {}
@@ -86,15 +106,15 @@ class EachWrite:
             return {}
         units = written_units(answer)
         self._units = None if units is None or self._units is None else self._units + units
-        again = {}
+        again: dict[int, Mapping[str, Any]] = {}
         for place, error in zip(sent, errors, strict=True):
-            if (code := error.get("Code")) in statements.PASSING:
-                again[place] = str(code)
+            if error.get("Code") in statements.PASSING:
+                again[place] = error
             else:
                 self._results[place] = statements.outcome_of(error, self._where)
         return again
 
-    def _settle(self, places: Mapping[int, Request], result: Outcome | StoreError) -> None:
+    def _settle(self, places: Iterable[int], result: Outcome | StoreError) -> None:
         self._results.update(dict.fromkeys(places, result))
 
     @property

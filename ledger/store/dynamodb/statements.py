@@ -18,6 +18,7 @@ BatchStatementRequest, BatchStatementError.
 Pure: no clock, no randomness, no I/O.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,6 +44,9 @@ PASSING = THROTTLED | {"TransactionConflict"}
 """Codes of statements that wrote nothing and may be sent again."""
 _REJECTED = frozenset({"ConditionalCheckFailed", "DuplicateItem"})
 _QUOTES = frozenset("\"'")
+_FIELD = re.compile("'([^']*)':")
+_NAME = re.compile('"[^"]*"')
+_WHERE = 'WHERE "pk"=?'
 
 
 class _Inexpressible(Exception):
@@ -101,7 +105,7 @@ def _name(name: str) -> str:
 def _where(key: Key, condition: Condition | None) -> tuple[str, list[AttributeValue]]:
     parameters: list[AttributeValue] = [{"S": key[0]}, {"S": key[1]}]
     also = "" if condition is None else f" AND {_condition(condition, parameters)}"
-    return f'WHERE "pk"=? AND "sk"=?{also}', parameters
+    return f'{_WHERE} AND "sk"=?{also}', parameters
 
 
 def _condition(condition: Condition, parameters: list[AttributeValue]) -> str:
@@ -135,6 +139,17 @@ def _demands_item(condition: Condition) -> bool:
     return False
 
 
+def partition_of(said: Mapping[str, Any]) -> str:
+    """Return the partition key of the item that a statement of ours writes."""
+    text = said["Statement"]
+    if text.startswith("INSERT"):
+        place = _FIELD.findall(text).index("pk")
+    else:  # the key is the first that a condition names, behind all values that are set
+        place = _NAME.sub("", text[: text.index(_WHERE)]).count("?")
+    partition: str = said["Parameters"][place]["S"]
+    return partition
+
+
 def each_request(statements: Sequence[Request]) -> Request:
     """Return the request of a batch; DynamoDB counts the units, cheaper than we do."""
     return {"Statements": [*statements], "ReturnConsumedCapacity": "TOTAL"}
@@ -161,7 +176,7 @@ def outcome_of(error: Mapping[str, Any], where: str) -> Outcome | StoreError:
         return Rejected(found={} if code == "DuplicateItem" and not found else {0: found})
     said = f"{where}: {code}: {message}"
     if code == "AccessDenied":
-        return AccessDenied(f"{said}: a batch of writes needs PartiQLInsert and PartiQLUpdate")
+        return AccessDenied(said)
     if code == "ResourceNotFound":
         return TableMissing(said)
     if code == "InternalServerError":

@@ -2,20 +2,24 @@
 
 A reason is made of what was throttled (Table or Index), the kind of operation (Read or Write) and
 the limit that was exceeded. `KeyRangeThroughputExceeded` is the one that more capacity does not
-help: one partition key takes at most 1,000 write units and 3,000 read units a second.
+help: one partition key takes at most 1,000 write units and 3,000 read units a second. The error of
+one statement among several has a code and a message, no list of reasons: what the message names is
+used.
 
 Sources: botocore's model of DynamoDB (`ThrottlingReason`; the list is `throttlingReasons` of
 ThrottlingException, `ThrottlingReasons` of the others); Amazon DynamoDB Developer Guide,
-"Understanding DynamoDB warm throughput in different scenarios" (the limits of a partition).
+"Understanding DynamoDB warm throughput in different scenarios" (the limits of a partition); API
+Reference, BatchStatementError.
 
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ledger.core import keys
 from ledger.core.errors import Throttled
+from ledger.store.dynamodb import statements
 
 HOT_KEY = "KeyRangeThroughputExceeded"
 ADVICE: Mapping[str, str] = {
@@ -46,13 +50,47 @@ def explained(error: Throttled, limits: Sequence[str], request: Mapping[str, Any
         return error
     advice = "; ".join(ADVICE[limit] for limit in limits)
     counters = counters_in(request) if HOT_KEY in limits else ()
-    named = ", ".join(map(repr, counters[:COUNTERS_NAMED_MAX]))
-    of = f" at {'one of ' if len(counters) > 1 else ''}{named}" if counters else ""
-    if len(counters) > COUNTERS_NAMED_MAX:
-        of += f" and {len(counters) - COUNTERS_NAMED_MAX} more"
-    better = Throttled(f"{error}{of}: {advice}")
+    better = Throttled(f"{error}{_named(counters)}: {advice}")
     better.limits, better.counters = tuple(limits), counters
     return better
+
+
+def cause_of(errors: Iterable[Mapping[str, Any]]) -> str:
+    """Return the name, in the metric of repeats, of why statements are sent again."""
+    told = list(errors)
+    if any(HOT_KEY in _limits_named(error) for error in told):
+        return "hot_key"
+    throttled = any(error.get("Code") in statements.THROTTLED for error in told)
+    return "throttled" if throttled else "unprocessed"
+
+
+def of_statement(error: Mapping[str, Any], said: Mapping[str, Any], where: str) -> Throttled:
+    """Return the error of a statement that wrote nothing in any try; it names the counter."""
+    request = {"Statements": [said]}
+    text = f"{where}: still throttled, or in conflict, after every try ({error.get('Code')})"
+    if limits := _limits_named(error):
+        return explained(Throttled(text), limits, request)
+    counters = counters_in(request)
+    late = Throttled(f"{text}{_named(counters)}")
+    late.counters = counters
+    return late
+
+
+def _limits_named(error: Mapping[str, Any]) -> tuple[str, ...]:
+    # A code is like the name of a limit: only a whole reason names one.
+    message = str(error.get("Message", ""))
+    return tuple(
+        limit for limit in ADVICE if any(f"{way}{limit}" in message for way in ("Read", "Write"))
+    )
+
+
+def _named(counters: Sequence[str]) -> str:
+    if not counters:
+        return ""
+    named = ", ".join(map(repr, counters[:COUNTERS_NAMED_MAX]))
+    more = len(counters) - COUNTERS_NAMED_MAX
+    beside = f" and {more} more" if more > 0 else ""
+    return f" at {'one of ' if len(counters) > 1 else ''}{named}{beside}"
 
 
 def counters_in(request: Mapping[str, Any]) -> tuple[str, ...]:
@@ -71,5 +109,7 @@ def _partitions(request: Mapping[str, Any]) -> Iterator[str]:
             yield from _partitions(next(iter(part.values())))
     for action in request.get("TransactItems", ()):
         yield from _partitions(next(iter(action.values())))
+    for said in request.get("Statements", ()):
+        yield statements.partition_of(said)
     if "KeyConditionExpression" in request:
         yield request["ExpressionAttributeValues"][":0"]["S"]

@@ -16,6 +16,7 @@ from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 from ledger.core.errors import (
     InvalidAmount,
     InvalidCounter,
+    KeyConflict,
     LedgerError,
     OutcomeUnknown,
     StoreError,
@@ -118,8 +119,32 @@ async def test_keyed_and_lone_changes_keep_their_conditions() -> None:
     async with sharing(store, clock=clock) as writer:
         told = await record_all(writer, [keyed, keyed, *ones(2)])
     assert {one.id for one in told[:2] if isinstance(one, Entry)} == {told[0].id}  # type: ignore[union-attr]
-    assert sorted(store.sizes) == [1, 1, 2]
+    assert store.sizes == [1, 3, 1]  # the second again by itself: it has the first in its way
     assert changes(store.table, "c") == [1, 2, 5]
+
+
+async def test_keyed_calls_share_requests() -> None:
+    """Sixty callers with keys take three requests, and each is given its own entry."""
+    clock, store = FakeClock(instant=True), GatedStore()
+    asked = [Change("c", n + 1, key=f"k{n}", at=clock.now()) for n in range(60)]
+    async with sharing(store, clock=clock) as writer:
+        told = await record_all(writer, asked)
+        again = await record_all(writer, asked[:1])
+    assert store.sizes == [25, 25, 10, 1]
+    assert [one.change for one in told if isinstance(one, Entry)] == amounts_of(60)
+    assert told[:1] == again
+
+
+async def test_of_keyed_calls_each_has_an_outcome_of_its_own() -> None:
+    """Of one request: throttled is not written, in doubt goes again, another's key conflicts."""
+    clock, inner = FakeClock(instant=True), MemoryStore(HOME)
+    store = FaultyStore(inner, InOrder(None, Partial(unprocessed=(0,), lost=(1,))), clock=clock)
+    keys = [Change("c", n + 1, key=f"k{n}", at=clock.now()) for n in range(4)]
+    async with sharing(store, clock=clock) as writer:
+        await writer.record(Change("c", 30, key="k2", at=clock.now()))
+        told = await record_all(writer, keys)
+    assert [type(one) for one in told] == [Throttled, Entry, KeyConflict, Entry]
+    assert changes(inner.table, "c") == [2, 4, 30]
 
 
 # What goes wrong
@@ -265,17 +290,26 @@ async def test_closing_leaves_nobody_waiting() -> None:
         await writer.record(Change("c", 3))
 
 
-@given(st.integers(0, 10**6), st.floats(0, 0.6), st.integers(1, 90), st.booleans())
+@given(
+    st.integers(0, 10**6), st.floats(0, 0.6), st.integers(1, 90), st.booleans(), st.integers(0, 4)
+)
 async def test_property_each_change_once(
     seed: int,
     share: float,
     calls: int,
     combine: bool,  # noqa: FBT001
+    keyed: int,
 ) -> None:
     """Whatever goes wrong: acknowledged is counted, refused is not, unknown is after a retry."""
     inner = MemoryStore(HOME)
     store = FaultyStore(inner, Seeded(seed, share=share), clock=FakeClock(instant=True))
-    asked = [Change(f"c{number % 3}", 2**number) for number in range(calls)]
+    at = FakeClock().now()
+    asked = [
+        Change(f"c{number % 3}", 2**number, key=f"k{number}", at=at)
+        if number % 4 < keyed
+        else Change(f"c{number % 3}", 2**number)
+        for number in range(calls)
+    ]
     async with sharing(store, combine=["c1", "c2"] if combine else []) as writer:
         told = await record_all(writer, asked)
         while store.in_flight:

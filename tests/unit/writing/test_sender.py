@@ -1,7 +1,10 @@
 """What a sender says of entries whose outcome it does not know, and how it ends when closed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
+from itertools import chain, repeat
 
 import anyio
 import pytest
@@ -9,12 +12,16 @@ from anyio.lowlevel import checkpoint
 from support.clock import START, FakeClock
 from support.ledgers import HOME, make_settings, seeded
 
+from ledger.core.entry import entry_item
 from ledger.core.errors import OutcomeUnknown
+from ledger.core.values import Entry
 from ledger.store.memory import MemoryStore
-from ledger.store.writes import Action, BatchOutcome, BatchWrite, Outcome, Write
+from ledger.store.port import Store
+from ledger.store.wrappers.faults import FaultyStore, InOrder, Partial
+from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 from ledger.writing.closing import ClosableSender
 from ledger.writing.plan import Change, Planned, plan
-from ledger.writing.sender import Sender
+from ledger.writing.sender import Result, Sender
 
 SETTINGS = make_settings()
 
@@ -57,6 +64,12 @@ class HalfStore(MemoryStore):
         await super().write_batch(writes[:half])
         return BatchOutcome((), tuple(range(half, len(writes))), "no answer")
 
+    async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Give no answer."""
+        self.sent.append(len(writes))
+        await self._silence()
+        return await super().write_each(writes)
+
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Give no answer."""
         self.sent.append(len(actions))
@@ -68,13 +81,13 @@ class HalfStore(MemoryStore):
             await anyio.sleep_forever()
 
 
-def sender(store: MemoryStore, clock: FakeClock | None = None) -> Sender:
+def sender(store: Store, clock: FakeClock | None = None) -> Sender:
     """Return a sender on a clock whose sleeps are over at once."""
     clock = clock or FakeClock(instant=True)
     return Sender(store, settings=SETTINGS, clock=clock, randomness=seeded())
 
 
-def closable(store: MemoryStore) -> ClosableSender:
+def closable(store: Store) -> ClosableSender:
     """Return a sender that can be closed."""
     clock = FakeClock(instant=True)
     return ClosableSender(store, settings=SETTINGS, clock=clock, randomness=seeded())
@@ -133,6 +146,64 @@ async def test_a_closed_sender_begins_no_call() -> None:
     closing.close()
     with anyio.fail_after(20), pytest.raises(OutcomeUnknown, match="closed before"):
         await closing.put(planned(1)[0])
+
+
+async def test_each_entry_ends_on_its_own() -> None:
+    """Of one request: applied, throttled for good, lost once, and taken by another change."""
+    inner, changes = MemoryStore(HOME), planned(4, keyed=True)
+    taken = replace(changes[3].entry, change=Decimal(7))
+    inner.table.set(changes[3].put.key, entry_item(taken))
+    store = FaultyStore(inner, InOrder(Partial(unprocessed=(1,), lost=(2,))))
+    told = await each(sender(store), changes)
+    assert [type(one).__name__ for one in told] == ["Entry", "Throttled", "Entry", "KeyConflict"]
+    assert inner.table.get(changes[1].put.key) is None
+
+
+async def test_what_may_have_been_written_is_never_called_unwritten() -> None:
+    """A throttled try after one without an answer leaves it unknown, with that entry alone."""
+    inner, changes = MemoryStore(HOME), planned(2, keyed=True)
+    faults = chain([Partial(lost=(0,))], repeat(Partial(unprocessed=(0,))))
+    store = FaultyStore(inner, lambda call: next(faults) if call.size else None)
+    told = await each(sender(store), changes)
+    assert isinstance(told[0], OutcomeUnknown)
+    assert told[0].entries == (changes[0].entry,)
+    assert isinstance(told[1], Entry)
+
+
+async def test_a_late_key_among_others_is_not_sent() -> None:
+    """An entry past its retry horizon is left out of a request, and the others are written."""
+    clock = FakeClock(START + timedelta(seconds=SETTINGS.retry_horizon + 1), instant=True)
+    inner = MemoryStore(HOME)
+    mixed = [*planned(1, keyed=True), *planned(3)[1:]]
+    told = await each(sender(inner, clock), mixed)
+    assert isinstance(told[0], OutcomeUnknown)
+    assert "the retry horizon passed" in str(told[0])
+    assert inner.table.get(mixed[0].put.key) is None
+    assert told[1:] == [change.entry for change in mixed[1:]]
+
+
+async def test_closing_each_names_what_was_not_reported() -> None:
+    """Each entry that is open when the ledger closes is unknown on its own."""
+    closing, changes = closable(HalfStore(hangs=True)), planned(3, keyed=True)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_close_soon, closing)
+        with anyio.fail_after(20):
+            told = await each(closing, changes)
+    assert [one.entries for one in told if isinstance(one, OutcomeUnknown)] == [
+        (change.entry,) for change in changes
+    ]
+
+
+async def each(sending: Sender, changes: list[Planned]) -> list[Result]:
+    """Send entries in one request; returns what was reported of each, which is once."""
+    told: dict[int, Result] = {}
+
+    def report(change: Planned, result: Result) -> None:
+        assert id(change) not in told
+        told[id(change)] = result
+
+    await sending.each(changes, report)
+    return [told[id(change)] for change in changes]
 
 
 async def _close_soon(closing: ClosableSender) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.clock import START, FakeClock
 from support.failing import always, faulty, land_all, many
 from support.ledgers import HOME, amounts_of, changes, count_items, make_writer
+from support.sharing import GatedStore
 
 from ledger.core.errors import (
     DamagedItem,
@@ -199,14 +200,40 @@ async def test_large_write_does_not_repeat_keys_past_the_horizon() -> None:
     clock = FakeClock(instant=True)
     home = MemoryStore(HOME)
     store = FaultyStore(home, lambda _call: Slow(before_seconds=20), clock=clock)
-    keyed = [Change("c", n + 1, key=f"k{n}", at=START) for n in range(40)]
+    keyed = [Change("c", n + 1, key=f"k{n}", at=START) for n in range(500)]
 
     with pytest.raises(OutcomeUnknown, match="horizon passed before its turn") as caught:
         await make_writer(store, clock=clock).record_many(keyed)
 
     written = set(changes(home.table, "c"))
-    assert 0 < len(written) < 40
-    assert {entry.change for entry in caught.value.entries} == set(amounts_of(40)) - written
+    assert 0 < len(written) < 500
+    assert {entry.change for entry in caught.value.entries} == set(amounts_of(500)) - written
+
+
+async def test_keyed_changes_share_requests_and_a_repeat_writes_nothing() -> None:
+    """Sixty changes with keys take three requests; all of them again are the same entries."""
+    store = GatedStore()
+    writer = make_writer(store)
+    keyed = [Change("c", n + 1, key=f"k{n}", at=START) for n in range(60)]
+    first = await writer.record_many(keyed)
+    assert store.sizes == [25, 25, 10]
+    again = await writer.record_many(keyed)
+    assert [entry.id for entry in again] == [entry.id for entry in first]
+    assert changes(store.table, "c") == amounts_of(60)
+
+
+async def test_a_conflict_among_keyed_changes_is_that_ones_alone() -> None:
+    """Of changes in one request only the one whose key stands for another amount is refused."""
+    store, table = faulty()
+    writer = make_writer(store)
+    await writer.record(Change("c", 100, key="k3", at=START))
+    keyed = [Change("c", n + 1, key=f"k{n}", at=START) for n in range(10)]
+
+    with pytest.raises(KeyConflict) as caught:
+        await writer.record_many(keyed)
+
+    assert [caught.value.ours.change, caught.value.theirs.change] == [4, 100]
+    assert changes(table, "c") == sorted([*set(amounts_of(10)) - {4}, Decimal(100)])
 
 
 async def test_large_write_of_new_changes_outlives_the_horizon() -> None:

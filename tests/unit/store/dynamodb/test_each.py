@@ -1,11 +1,11 @@
 """Several writes in one request: what each answer, whole or in part, says of each of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 from support.clock import FakeClock
 
 from ledger.core.errors import AccessDenied, Throttled
@@ -13,6 +13,7 @@ from ledger.store.conditions import Absent, Equals
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.store import DynamoStore
+from ledger.store.dynamodb.throttling import HOT_KEY
 from ledger.store.retrier import Retrier
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import Applied, Put, Rejected, Unknown, Update, Write
@@ -23,7 +24,7 @@ ITEM = {"pk": {"S": "c"}, "sk": {"S": "a"}, "v": {"N": "1"}}
 class Scripted:
     """A transport that answers as it was told, and keeps what it was sent."""
 
-    def __init__(self, *answers: list[Mapping[str, Any]] | Exception) -> None:
+    def __init__(self, *answers: Sequence[Mapping[str, Any]] | Exception) -> None:
         self.answers = list(answers)
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
 
@@ -40,13 +41,15 @@ class Scripted:
         """Close nothing."""
 
 
-def store_over(transport: Scripted) -> DynamoStore:
-    """Return a store whose requests the transport answers."""
+def store_over(transport: Scripted, retries: list[tuple[str, str]] | None = None) -> DynamoStore:
+    """Return a store whose requests the transport answers; what it repeats is added to a list."""
+    told = [] if retries is None else retries
     clock = FakeClock(instant=True)
     retrier = Retrier(
         clock=clock,
         randomness=Random(1),  # noqa: S311 (waits)
         budget=RetryBudget(),
+        on_retry=lambda operation, cause: told.append((operation, cause)),
     )
     watch = ClockWatch(clock)
     return DynamoStore(
@@ -61,7 +64,7 @@ def puts(count: int) -> list[Write]:
     return [Put({**ITEM, "sk": {"S": str(place)}}, Absent()) for place in range(count)]
 
 
-def error(code: str, **more: object) -> Mapping[str, Any]:
+def error(code: str, **more: object) -> dict[str, Any]:
     """Return the answer of a statement that failed."""
     return {"Error": {"Code": code, "Message": "as AWS says it", **more}}
 
@@ -75,10 +78,9 @@ async def test_each_answer_is_its_own() -> None:
             error("ConditionalCheckFailed", Item=ITEM),
             error("ConditionalCheckFailed"),
             error("InternalServerError"),
-            error("AccessDenied"),
         ]
     )
-    answer = await store_over(transport).write_each(puts(6))
+    answer = await store_over(transport).write_each(puts(5))
     assert answer.outcomes[:4] == (
         Applied(),
         Rejected(found={}),
@@ -86,9 +88,29 @@ async def test_each_answer_is_its_own() -> None:
         Rejected(found={0: None}),
     )
     assert isinstance(answer.outcomes[4], Unknown)
-    assert isinstance(answer.outcomes[5], AccessDenied)
-    assert answer.write_units == 6
+    assert answer.write_units == 5
     assert len(transport.sent) == 1
+
+
+async def test_what_is_denied_as_statements_goes_by_itself() -> None:
+    """Under a policy without PartiQL each write takes a request, and hands back what it found."""
+    refused = ClientError(
+        {"Error": {"Code": "ConditionalCheckFailedException", "Message": ""}, "Item": ITEM},  # type: ignore[typeddict-unknown-key]
+        "PutItem",
+    )
+    transport = Scripted([{}, error("AccessDenied"), error("AccessDenied")], [], refused)
+    answer = await store_over(transport).write_each(puts(3))
+    assert answer.outcomes == (Applied(), Applied(), Rejected(found={0: ITEM}))
+    assert [name for name, _ in transport.sent[1:]] == ["put_item", "put_item"]
+
+
+async def test_credentials_without_any_right_are_asked_for_one_write_alone() -> None:
+    """Where the item operation is denied as well, each write has that error after two requests."""
+    denied = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "PutItem")
+    transport = Scripted(denied, denied)
+    answer = await store_over(transport).write_each(puts(25))
+    assert {type(outcome) for outcome in answer.outcomes} == {AccessDenied}
+    assert len(transport.sent) == 2
 
 
 async def test_what_was_throttled_is_sent_again_alone() -> None:
@@ -105,10 +127,45 @@ async def test_what_was_throttled_is_sent_again_alone() -> None:
 
 async def test_what_stays_throttled_is_not_written() -> None:
     """After every try what is still throttled has an error, and the rest its outcome."""
+    retries: list[tuple[str, str]] = []
     transport = Scripted([{}, error("ThrottlingError")], *[[error("ThrottlingError")]] * 20)
-    answer = await store_over(transport).write_each(puts(2))
+    answer = await store_over(transport, retries).write_each(puts(2))
     assert answer.outcomes[0] == Applied()
-    assert isinstance(answer.outcomes[1], Throttled)
+    late = answer.outcomes[1]
+    assert isinstance(late, Throttled)
+    assert (late.counters, late.requests) == (("c",), 4)
+    assert "still throttled, or in conflict, after every try (ThrottlingError) at 'c'" in str(late)
+    assert retries == [("batch_execute_statement", "throttled")] * 3
+
+
+async def test_a_hot_key_of_a_statement_names_its_counter() -> None:
+    """What an update or a put of several met is told by the reason in its message."""
+    hot = error("ThrottlingError")
+    hot["Error"]["Message"] = "slow down: TableWriteKeyRangeThroughputExceeded"
+    retries: list[tuple[str, str]] = []
+    transport = Scripted([{}, hot, hot], *[[hot, hot]] * 20)
+    same = Equals("v?", {"N": "1"})
+    update = Update(("d", "1"), set={"what?": {"N": "2"}}, condition=same)
+    answer = await store_over(transport, retries).write_each([*puts(2), update])
+    for outcome, counter in zip(answer.outcomes[1:], "cd", strict=True):
+        assert isinstance(outcome, Throttled)
+        assert (outcome.limits, outcome.counters) == ((HOT_KEY,), (counter,))
+        assert f"at '{counter}': one partition key takes at most" in str(outcome)
+    assert {cause for _, cause in retries} == {"hot_key"}
+
+
+async def test_a_whole_batch_of_statements_names_its_counters() -> None:
+    """Where DynamoDB throttles the request, the hot key is one of those in it."""
+    response: Any = {
+        "Error": {"Code": "ThrottlingException", "Message": "slow down"},
+        "throttlingReasons": [{"reason": "TableWriteKeyRangeThroughputExceeded"}],
+    }
+    transport = Scripted(*[ClientError(response, "BatchExecuteStatement")] * 20)
+    answer = await store_over(transport).write_each(puts(2))
+    assert [outcome.counters for outcome in answer.outcomes if isinstance(outcome, Throttled)] == [
+        ("c",),
+        ("c",),
+    ]
 
 
 async def test_no_answer_leaves_each_unknown() -> None:
