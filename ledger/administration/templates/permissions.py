@@ -12,7 +12,9 @@ nothing else. The net change shares its partition key with its entries, so IAM c
 the two: its version condition guards it.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
-true for a request that names no key at all (IAM user guide, multivalued context keys).
+true for a request that names no key at all (IAM user guide, multivalued context keys). Statements
+have that key as well: `PartiQLInsert`, `PartiQLUpdate`, `PartiQLDelete` (Service Authorization
+Reference, "Actions, resources, and condition keys for Amazon DynamoDB").
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -105,7 +107,8 @@ _LEASING = ("GetItem", "PutItem", "UpdateItem", "ConditionCheckItem")
 _GRANTS: dict[Role, tuple[Grant, ...]] = {
     Role.WRITER: (
         _READ_CONTRACT,
-        Grant("WriteEntries", ("PutItem", "BatchWriteItem"), never_keys=_RESERVED),
+        # Changes with keys go 25 to a request as statements, and where those are denied one by one.
+        Grant("WriteEntries", ("PutItem", "BatchWriteItem", "PartiQLInsert"), never_keys=_RESERVED),
     ),
     Role.READER: (
         Grant("ReadCollections", ("Query",)),

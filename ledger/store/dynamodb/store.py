@@ -83,7 +83,7 @@ class DynamoStore:
             if not left:
                 tries.succeeded()
                 return BatchOutcome(write_units=units)
-            if not await tries.again("unprocessed", throttled=True):
+            if not await tries.again("throttled", throttled=True):
                 cause = f"still throttled in {self.region}"
                 return BatchOutcome(tuple(left), (), cause, units, tries.requests)
 

@@ -61,7 +61,7 @@ def cause_of(errors: Iterable[Mapping[str, Any]]) -> str:
     if any(HOT_KEY in _limits_named(error) for error in told):
         return "hot_key"
     throttled = any(error.get("Code") in statements.THROTTLED for error in told)
-    return "throttled" if throttled else "unprocessed"
+    return "throttled" if throttled else "conflict"
 
 
 def of_statement(error: Mapping[str, Any], said: Mapping[str, Any], where: str) -> Throttled:

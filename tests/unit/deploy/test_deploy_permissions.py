@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import botocore.session
 import pytest
-from support.clock import FakeClock
+from support.clock import START, FakeClock
+from support.ledgers import make_writer
 from support.permissions import (
     HOME,
     OTHER,
@@ -34,7 +35,7 @@ from ledger.importing.form import Form
 from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
-from ledger.ledger import Ledger
+from ledger.ledger import Change, Ledger
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.listing import list_leases
@@ -145,8 +146,10 @@ async def test_the_writer_has_just_enough() -> None:
     """Every call of writing is allowed, in any region, and nothing beyond them is."""
     recorder = Recorder()
     await recorder.read_contract(HOME, OTHER)
+    keyed = [Change("customer1-balance", 1, key=f"order-{number}", at=START) for number in (1, 2)]
     for region in (HOME, OTHER):
         await write_all(recorder.store(region))
+        await make_writer(recorder.store(region)).record_many(keyed)
     assert_just_enough(Role.WRITER, recorder.calls, [HOME, OTHER])
 
 
@@ -242,7 +245,7 @@ async def test_the_compactor_has_just_enough() -> None:
     "partition",
     ["~contract", "~lease", "~import", "~scan", *METHODS_OWN, *PIPELINE_OWN, *WATCHES_OWN],
 )
-@pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem"])
+@pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem", "PartiQLInsert"])
 def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> None:
     """Neither alone nor beside an entry can a writer write a lease, a marker, a cursor, a state."""
     document = policy(SETTINGS, Role.WRITER)
