@@ -88,7 +88,7 @@ class Sender:
 
         `report` gets the durable entry, or the error that `put` would have raised of that change.
         """
-        sending = _EachSending(report)
+        sending = EachSending(report)
         deadline = self._deadline()
         tries = self._retrier.begin("write", deadline=deadline)
         left = self._in_time(planned, sending, tries)
@@ -107,7 +107,7 @@ class Sender:
                 return
 
     def _in_time(
-        self, planned: Sequence[Planned], sending: "_EachSending", tries: Tries
+        self, planned: Sequence[Planned], sending: "EachSending", tries: Tries
     ) -> list[Planned]:
         """Return the entries that may be sent now; of the others nothing will ever be known."""
         now, repeats = self._clock.now(), tries.requests > 0
@@ -135,7 +135,7 @@ class Sender:
             return answer.outcomes
         return [Unknown(CUT_OFF)] * len(planned)
 
-    async def _put_alone(self, change: Planned, deadline: float, sending: "_EachSending") -> None:
+    async def _put_alone(self, change: Planned, deadline: float, sending: "EachSending") -> None:
         """Put an entry that has an item in its way by itself: that hands the item back."""
         try:
             sending.end(change, await self._put(change, deadline))
@@ -277,7 +277,7 @@ class Sender:
         return self._clock.monotonic() + self._settings.current.write_deadline
 
 
-class _EachSending:
+class EachSending:
     """What became of entries that share requests."""
 
     def __init__(self, report: ReportResult) -> None:

@@ -24,7 +24,7 @@ from ledger.totals import collection, reader
 from ledger.writing import large_write, planner, sender, writer
 from ledger.writing import plan as planning
 from ledger.writing.plan import Planned
-from ledger.writing.sender import Sender
+from ledger.writing.sender import EachSending, Sender
 
 _MUTANTS = (
     Mutant(
@@ -42,7 +42,11 @@ _MUTANTS = (
         "a change is an item of its own (not an update of one item per counter)",
         "the last writer wins: updates of other regions are lost",
         8,
-        ((Sender, "put", mutations.add_to_one_item), (large_write, "send_all", mutations.add_each)),
+        (
+            (Sender, "put", mutations.add_to_one_item),
+            (Sender, "each", mutations.add_and_report),
+            (large_write, "send_all", mutations.add_each),
+        ),
     ),
     Mutant(
         "no-merged-ids",
@@ -185,6 +189,13 @@ _MUTANTS = (
         "the same, by a writer that freezes between its look at the clock and its request",
         120,
         ((Planned, "put", property(mutations.put_any_time)),),
+    ),
+    Mutant(
+        "one-for-all",
+        "of several conditional puts in one request each has an outcome of its own",
+        "a change that was throttled, or lost, is taken for written: not counted",
+        120,
+        ((EachSending, "settled", mutations.settled_together),),
     ),
     Mutant(
         "shards-of-today",

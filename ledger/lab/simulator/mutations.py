@@ -19,7 +19,7 @@ from compactor.plan import Observation, Plan, Rules
 from ledger.core import amounts, contract, ids, keys
 from ledger.core.contract import Terms, Validity
 from ledger.core.entry import entry_item, net_item
-from ledger.core.errors import DamagedItem
+from ledger.core.errors import DamagedItem, StoreError
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
@@ -33,19 +33,20 @@ from ledger.settings.live import LiveSettings
 from ledger.settings.model import CONTRACTED
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
-from ledger.store.writes import Action, Applied, Check, Delete, Put, Unknown, Update
+from ledger.store.writes import Action, Applied, Check, Delete, Outcome, Put, Unknown, Update
 from ledger.totals import collection
 from ledger.totals.collection import CollectionRead, Progress, read_net
 from ledger.totals.reader import Total
 from ledger.writing.plan import Change, Planned, replan
 from ledger.writing.plan import plan as plan_change
-from ledger.writing.sender import Sender
+from ledger.writing.sender import EachSending, ReportResult, Sender
 
 _decide, _apply, _observe, _rules_of = plan.decide, applying.apply, observe.observe, passes.rules_of
 _candidates, _read_once = plan._candidates, collection._read_once  # noqa: SLF001
 _draw = scenario.draw
 _stricter = contract.stricter
 _under = Settings.under
+_settled = EachSending.settled
 _SINGLE_TRIES_MAX = 8
 SHORT_LIFE_SECONDS = 300.0
 """What some reports say of AWS, and what the settings said at first."""
@@ -259,6 +260,20 @@ async def add_each(self: Sender, planned: list[Planned]) -> None:
     """Count each in the single item of its counter."""
     for change in planned:
         await add_to_one_item(self, change)
+
+
+async def add_and_report(self: Sender, planned: list[Planned], report: ReportResult) -> None:
+    """Count each in the single item of its counter, and report it."""
+    for change in planned:
+        report(change, await add_to_one_item(self, change))
+
+
+def settled_together(
+    self: EachSending, sent: Sequence[Planned], answer: Sequence[Outcome | StoreError]
+) -> list[Planned]:
+    """Take all of several for written where one was."""
+    written = Applied() in answer
+    return _settled(self, sent, [Applied()] * len(sent) if written else answer)
 
 
 def any_region_candidates(

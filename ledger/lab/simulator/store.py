@@ -12,11 +12,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from ledger.core.clock_offset import ClockOffset, MeasuredOffset, measured
 from ledger.core.entry import Item
-from ledger.core.errors import LedgerError, Throttled, Unreachable
+from ledger.core.errors import LedgerError, StoreError, Throttled, Unreachable
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Process
 from ledger.runtime.validity import check_validity, has_validity
@@ -30,6 +31,7 @@ from ledger.store.writes import (
     EachOutcome,
     Outcome,
     Put,
+    Rejected,
     Unknown,
     Write,
     signed_by,
@@ -43,6 +45,10 @@ before a write) than at any other step; most steps are idle ones."""
 TOO_LATE = "signed too late, so it was not sent"
 SCAN_PAGE_ITEMS_MAX = 40
 """Pages of a Scan are larger than those of a Query: a collection that is cut is visited twice."""
+_FATES = ("ok", "ok", "ok", "unprocessed", "lost", "late", "never arrived")
+"""Of the parts of a scattered request."""
+EACH_SCATTERED_TIMES = 8
+"""How much likelier a request of several conditional writes is scattered: there are fewer."""
 READS_REPEATED_SHARE = 0.8
 """The share of reads with a fault that succeed in the end, since stores repeat reads."""
 
@@ -133,10 +139,14 @@ class SimStore:
         return await self._scatter(writes)
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
-        """Do up to 25 conditional writes, each on its own."""
+        """Do up to 25 conditional writes; sometimes each has a fate of its own."""
         await self._begin(WORK_STEPS)
         if self._is_late(writes):
             return EachOutcome((Unknown(TOO_LATE),) * len(writes))
+        faults = self._faults
+        share = faults.scattered * EACH_SCATTERED_TIMES
+        if share and not self._world.is_healed and self._random.random() < share:
+            return await self._scatter_each(writes)
         unknown = EachOutcome((Unknown("no answer"),) * len(writes))
         return await self._request(lambda: done(self._replica.write_each(writes)), unknown)
 
@@ -264,7 +274,7 @@ class SimStore:
         now, draw = self._loop.time(), self._random
         unprocessed, unknown = [], []
         for place, write in enumerate(writes):
-            fate = draw.choice(("ok", "ok", "ok", "unprocessed", "lost", "late", "never arrived"))
+            fate = draw.choice(_FATES)
             if fate == "unprocessed":
                 unprocessed.append(place)
                 continue
@@ -279,6 +289,31 @@ class SimStore:
         outcome = BatchOutcome(tuple(unprocessed), tuple(unknown), cause="a batch in parts")
         self._process.wake_at(now + self._faults.timeout_seconds, answer, outcome)
         return await answer
+
+    async def _scatter_each(self, writes: Sequence[Write]) -> EachOutcome:
+        """Give each of several conditional writes a fate of its own."""
+        now, timeout = self._loop.time(), self._faults.timeout_seconds
+        known: dict[int, Outcome | StoreError] = {}
+        for place, write in enumerate(writes):
+            fate = self._random.choice(_FATES)
+            if fate == "unprocessed":
+                known[place] = Throttled(f"{self.region}: still throttled after every try")
+                continue
+            self._fly(
+                fate,
+                now + self._random.random() * timeout,
+                partial(self._serve_one, write, place, known if fate == "ok" else {}),
+            )
+        silence: asyncio.Future[None] = self._loop.create_future()
+        self._process.wake_at(now + timeout, silence, None)
+        await silence
+        places = range(len(writes))
+        return EachOutcome(tuple(known.get(place, Unknown("no answer")) for place in places))
+
+    def _serve_one(self, write: Write, place: int, known: dict[int, Outcome | StoreError]) -> None:
+        outcome = done(self._replica.write(write))
+        # Beside others a put does not get back what is in its way.
+        known[place] = Rejected() if isinstance(outcome, Rejected) else outcome
 
     def _trips(self) -> tuple[float, float]:
         draw, faults = self._random, self._faults

@@ -43,6 +43,7 @@ from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import Applied, Put
+from ledger.writing.plan import Change
 
 RETRIES_MAX = 3
 RETRY_PAUSE_SECONDS_MAX = 200.0
@@ -209,16 +210,31 @@ class Workload:
                         self._in_crowd, replace(operation, changes=(single,)), app
                     )
             case "many":
-                await self._ask(operation, app, lambda: app.ledger.record_many(changes))
+                many = self._many(operation, app)
+                await self._ask(operation, app, lambda: app.ledger.record_many(many))
             case "together":
                 await self._ask(operation, app, lambda: app.ledger.record_together(changes))
             case "foreign":
                 await self._foreign(operation, app)
 
+    def _many(self, operation: Operation, app: App) -> list[Change]:
+        """Return the changes of one call; of every second such call each has a key."""
+        at = app.process.clock.wall(self.world.loop.time())
+        if operation.changes[0][1] % 2:
+            return [Change(counter, 10**number) for counter, number in operation.changes]
+        return [
+            Change(counter, 10**number, key=f"key-{number}", at=at)
+            for counter, number in operation.changes
+        ]
+
     async def _in_crowd(self, operation: Operation, app: App) -> None:
-        """Record one of several concurrent changes by a call of its own."""
+        """Record one of several concurrent changes by a call of its own; every second has a key."""
         [(counter, number)] = operation.changes
-        await self._ask(operation, app, lambda: _listed(app.ledger.record(counter, 10**number)))
+        if number % 2:
+            await self._ask(operation, app, lambda: _listed(app.ledger.record(counter, 10**number)))
+        else:
+            at = app.process.clock.wall(self.world.loop.time())
+            await self._ask(operation, app, lambda: self._record_keyed(operation, app, at))
 
     async def _keyed(self, operation: Operation, app: App) -> None:
         """Record a change under a key, and schedule repeats of the same call."""
