@@ -35,7 +35,7 @@ from ledger.importing.form import Form
 from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
 from ledger.importing.survey import StopSign, survey
-from ledger.ledger import Change, Ledger
+from ledger.ledger import Ledger
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.listing import list_leases
@@ -47,6 +47,7 @@ from ledger.store.writes import (
     Action,
     Put,
 )
+from ledger.writing.plan import Change
 
 PIPELINE_OWN = ("~state~T1", "~pipeline~us-east-1/trades")
 """Partition keys of the pipeline."""
