@@ -12,6 +12,8 @@ from ledger.settings.templates import path_of, template_of
 
 TEMPLATES_MAX = 20
 """The most categories of one record: twice as many changes stand in one map item."""
+KEEP_FIELDS_MAX = 50
+"""The most further fields that the states of one pipeline keep."""
 BATCH_RECORDS_MAX = 10_000
 """The most records of one batch: as many as Kinesis hands to a Lambda function at once."""
 PIPELINE_TRANSPORT = "lean"
@@ -76,17 +78,23 @@ class PipelineMeasures(Group):
     count: Templates = ()
 
 
+KeepFields = Literal["all"] | Annotated[tuple[FieldPath, ...], Field(max_length=KEEP_FIELDS_MAX)]
+"""Fields of a record that its state keeps beside those that templates name; all: the record."""
+
+
 class PipelineSettings(Group):
     """How records become changes of counters; see `ledger/pipeline/README.md`.
 
     `name` is part of every key of the pipeline: pipelines of one table know nothing of each other.
-    Lanes of one region add to the same sum item of a category, unless `slots` spread them.
+    Lanes of one region add to the same sum item of a category, unless `slots` spread them. States
+    keep the fields that templates name, and `keep_fields`, for `ledger pipeline rebuild`.
     """
 
     name: str = ""
     fields: PipelineFields | None = None
     categories: Templates = ()
     measures: PipelineMeasures = PipelineMeasures()
+    keep_fields: KeepFields = ()
     home: PipelineHome = PipelineHome()
     batch_max: Annotated[Count, Field(le=BATCH_RECORDS_MAX)] = 500
     in_flight: Count = constant(32)

@@ -4,7 +4,7 @@ Of a pipeline with a name, `~state~` is `~state.NAME~` and `~pipeline~` is `~pip
 
 - state: pk `~state~` + record, sk `state`: `version` N, `value` N, `categories` SS, `counted` SS,
   `home` S (the only region that may write it), `open` M (lane, position, category, change), `rev`
-  N, raised by each write;
+  N, raised by each write, `fields` S, JSON of those that another form may need;
 - lane: pk `~pipeline~` + lane, sk `position`: see `ledger.pipeline.core.lane_state`;
 - map item: pk `~pipeline~` + lane, sk `map#`, SHA-256, `#`, part: `sums` M (category, change),
   `audit` N of one that was made while an audit ran.
@@ -93,6 +93,8 @@ def state_item(record_id: str, state: State, pipeline: str = "") -> Item:
         item["counted"] = {"SS": list(state.image.counted)}
     if state.rev:
         item["rev"] = {"N": str(state.rev)}
+    if state.kept:
+        item["fields"] = {"S": state.kept}
     if state.open:
         item["open"] = {"M": {lane: _transitions(open_) for lane, open_ in state.open.items()}}
     return item
@@ -112,8 +114,11 @@ def state_of(item: Item) -> State:
     counted = item.get("counted", {"SS": ()}).get("SS")
     if counted is None:
         raise damaged(item, "counted must be a set of texts (SS)")
+    kept = item.get("fields", {"S": ""}).get("S")
+    if not isinstance(kept, str):
+        raise damaged(item, "fields must be a text (S)")
     image = Image(number_of(item, "value"), tuple(sorted(categories)), tuple(sorted(counted)))
-    return State(version, image, home, _open_of(item), _whole(item, "rev"))
+    return State(version, image, home, _open_of(item), _whole(item, "rev"), kept)
 
 
 def map_item(

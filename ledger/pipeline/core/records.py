@@ -10,7 +10,7 @@ Pure: no clock, no randomness, no I/O.
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.pipeline.core.fingerprints import fingerprint_of
+from ledger.pipeline.core.kept import bounded, kept_of
+from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.times import period_of, time_of
 from ledger.primitives.versions.state import checked_version
 from ledger.settings import Settings
@@ -53,7 +55,10 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A version of a record: its value counts in each of its categories, once, 1 in `counted`."""
+    """A version of a record: its value counts in each of its categories, once, 1 in `counted`.
+
+    `kept` is what its state keeps for other forms; see `ledger.pipeline.core.kept`.
+    """
 
     id: str
     version: int
@@ -61,6 +66,7 @@ class Record:
     categories: tuple[str, ...]
     home: str
     counted: tuple[str, ...] = ()
+    kept: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,19 @@ class Poison:
     homes: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A state that does not keep what a form needs of its record, and what that is."""
+
+    reason: str
+
+
 class _Bad(ValueError):
     """Why a record cannot be taken."""
+
+
+class _Missing(_Bad):
+    """The record has no such field."""
 
 
 class Form:
@@ -107,6 +124,10 @@ class Form:
         templates = (*self._templates, *self._counted)
         fields = [field for template in templates for field in template.fields]
         self._fields = tuple(dict.fromkeys(fields))
+        self._keeps_all = chosen.keep_fields == "all"
+        more = () if self._keeps_all else map(path_of, chosen.keep_fields)
+        self._keep = tuple(dict.fromkeys([*(field.path for field in fields), *more]))
+        self._keeps_texts = not chosen.keep_fields and not any(field.form for field in fields)
         self._decode: Callable[[str], Any] = json.JSONDecoder(
             parse_float=Decimal, parse_constant=_no_constant
         ).decode
@@ -152,7 +173,8 @@ class Form:
     def read(self, raw: bytes) -> Record | Poison:
         """Read a record; a broken rule becomes one line."""
         try:
-            return self._record(self._object(raw))
+            record = self._record(self._object(raw))
+            return replace(record, kept=bounded(raw.decode())) if self._keeps_all else record
         except (_Bad, InvalidInput) as error:
             return self._poison(raw, str(error))
 
@@ -198,7 +220,7 @@ class Form:
         texts = tuple([_text(found, field) for field in self._fields])
         if self._time is not None:
             _time(found, self._time)
-        categories, counted = self._categories(texts)
+        categories, counted, kept = self._categories(texts)
         return Record(
             id=_record_id(found, self._id),
             version=_version(found, self._version),
@@ -206,9 +228,27 @@ class Form:
             categories=categories,
             home=self._fixed_home or self._home(_label(found, self._home_path)),
             counted=counted,
+            kept=kept if self._keeps_texts or self._keeps_all else kept_of(found, self._keep),
         )
 
-    def _render(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def image_of(self, kept: str, value: Decimal) -> Image | Poison | Lacking:
+        """Return what a version adds, computed from what its state keeps and from its value.
+
+        The value is taken from what is kept, if it is there.
+        """
+        try:
+            found = self._parsed(kept.encode()) if kept else {}
+            texts = tuple([_text(found, field) for field in self._fields])
+            categories, counted, _ = self._categories(texts)
+            with suppress(_Missing):
+                value = _value(found, self._value)
+        except _Missing as error:
+            return Lacking(str(error))
+        except (_Bad, InvalidInput) as error:
+            return Poison(str(error)[:_REASON_CHARACTERS_MAX])
+        return Image(value, categories, counted)
+
+    def _render(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
         values = dict(zip(self._fields, texts, strict=True))
         categories, counted = (
             {keys.checked_counter(template.render(values)) for template in templates}
@@ -216,7 +256,19 @@ class Form:
         )
         if both := sorted(categories & counted):
             raise _Bad(f"{both[0]} is of pipeline.categories and pipeline.measures: one or other")
-        return tuple(sorted(categories)), tuple(sorted(counted))
+        return tuple(sorted(categories)), tuple(sorted(counted)), self._texts_kept(texts)
+
+    def _texts_kept(self, texts: tuple[str, ...]) -> str:
+        """Return what a state keeps where that is nothing but the texts of labels."""
+        if not self._keeps_texts:
+            return ""
+        found: dict[str, Any] = {}
+        for taken, text in zip(self._fields, texts, strict=True):
+            place = found
+            for name in taken.path[:-1]:
+                place = place.setdefault(name, {})
+            place[taken.path[-1]] = text
+        return kept_of(found, self._keep)
 
     def _match(self, text: str) -> str:
         for pattern, region in self._homes.items():
@@ -230,7 +282,7 @@ def _at(found: Mapping[str, Any], path: Path) -> Any:
     try:
         return look_up(found, path)
     except KeyError:
-        raise _Bad(f"the record has no field {'.'.join(path)}") from None
+        raise _Missing(f"the record has no field {'.'.join(path)}") from None
 
 
 def _label(found: Mapping[str, Any], path: Path) -> str:

@@ -34,13 +34,17 @@ Open = Mapping[str, Mapping[str, Changes]]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A record as its home region knows it; `rev` is raised by each write, of whomever."""
+    """A record as its home region knows it; `rev` is raised by each write, of whomever.
+
+    `kept` is JSON of the fields that another form may need of its record; empty if it has none.
+    """
 
     version: int
     image: Image
     home: str
     open: Open
     rev: int = 0
+    kept: str = ""
 
 
 def is_newer(record: Record, state: State | None) -> bool:
@@ -66,7 +70,7 @@ def advanced(
     if changes:
         still_open[lane] = {**still_open.get(lane, {}), position: changes}
     rev = state.rev if state else 0
-    return State(record.version, image, record.home, still_open, rev + 1)
+    return State(record.version, image, record.home, still_open, rev + 1, record.kept)
 
 
 def between(state: State, lane: str, after: str, upto: str) -> Iterator[tuple[str, Changes]]:

@@ -17,6 +17,7 @@ from functools import partial
 
 from ledger.core.errors import LedgerError, Throttled, Unreachable
 from ledger.pipeline.core.items import state_item, state_key, state_of
+from ledger.pipeline.core.kept import REMEMBERED_CHARACTERS_MAX
 from ledger.pipeline.core.records import Delivery, Form, Poison, Record
 from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
@@ -398,6 +399,8 @@ class _States:
         return self._states.get(record_id)
 
     def keep(self, record_id: str, state: State) -> None:
+        if len(state.kept) > REMEMBERED_CHARACTERS_MAX:
+            state = replace(state, kept="")
         self._states[record_id] = state
         self._states.move_to_end(record_id)
         if len(self._states) > self._most:

@@ -42,9 +42,14 @@ def state_write(due: Due, pipeline: str) -> Write:
     if due.state is None:
         return Put(item, Absent())
     values = {name: value for name, value in item.items() if name not in {"pk", "sk"}}
-    closed = ("open",) if due.state.open and "open" not in values else ()
+    gone = tuple(name for name, was in _optional(due.state) if was and name not in values)
     key = state_key(due.record.id, pipeline)
-    return Update(key, set=values, remove=closed, condition=still_there(due.state))
+    return Update(key, set=values, remove=gone, condition=still_there(due.state))
+
+
+def _optional(state: State) -> tuple[tuple[str, object], ...]:
+    """Return what of a state may be missing in the next one, by the names of the attributes."""
+    return ("counted", state.image.counted), ("fields", state.kept), ("open", state.open)
 
 
 async def write_together(

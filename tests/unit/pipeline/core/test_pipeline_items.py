@@ -27,6 +27,7 @@ STATE = State(
     image=Image(Decimal("-1.5"), ("a", "b")),
     home=HOME,
     open={"us-east-1/lane": {"01": {"a": Decimal("0.1")}, "02": {"b": Decimal(-7)}}},
+    kept='{"a":1}',
 )
 
 
@@ -46,7 +47,8 @@ def test_a_usual_state_is_within_a_write_unit() -> None:
     changes = dict.fromkeys(categories, Decimal("123456.78"))
     lane = "us-east-1/shardId-000000000012"
     open_ = {lane: {f"{number:056d}": changes for number in (1, 2)}}
-    state = State(12, Image(Decimal("123456.78"), categories), HOME, open_)
+    kept = '{"Hierarchy":{"RiskType":"Delta","Region":"EMEA","Desk":"desk-0-of-the-bank"}}'
+    state = State(12, Image(Decimal("123456.78"), categories), HOME, open_, 12, kept)
     assert item_size(state_item("TRADE-00012345678", state)) <= 1024
 
 
@@ -58,6 +60,7 @@ def test_a_usual_state_is_within_a_write_unit() -> None:
         {"value": {"N": "much"}},
         {"categories": {"S": "a"}},
         {"home": {"N": "1"}},
+        {"fields": {"M": {}}},
         {"open": {"L": []}},
         {"open": {"M": {"lane": {"S": "x"}}}},
         {"open": {"M": {"lane": {"M": {"01": {"S": "x"}}}}}},

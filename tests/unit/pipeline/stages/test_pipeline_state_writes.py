@@ -80,7 +80,7 @@ async def test_states_that_are_there_are_read_and_brought_up() -> None:
 
 
 OPEN = {"lane": {position(1): {"k": Decimal(2)}}}
-OLD = State(1, Image(Decimal(2), ("k",)), HOME, OPEN, 1)
+OLD = State(1, Image(Decimal(2), ("k",), ("n",)), HOME, OPEN, 1, '{"a":"b"}')
 
 
 @pytest.mark.parametrize("still_open", [{}, OPEN], ids=["all covered", "some open"])
@@ -91,7 +91,7 @@ async def test_a_state_is_rewritten_as_a_put_would(still_open: Open) -> None:
     record = Form(pipeline_settings()).take(delivery)
     assert isinstance(record, Record)
     await store.write(Put(state_item(record.id, OLD)))
-    new = State(2, OLD.image, HOME, still_open, 2)
+    new = State(2, Image(Decimal(2), ("k",)), HOME, still_open, 2)
     outcome = await store.write(state_write(Due(record, delivery, OLD, new), ""))
     assert isinstance(outcome, Applied)
     assert await store.get(Get(state_key(record.id))) == state_item(record.id, new)

@@ -1,0 +1,63 @@
+"""What a state keeps of its record, so that another form can be computed from it.
+
+It is JSON: the fields that templates name, in their places in the record, and those of
+`pipeline.keep_fields`; or all of the record. What cannot be written so, or is too long, is left
+out, as if the record did not have it.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from ledger.settings.templates import Path, look_up
+
+KEPT_BYTES_MAX = 65_536
+"""Of what one state keeps: a record of the usual limit fits whole."""
+REMEMBERED_CHARACTERS_MAX = 512
+"""Of what a state keeps, in the cache of a worker, which needs none of it."""
+
+
+def kept_of(record: Mapping[str, Any], paths: Iterable[Path]) -> str:
+    """Return what a record has at these paths, as JSON; empty if that is nothing."""
+    found: dict[str, Any] = {}
+    for path in paths:
+        try:
+            text = _dumped(look_up(record, path))
+        except (KeyError, TypeError):
+            continue
+        place = found
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                break  # a shorter path has kept all of it
+        else:
+            place[path[-1]] = text
+    return bounded(_dumped(found).decode()) if found else ""
+
+
+def bounded(text: str) -> str:
+    """Return a text if a state may keep it, else an empty one."""
+    return text if len(text.encode()) <= KEPT_BYTES_MAX else ""
+
+
+def _dumped(value: object) -> bytes:
+    """Return a value as JSON, each number with the digits it was read with.
+
+    Raises:
+        TypeError: it cannot be written: half a surrogate, a number in it over 64 bits.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value).encode()
+    return orjson.dumps(value, default=_number)
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bytes):
+        return orjson.Fragment(value)
+    if isinstance(value, Decimal):
+        return orjson.Fragment(str(value).encode())
+    raise TypeError(f"{value!r:.80} is no JSON")
