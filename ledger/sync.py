@@ -188,6 +188,7 @@ class ConditionGuard(_Sync[versions.ConditionGuard]):
     """`ledger.primitives.versions.ConditionGuard` with plain calls."""
 
     put = _plain(versions.ConditionGuard.put)
+    put_many = _plain(versions.ConditionGuard.put_many)
     delete = _plain(versions.ConditionGuard.delete)
     read = _plain(versions.ConditionGuard.read)
     adopt = _plain(versions.ConditionGuard.adopt)

@@ -54,8 +54,8 @@ class Store(Protocol):
 
         One request for all that a batch of statements can say: a put on `Absent`, an update that
         sets, and removes at most one attribute, of an item that its condition demands, and a
-        delete without a condition. The others take a request each. An error that refuses the whole
-        request stands for each of its writes; `Applied` has no item.
+        delete without a condition. The others take a request each, and so do those that were
+        denied as statements, or refused together. `Applied` has no item.
         """
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:

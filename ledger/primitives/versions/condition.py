@@ -11,15 +11,16 @@ as a record has.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ledger.core import keys
 from ledger.core.choices import checked_bool
 from ledger.core.entry import Item, Key
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import InvalidInput, StoreError
 from ledger.primitives.versions.committing import Committing, Judged
 from ledger.primitives.versions.dead_letters import DeadLetters, handle_counting
 from ledger.primitives.versions.letters import DeadLetter
+from ledger.primitives.versions.many import ManyPuts
 from ledger.primitives.versions.state import (
     DELETED,
     Adopted,
@@ -74,6 +75,7 @@ class ConditionGuard:
         self._committing = Committing(store, self._retrier, randomness, self._rules)
         self.dead_letters = DeadLetters(store, self._retrier, failures_max=failures_max)
         self._counted = None if failures_max is None else self.dead_letters
+        self._many = ManyPuts(store, self._rules, self._put_older)
 
     async def put(self, item: Item, *, version: int) -> Handled | Skipped | Unknown:
         """Put a whole item and its version, as attribute `version`, over an older one.
@@ -87,8 +89,25 @@ class ConditionGuard:
             DamagedItem: the item that is there has no version: `adopt` gives it one.
             StoreError: nothing was written, nor will be.
         """
-        key = _own_key(_key_in(item))
-        return await self._replace({**item, **stamped(key, checked_version(version))}, version)
+        return await self._replace(_with_version(item, version), version)
+
+    async def put_many(
+        self, records: Iterable[tuple[Item, int]]
+    ) -> list[Handled | Skipped | Unknown]:
+        """Put items, each with its version, as `put` does each; returns the results in order.
+
+        New records go 25 to a request. One that is there takes a request of its own, and a write
+        more while most are new. Of several versions of a record only the newest is written.
+
+        Raises:
+            InvalidInput: a record is no pair, or breaks a rule of `put`; nothing was written.
+            DamagedItem, StoreError: as `put`, of one record. All others were tried; the same call
+                may be made again.
+        """
+        pairs = map(_pair, _listed(records))
+        return await self._many.put(
+            [(_with_version(item, version), version) for item, version in pairs]
+        )
 
     async def delete(self, key: Key, *, version: int) -> Handled | Skipped | Unknown:
         """Put a tombstone of this version over an older item, or where none is.
@@ -160,15 +179,35 @@ class ConditionGuard:
         )
 
     async def _replace(self, item: Item, version: int) -> Handled | Skipped | Unknown:
-        write = Put(item, self._rules.newer(version))
-        final = await self._retrier.until_answered(lambda: self._store.write(write))
+        return (await self._put(Put(item, self._rules.newer(version)), version))[0]
+
+    async def _put_older(
+        self, item: Item, version: int, doubt: str | None
+    ) -> tuple[Handled | Skipped | Unknown, bool]:
+        write = Put(item, self._rules.newer(version), returns_old=True)
+        return await self._put(write, version, doubt=doubt)
+
+    async def _put(
+        self, write: Put, version: int, *, doubt: str | None = None
+    ) -> tuple[Handled | Skipped | Unknown, bool]:
+        """Return what became of a put, and whether it replaced nothing.
+
+        `doubt` is the cause of an earlier unknown outcome of the same version.
+        """
+        try:
+            final = await self._retrier.until_answered(lambda: self._store.write(write))
+        except StoreError as error:
+            if doubt is None:
+                raise
+            return Unknown(f"{doubt}; then {error}"), False
+        unsure = (doubt or final.doubt) is not None
         match final.outcome:
-            case Applied():
-                return Handled(version)
+            case Applied(item=replaced):
+                return Handled(version), replaced is None
             case Rejected(found=found):
-                return _refused(version, version_of(found[0]), unsure=final.doubt is not None)
+                return _refused(version, version_of(found[0]), unsure=unsure), False
             case Unknown():
-                return final.outcome
+                return final.outcome, False
 
 
 def _refused(version: int, newest: int | None, *, unsure: bool) -> Handled | Skipped | Unknown:
@@ -197,6 +236,24 @@ def _checked_key(key: object) -> Key:
 def _own_key(key: object) -> Key:
     partition, sort_key = _checked_key(key)
     return keys.checked_own_partition(partition), sort_key
+
+
+def _listed(records: object) -> list[object]:
+    if isinstance(records, Iterable) and not isinstance(records, str | bytes | Mapping):
+        return list(records)
+    raise InvalidInput(f"records must be a list of pairs of item and version, got {records!r:.80}")
+
+
+def _pair(record: object) -> tuple[Item, int]:
+    match record:
+        case (Mapping() as item, version):
+            return item, checked_version(version)
+    raise InvalidInput(f"a record must be a pair of item and version, got {record!r:.80}")
+
+
+def _with_version(item: Item, version: int) -> Item:
+    key = _own_key(_key_in(item))
+    return {**item, **stamped(key, checked_version(version))}
 
 
 def _key_in(item: object) -> Key:

@@ -2,14 +2,15 @@
 
 A statement that was throttled, or in conflict, is sent again without those that are settled, within
 the bounds and the budget of the `Retrier`. Statements that a policy denies go by item operations,
-which it may allow: PartiQL has permissions of its own.
+which it may allow: PartiQL has permissions of its own. So do those of a request refused as a whole:
+one write in it may be all that is wrong.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ledger.core.errors import AccessDenied, StoreError
+from ledger.core.errors import AccessDenied, RequestRefused, StoreError
 from ledger.runtime.tasks import run_all
 from ledger.store.dynamodb import statements, throttling
 from ledger.store.dynamodb.client import TableClient
@@ -28,6 +29,7 @@ class EachWrite:
         self._writes = writes
         self._results: dict[int, Outcome | StoreError] = {}
         self._units: float | None = 0.0
+        self._refused: Sequence[int] = ()
 
     async def done(self) -> EachOutcome:
         """Do the writes."""
@@ -44,6 +46,7 @@ class EachWrite:
         await self._without_statements(
             [place for place in batch if isinstance(self._results[place], AccessDenied)]
         )
+        await self._each_alone(self._refused)
         return EachOutcome(tuple(self._results[place] for place in range(len(said))), self._units)
 
     async def _alone(self, place: int) -> None:
@@ -67,8 +70,12 @@ class EachWrite:
         result = self._results[first]
         if isinstance(result, AccessDenied):
             self._settle(denied, result)
-        elif rest:
-            await run_all([partial(self._alone, place) for place in rest], at_once=_ALONE_AT_ONCE)
+        else:
+            await self._each_alone(rest)
+
+    async def _each_alone(self, places: Sequence[int]) -> None:
+        if jobs := [partial(self._alone, place) for place in places]:
+            await run_all(jobs, at_once=_ALONE_AT_ONCE)
 
     async def _together(self, left: Mapping[int, Request]) -> None:
         tries = self._client.retrier.begin(_OPERATION)
@@ -79,6 +86,8 @@ class EachWrite:
                 answer = await self._client.write_part(_OPERATION, request, latest, tries)
             except StoreError as error:
                 self._settle(left, error)
+                if isinstance(error, RequestRefused):
+                    self._refused = [*left]
                 return
             again = self._taken(left, answer)
             if not again:

@@ -94,6 +94,23 @@ async def test_the_readme_states_what_adoptions_and_failures_take() -> None:
     assert (failed[0] - adopted[0], failed[1] - adopted[1]) == (1, 1)
 
 
+async def test_the_readme_states_what_many_records_take() -> None:
+    """New ones a unit each; the first 25 that are there two each, and those that follow one."""
+    text = README.read_text()
+    assert "`put_many` costs 1 / 0 for a new record, 2 / 0 for one that is there, and 1 / 0" in text
+    metrics = Metrics()
+    store = MeteredStore(MemoryStore(HOME), metrics=metrics, clock=FakeClock())
+    guard = condition_guard(store)
+    taken = []
+    for version in (1, 2, 3):
+        before = units(metrics)
+        await guard.put_many(
+            [({"pk": {"S": "record"}, "sk": {"S": str(one)}}, version) for one in range(25)]
+        )
+        taken.append(tuple(now - then for now, then in zip(units(metrics), before, strict=True)))
+    assert taken == [(25, 0), (50, 0), (25, 0)]
+
+
 def units(metrics: Metrics) -> tuple[float, float]:
     """Return the write and read units taken."""
     name = "ledger_consumed_units_total"

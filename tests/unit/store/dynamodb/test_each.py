@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from support.clock import FakeClock
 
-from ledger.core.errors import AccessDenied, Throttled
+from ledger.core.errors import AccessDenied, RequestRefused, Throttled
 from ledger.store.conditions import Absent, Equals
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.clock_watch import ClockWatch
@@ -111,6 +111,15 @@ async def test_credentials_without_any_right_are_asked_for_one_write_alone() -> 
     answer = await store_over(transport).write_each(puts(25))
     assert {type(outcome) for outcome in answer.outcomes} == {AccessDenied}
     assert len(transport.sent) == 2
+
+
+async def test_one_write_that_is_wrong_stops_no_other() -> None:
+    """Where the whole request is refused each write goes by itself, and has its own answer."""
+    wrong = {"Error": {"Code": "ValidationException", "Message": "a number of 39 digits"}}
+    refused = ClientError(wrong, "BatchExecuteStatement")  # type: ignore[arg-type]
+    transport = Scripted(refused, [], ClientError(wrong, "PutItem"), [])  # type: ignore[arg-type]
+    answer = await store_over(transport).write_each(puts(3))
+    assert [type(one) for one in answer.outcomes] == [Applied, RequestRefused, Applied]
 
 
 async def test_what_was_throttled_is_sent_again_alone() -> None:
