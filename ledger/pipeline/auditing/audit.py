@@ -29,6 +29,7 @@ from ledger.core.amounts import total_wide
 from ledger.core.contract import Terms
 from ledger.core.errors import LedgerError, Unreachable
 from ledger.core.sums import SUM_PREFIX, since_of, sum_of
+from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
 from ledger.pipeline.core.items import MAP_PREFIX, POSITION_SORT_KEY, position_key
 from ledger.pipeline.core.plans import SINCE_PREFIX, audit_name
@@ -38,6 +39,7 @@ from ledger.pipeline.core.registry import (
     difference_item,
     registry_partition,
 )
+from ledger.pipeline.core.sums import add_in
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.stages.reduce_stage import ReduceStage
@@ -108,8 +110,9 @@ class Audit(Task):
         randomness: Random,
         tell: Callable[[str], None] = silent,
     ) -> None:
-        super().__init__(stores, settings, clock=clock, name=AUDIT, tell=tell)
-        self._random = randomness
+        super().__init__(
+            stores, settings, clock=clock, randomness=randomness, name=AUDIT, tell=tell
+        )
         self._truth: dict[str, Decimal] = {}
         self._number = 0
         self._report = Report(0)
@@ -131,17 +134,46 @@ class Audit(Task):
         for region in sorted(self.stores):
             for lane in await self.lanes(region):
                 await self._mark(lane)
-        async for found in self.scan():
-            await self._take(found)
+        checkpoints = self.checkpoints(f"audit {number}")
+        begins = await self._restore(checkpoints)
+        async for page in self.scan(checkpoints, begins):
+            for found in page:
+                await self._take(found)
         await self._reduce_what_came_before()
         differences = await self._differences(sorted(self._truth))
         if not await self.is_current(number):
             raise LedgerError(f"audit {number} was ended by another run of it: run it again")
         await self._keep(differences)
+        await checkpoints.forget()
         await self._end()
         self._report.categories = len(self._truth)
         self._report.differences = differences
         return self._report
+
+    def findings(self) -> Findings:
+        """Return the truth and what lanes hold back, of what the scan has read."""
+        return {
+            "records": self._report.records,
+            "truth": {name: str(value) for name, value in self._truth.items()},
+            "lanes": {
+                one.lane: [one.records, one.first]
+                for one in self._report.lanes.values()
+                if one.records
+            },
+        }
+
+    async def _restore(self, checkpoints: Checkpoints) -> Place | None:
+        """Take up what this audit had found when it was cut off: at its cut that stays true."""
+        kept = await checkpoints.read()
+        if kept is None:
+            return None
+        begins, found = kept
+        self._report.records = found["records"]
+        self._truth = {name: Decimal(value) for name, value in found["truth"].items()}
+        for lane, (records, first) in found["lanes"].items():
+            report = await self._mark(lane)
+            report.records, report.first = records, first
+        return begins
 
     async def _mark(self, lane: str) -> LaneReport:
         """Lay the cut through a lane, and return where it lies."""
@@ -178,19 +210,16 @@ class Audit(Task):
     async def _count(self, state: State) -> None:
         """Add what of a state is on the side of the totals."""
         self._report.records += 1
-        self._add(state.image.changes)
+        add_in(self._truth, state.image.changes)
         for lane, by_position in state.open.items():
             report = await self._unknown(lane)
             beyond = [at for at in by_position if at > report.position]
             for at in beyond:
-                self._add({name: by.copy_negate() for name, by in by_position[at].items()})
+                taken = {name: by.copy_negate() for name, by in by_position[at].items()}
+                add_in(self._truth, taken)
             if beyond:
                 report.records += 1
                 report.first = min(filter(None, [report.first, *beyond]))
-
-    def _add(self, changes: Mapping[str, Decimal]) -> None:
-        for category, change in changes.items():
-            self._truth[category] = total_wide((self._truth.get(category, Decimal(0)), change))
 
     async def _reduce_what_came_before(self) -> None:
         """Add to the totals what was committed before the cut, as its lanes would."""

@@ -19,6 +19,7 @@ from random import Random
 from ledger.core import ids
 from ledger.core.errors import InvalidInput, Unreachable
 from ledger.pipeline.auditing.audit import reducer
+from ledger.pipeline.auditing.checkpoints import Findings
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
 from ledger.pipeline.core.items import (
     lane_id,
@@ -34,7 +35,7 @@ from ledger.pipeline.core.registry import (
     difference_key,
     registry_partition,
 )
-from ledger.pipeline.core.sums import Changes, digest, total
+from ledger.pipeline.core.sums import Changes, add_in, digest, total
 from ledger.pipeline.core.transitions import State, beyond, without
 from ledger.pipeline.stages.state_writes import still_there
 from ledger.runtime.clock import Clock
@@ -75,11 +76,10 @@ class Mend(Task):
     ) -> None:
         how = "--close " if closes else ""
         name = f"mend {how}{lane}".rstrip()
-        super().__init__(stores, settings, clock=clock, name=name, tell=tell)
-        self._random = randomness
+        super().__init__(stores, settings, clock=clock, randomness=randomness, name=name, tell=tell)
         self._lane = lane
         self._closes = closes
-        self._found: list[Changes] = []
+        self._found: dict[str, Decimal] = {}
         self._records = 0
 
     async def run_lane(self) -> Mended:
@@ -95,18 +95,34 @@ class Mend(Task):
         position = await self._close()
         for region in sorted(self.stores):
             await self._reduce(region)
-        async for found in self.scan():
-            kept = self.state_in(found)
-            if kept is not None and beyond(kept[1], self._lane, position):
-                await self._commit(found, kept[0], kept[1], position)
-                if self._records % REDUCED_MAX == 0:
-                    await self._reduce(found.region)
+        checkpoints = self.checkpoints(self._name)
+        kept = await checkpoints.read()
+        if kept is not None:
+            self._records = kept[1]["records"]
+            self._found = {name: Decimal(by) for name, by in kept[1]["changes"].items()}
+        async for page in self.scan(checkpoints, kept[0] if kept else None):
+            for found in page:
+                await self._take(found, position)
+        await checkpoints.forget()
         for region in sorted(self.stores):
             await self._reduce(region)
         if not self._closes:
             await self._reopen()
         await self.end()
-        return Mended(self._records, total(self._found))
+        return Mended(self._records, total([self._found]))
+
+    def findings(self) -> Findings:
+        """Return what was committed so far."""
+        changes = {name: str(change) for name, change in self._found.items()}
+        return {"records": self._records, "changes": changes}
+
+    async def _take(self, found: Found, position: str) -> None:
+        """Commit what the lane left open in a state, if an item is one."""
+        kept = self.state_in(found)
+        if kept is not None and beyond(kept[1], self._lane, position):
+            await self._commit(found, kept[0], kept[1], position)
+            if self._records % REDUCED_MAX == 0:
+                await self._reduce(found.region)
 
     async def run_totals(self) -> dict[str, Decimal]:
         """Write the differences that the last audit found; returns those written, by category.
@@ -180,7 +196,7 @@ class Mend(Task):
                 item = map_item(lane, name, 0, changes, self.pipeline)
                 puts.append(Put(item, Absent()))
             if isinstance(await store.transact(puts), Applied):
-                self._found.append(changes)
+                add_in(self._found, changes)
                 self._records += 1
                 return
             item_now = await store.get(Get(state_key(record_id, self.pipeline)))

@@ -1,14 +1,16 @@
-"""One audit or mend of a pipeline at a time, and what all of them read: lanes, states, map items.
+"""One audit, mend or rebuild of a pipeline at a time, and what all read: lanes, states, map items.
 
-Each region's registry item says what is under way. Asked for again, it goes on; something else is
-refused until that has ended.
+Each region's registry item says what is under way. Asked for again, it goes on, its scan where that
+was cut off; something else is refused until it has ended.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
+from random import Random
 
-from ledger.core.entry import Item
+from ledger.core.entry import AttributeValue, Item
 from ledger.core.errors import InvalidInput
+from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
 from ledger.pipeline.core.items import (
     MAP_LAST,
     MAP_PREFIX,
@@ -54,7 +56,7 @@ class Found:
 
 
 class Task:
-    """What an audit and a mend have in common: the stores of all regions, and one claim on them.
+    """What audits, mends and rebuilds share: the stores of all regions, and one claim on them.
 
     `tell` is called with how far the work has come, a line now and then.
     """
@@ -65,6 +67,7 @@ class Task:
         settings: LiveSettings,
         *,
         clock: Clock,
+        randomness: Random,
         name: str,
         tell: Callable[[str], None],
     ) -> None:
@@ -74,14 +77,19 @@ class Task:
         self.clock = clock
         self.pipeline = settings.current.pipeline.name
         self._name = name
+        self._random = randomness
 
     @property
     def home(self) -> Store:
         """The store of the table's home."""
         return self.stores[self.settings.current.home]
 
-    async def begin(self, *, is_audit: bool) -> int:
+    async def begin(
+        self, *, is_audit: bool, asks: Mapping[str, AttributeValue] | None = None
+    ) -> int:
         """Claim every region; returns the number of the audit, that of one to go on with if any.
+
+        `asks` are further attributes of the registry item, for lanes to see.
 
         Raises:
             InvalidInput: something else is under way.
@@ -91,7 +99,7 @@ class Task:
         running = max(map(audit_of, items))
         number = running or max(map(last_audit_of, items)) + 1
         for region, store in sorted(self.stores.items()):
-            values = {"task": {"S": self._name}}
+            values = {"task": {"S": self._name}, **(asks or {})}
             if is_audit:
                 values |= {"audit": {"N": str(number)}, "last": {"N": str(number)}}
             free = AnyOf((Not(Has("task")), Equals("task", {"S": self._name})))
@@ -114,7 +122,7 @@ class Task:
         for region, store in sorted(self.stores.items()):
             mine = Equals("task", {"S": self._name})
             key = region_key(region, self.pipeline)
-            await store.write(Update(key, remove=("task", "audit"), condition=mine))
+            await store.write(Update(key, remove=("task", "audit", "required"), condition=mine))
 
     async def _region(self, region: str) -> Item | None:
         return await self.stores[region].get(Get(region_key(region, self.pipeline)))
@@ -167,19 +175,40 @@ class Task:
         keeper = state.home if state.home in self.stores else self.settings.current.home
         return (partition.removeprefix(prefix), state) if keeper == found.region else None
 
-    async def scan(self) -> AsyncIterator[Found]:
-        """Yield every item of every region's table, strongly consistent, page by page."""
+    def findings(self) -> Findings:
+        """Return what the scan has found so far, as a checkpoint keeps it."""
+        return {}
+
+    def checkpoints(self, run: str) -> Checkpoints:
+        """Return the checkpoints of a run over these regions, which no other takes for its own."""
+        run = f"{run} from {self.home.region} of {' '.join(sorted(self.stores))}"
+        return Checkpoints(self.home, self.pipeline, run, self._random)
+
+    async def scan(
+        self, checkpoints: Checkpoints | None = None, begins: Place | None = None
+    ) -> AsyncIterator[list[Found]]:
+        """Yield every item of every region's table, strongly consistent, a page at a time.
+
+        A page is taken for done once the next one is asked for: then `findings` and the place may
+        be kept in a checkpoint. `begins` is the place to go on from.
+        """
         for region, store in sorted(self.stores.items()):
+            if begins is not None and region < begins.region:
+                continue
             scan, items = Scan(consistent=True), 0
+            if begins is not None and region == begins.region:
+                scan, items = replace(scan, after=begins.after), begins.items
+                self.tell(f"{region}: goes on behind {items:,} items, where it was cut off")
             for number in range(1, PAGES_MAX):
                 page = await store.scan(scan)
-                for item in page.items:
-                    yield Found(region, item)
+                yield [Found(region, item) for item in page.items]
                 items += len(page.items)
                 if page.after is None:
                     break
                 if number % REPORT_PAGES == 0:
                     self.tell(f"{region}: {items:,} items of its table read")
+                if checkpoints is not None and checkpoints.is_due():
+                    await checkpoints.write(Place(region, page.after, items), self.findings())
                 scan = scan.next(page)
             self.tell(f"{region}: its table read, {items:,} items")
 

@@ -66,6 +66,12 @@ def total(changes: Iterable[Changes]) -> dict[str, Decimal]:
     return {category: change for category, change in sums if change}
 
 
+def add_in(found: dict[str, Decimal], changes: Changes) -> None:
+    """Add changes to sums, in place, with as many digits as it takes."""
+    for category, change in changes.items():
+        found[category] = amounts.total_wide((found.get(category, Decimal(0)), change))
+
+
 def digest(partition: str, after: str, upto: str, changes: Changes) -> str:
     """Return the SHA-256, in hex, of what a batch changes: lane's partition, positions, changes."""
     pairs = [[category, amounts.to_text(change)] for category, change in changes.items()]

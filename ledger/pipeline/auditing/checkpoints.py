@@ -1,0 +1,141 @@
+"""Where a scan of all regions has come to, and what it has found so far, kept in the table.
+
+In the pipeline's registry, at home: an item `scan` says which run it belongs to, the place, and in
+which items what was found stands, which are written first::
+
+    pieces 3f..#0, 3f..#1, then  scan -> 3f.. (2)
+    pieces a7..#0, a7..#1, then  scan -> a7.. (2), then pieces 3f.. are deleted
+
+So a run that is cut off anywhere leaves a whole checkpoint, and two that run at once do not mix
+theirs. What was found is JSON, compressed, in pieces of `PIECE_CHARACTERS`, however much it is; it
+is written once a hundred pages, and more rarely the larger it is.
+"""
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from ledger.core.entry import Item, Key
+from ledger.pipeline.core.registry import registry_partition
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+from ledger.store.writes import Delete, Put
+
+SCAN_SORT_KEY = "scan"
+PIECE_PREFIX = "scan#"
+PIECE_CHARACTERS = 350_000
+"""Of one item: an item has 400 KB at most."""
+PIECES_MAX = 10_000
+CHECKPOINT_PAGES = 100
+"""Of a scan, between two checkpoints: 100 MB read again at most."""
+PAGE_KILOBYTES = 5
+"""Of a checkpoint, that a further page of the scan pays for: a tenth of its price."""
+
+Findings = Mapping[str, Any]
+"""What a scan has found, as JSON can say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a scan goes on: behind an item of a region, the ones before in order being done."""
+
+    region: str
+    after: Key
+    items: int
+
+
+class Checkpoints:
+    """The checkpoint of one run, which others cannot take for theirs: `run` names it."""
+
+    def __init__(self, store: Store, pipeline: str, run: str, randomness: Random) -> None:
+        self._store = store
+        self._partition = registry_partition(pipeline)
+        self._run = run
+        self._random = randomness
+        self._written = ""
+        self._pages = 0
+        self._kilobytes = 0
+
+    async def read(self) -> tuple[Place, Findings] | None:
+        """Return where this run was cut off, and what it had found; None to begin.
+
+        Raises:
+            StoreError: home does not answer.
+        """
+        head = await self._store.get(Get((self._partition, SCAN_SORT_KEY)))
+        try:
+            if head is None or head["run"]["S"] != self._run:
+                return None
+            self._written = head["name"]["S"]
+            place = json.loads(head["place"]["S"])
+            pieces = await self._pieces(self._written)
+            if len(pieces) != int(head["pieces"]["N"]):
+                return None
+            findings = json.loads(zlib.decompress(b64decode("".join(pieces))))
+        except (KeyError, TypeError, ValueError, zlib.error):
+            return None  # unreadable: the scan begins again
+        partition, sort_key = place["after"]
+        return Place(place["region"], (partition, sort_key), place["items"]), findings
+
+    def is_due(self) -> bool:
+        """Note a page, and return whether it is time to write."""
+        self._pages += 1
+        return self._pages >= max(CHECKPOINT_PAGES, self._kilobytes // PAGE_KILOBYTES)
+
+    async def write(self, place: Place, findings: Findings) -> None:
+        """Keep where the scan has come to.
+
+        Raises:
+            StoreError: home does not answer; the checkpoint before is still there.
+        """
+        packed = b64encode(zlib.compress(json.dumps(findings).encode())).decode()
+        name, before = f"{self._random.getrandbits(64):016x}", self._written
+        starts = range(0, len(packed), PIECE_CHARACTERS)
+        for number, start in enumerate(starts):
+            piece = {"S": packed[start : start + PIECE_CHARACTERS]}
+            await self._store.write(Put({**self._item(_piece(name, number)), "piece": piece}))
+        where = {"region": place.region, "after": place.after, "items": place.items}
+        values = {"run": {"S": self._run}, "name": {"S": name}, "place": {"S": json.dumps(where)}}
+        pieces = {"N": str(len(starts))}
+        await self._store.write(Put({**self._item(SCAN_SORT_KEY), **values, "pieces": pieces}))
+        self._written, self._pages, self._kilobytes = name, 0, len(packed) >> 10
+        if before:
+            await self._delete(f"{PIECE_PREFIX}{before}")
+
+    async def forget(self) -> None:
+        """Delete every checkpoint of the pipeline: the run has come to its end.
+
+        Raises:
+            StoreError: home does not answer.
+        """
+        await self._store.write(Delete((self._partition, SCAN_SORT_KEY)))
+        await self._delete(PIECE_PREFIX)
+
+    async def _pieces(self, name: str) -> list[str]:
+        return [item["piece"]["S"] for item in await self._query(f"{PIECE_PREFIX}{name}", ())]
+
+    async def _delete(self, begins: str) -> None:
+        for item in await self._query(begins, ("pk", "sk")):
+            await self._store.write(Delete((self._partition, item["sk"]["S"])))
+
+    async def _query(self, begins: str, attributes: tuple[str, ...]) -> list[Item]:
+        query = Query(self._partition, first=begins, last=f"{begins}~", attributes=attributes)
+        found: list[Item] = []
+        for _page in range(PIECES_MAX):
+            page = await self._store.query(query)
+            found += page.items
+            if page.after is None:
+                break
+            query = query.next(page)
+        return found
+
+    def _item(self, sort_key: str) -> dict[str, Any]:
+        return {"pk": {"S": self._partition}, "sk": {"S": sort_key}}
+
+
+def _piece(name: str, number: int) -> str:
+    return f"{PIECE_PREFIX}{name}#{number:05d}"
