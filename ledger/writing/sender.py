@@ -111,6 +111,8 @@ class Sender:
     ) -> list[Planned]:
         """Return the entries that may be sent now; of the others nothing will ever be known."""
         now, repeats = self._clock.now(), tries.requests > 0
+        if planned and now <= latest_repeat(planned):
+            return list(planned)
         late = [
             change
             for change in planned

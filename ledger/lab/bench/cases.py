@@ -39,6 +39,7 @@ CLIENT: Options = {"callers": 10}
 TUNE: Options = {"tune_gc": True}
 MANY: Options = {"callers": 2_000, "counters": 100_000, "settings": LEAN}
 """Practically one counter per change: no batch has two changes of a counter."""
+SIZED: Options = {"size": 500, "settings": LEAN}
 COMBINED: Options = {
     "callers": 5_000,
     "counters": 1_000,
@@ -46,6 +47,8 @@ COMBINED: Options = {
 }
 OVERLOAD: Options = {**MANY, "callers": 20_000, "service_seconds": 0.05}
 """Twice what the queue holds by default: half of the callers wait for room in it."""
+ALONE, GUARDED = "keys, a request each, lean", "version put, lean"
+CALLERS_ALONE: Options = {"callers": 100, "settings": LEAN}
 COLLECTION: Options = {"entries": 10_000}
 LIFE: Options = {
     "counters": 4,
@@ -80,7 +83,7 @@ ALL: tuple[Case, ...] = (
     Case(PUT + TUNED, "write", "plain:put", PUT, {**CLIENT, **TUNE}),
     Case("aiodynamo batch_write", "write", "plain:aiodynamo_batch", PUT, CLIENT, "aiodynamo"),
     Case("record, one caller, lean", "write", "writes:record", PUT, {**MANY, "callers": 1}),
-    Case("record_many, lean", "write", "writes:record_many", PUT, {"size": 500, "settings": LEAN}),
+    Case("record_many, lean", "write", "writes:record_many", PUT, SIZED),
     Case("group commit, aiobotocore", "write", "writes:record", PUT, {**MANY, "settings": {}}),
     Case("group commit, lean", "write", "writes:record", PUT, MANY),
     Case(f"group commit, lean{TUNED}", "write", "writes:record", PUT + TUNED, {**MANY, **TUNE}),
@@ -88,6 +91,11 @@ ALL: tuple[Case, ...] = (
     Case(f"combining, lean{TUNED}", "write", "writes:record", PUT + TUNED, {**COMBINED, **TUNE}),
     _offered(20_000, tuned=False),
     *map(_offered, (20_000, 35_000, 50_000)),
+    Case(ALONE, "conditional", "writes:keyed_alone", PUT, CALLERS_ALONE),
+    Case("record with keys, lean", "conditional", "writes:record_keyed", ALONE, MANY),
+    Case("record_many with keys, lean", "conditional", "writes:record_many_keyed", ALONE, SIZED),
+    Case(GUARDED, "conditional", "writes:version_put", PUT, CALLERS_ALONE),
+    Case("version put_many, lean", "conditional", "writes:version_put_many", GUARDED, SIZED),
     Case("20,000 callers, lean", "overload", "writes:overload", PUT, OVERLOAD),
     Case(READ, "read", "plain:read", options=COLLECTION),
     Case("total, aiobotocore", "read", "reads:total", READ, COLLECTION),

@@ -21,12 +21,14 @@ NOTE = (
 _TITLES = {
     "write": "writes",
     "offered": "writes offered at a fixed rate, each batch answered after 5 ms",
+    "conditional": "writes on a condition, each with an outcome of its own",
     "overload": "more callers than can be served, each batch answered after 50 ms",
     "read": "reads of one collection of 10,000 entries",
     "life": "a change's whole life on a local table of two regions: written, merged, deleted",
 }
 _NOTES = {"write": NOTE}
 _BARS = {
+    "conditional": "changes per second of one core",
     "write": "changes per second of one core",
     "read": "entries read per second of one core",
 }

@@ -29,6 +29,8 @@ _LENGTH = re.compile(rb"content-length: *(\d+)")
 _TARGET = re.compile(rb"x-amz-target: *\w+\.(\w+)")
 _CHANGE = re.compile(rb'"change": ?\{"N": ?"(-?\d+)"')
 _PUT = b'"PutRequest"'
+_SAID_CHANGE = re.compile(rb'"Parameters": ?\[(?:\{"S": ?"[^"]*"\},? ?)*\{"N": ?"(-?\d+)"')
+"""The first number among the parameters of a statement: entries have their change there."""
 
 _EMPTY = answer(b"{}")
 _BATCH_DONE = answer(b'{"UnprocessedItems":{}}')
@@ -44,6 +46,14 @@ def _batch_done(items: int) -> bytes:
     """Answer a batch of so many items, each under a KB, to a client that asked for the units."""
     units = json.dumps([{"TableName": "ledger", "CapacityUnits": float(items)}]).encode()
     return answer(b'{"UnprocessedItems":{},"ConsumedCapacity":%s}' % units)
+
+
+@cache
+def _each_done(statements: int) -> bytes:
+    """Answer so many statements, each of an item under a KB."""
+    units = {"TableName": "ledger", "CapacityUnits": float(statements)}
+    told = {"Responses": [{"TableName": "ledger"}] * statements, "ConsumedCapacity": [units]}
+    return answer(json.dumps(told).encode())
 
 
 @lru_cache(PAGES_MAX)
@@ -70,9 +80,12 @@ class Endpoint:
         self.requests += 1
         if operation == b"query":
             return _page(body)
-        changes = _CHANGE.findall(body)
+        said = operation == b"batchexecutestatement"
+        changes = (_SAID_CHANGE if said else _CHANGE).findall(body)
         self.items += len(changes)
         self.sum += sum(map(int, changes))
+        if said:
+            return _each_done(len(changes))
         if operation != b"batchwriteitem":
             return _EMPTY
         return _batch_done(body.count(_PUT)) if b"ReturnConsumedCapacity" in body else _BATCH_DONE

@@ -1,17 +1,23 @@
 """The ledger's writes, measured as its users call them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from ledger.core.entry import Item
 from ledger.lab.bench.load import Work
 from ledger.lab.bench.measuring import Measured, memory_bytes
 from ledger.lab.bench.plain import amount
 from ledger.lab.bench.rounds import Round
 from ledger.ledger import Ledger
+from ledger.primitives.versions import ConditionGuard
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.writing.asked import ChangeLike
+from ledger.writing.plan import Change
 
+_clock = SystemClock()
 SAMPLES = 60
 """Samples of the memory, over the whole time."""
 
@@ -34,14 +40,79 @@ async def record(round_: Round) -> Measured:
         return await round_.measure(recording(ledger, round_.options))
 
 
+def _keyed(number: int) -> Change:
+    key, now = f"key-{number}", _clock.now()
+    return Change(f"counter-{number}", amount(number), key=key, at=now)
+
+
+async def record_keyed(round_: Round) -> Measured:
+    """Record one change with a key a call; calls made at the same time share requests."""
+    async with Ledger.open(round_.settings(), registry=round_.registry) as ledger:
+
+        async def work(number: int) -> tuple[int, int]:
+            asked = _keyed(number)
+            await ledger.record(asked.counter, asked.change, key=asked.key, at=asked.at)
+            return 1, amount(number)
+
+        return await round_.measure(work)
+
+
+async def keyed_alone(round_: Round) -> Measured:
+    """Record one change with a key a call, in a request of its own."""
+    return await _many(round_, _keyed, 1)
+
+
+async def record_many_keyed(round_: Round) -> Measured:
+    """Record many changes with keys a call."""
+    return await _many(round_, _keyed, round_.options["size"])
+
+
+async def version_put(round_: Round) -> Measured:
+    """Put one new record with its version a call."""
+    async with _guard(round_) as guard:
+
+        async def work(number: int) -> tuple[int, int]:
+            await guard.put(_record(number), version=1)
+            return 1, amount(number)
+
+        return await round_.measure(work)
+
+
+async def version_put_many(round_: Round) -> Measured:
+    """Put many new records with their versions a call."""
+    size = round_.options["size"]
+    async with _guard(round_) as guard:
+
+        async def work(number: int) -> tuple[int, int]:
+            numbers = range(number * size, (number + 1) * size)
+            await guard.put_many([(_record(one), 1) for one in numbers])
+            return size, sum(map(amount, numbers))
+
+        return await round_.measure(work)
+
+
+@asynccontextmanager
+async def _guard(round_: Round) -> AsyncIterator[ConditionGuard]:
+    async with Ledger.open(round_.settings(), registry=round_.registry) as ledger:
+        yield ConditionGuard(ledger.store, clock=_clock, randomness=system_random())
+
+
+def _record(number: int) -> Item:
+    place = {"pk": {"S": f"record-{number}"}, "sk": {"S": "record"}}
+    return {**place, "change": {"N": str(amount(number))}}
+
+
 async def record_many(round_: Round) -> Measured:
     """Record many changes a call, one call after the other."""
-    size = round_.options["size"]
+    return await _many(round_, lambda one: (f"counter-{one}", amount(one)), round_.options["size"])
+
+
+async def _many(round_: Round, change: Callable[[int], ChangeLike], size: int) -> Measured:
     async with Ledger.open(round_.settings(), registry=round_.registry) as ledger:
 
         async def work(number: int) -> tuple[int, int]:
             numbers = range(number * size, (number + 1) * size)
-            await ledger.record_many((f"counter-{one}", amount(one)) for one in numbers)
+            await ledger.record_many(map(change, numbers))
             return size, sum(map(amount, numbers))
 
         return await round_.measure(work)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ledger.core.capacity import item_size, read_units, write_units
 from ledger.core.entry import Item
-from ledger.core.errors import StoreError
+from ledger.core.errors import StoreError, Throttled
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
@@ -65,7 +65,10 @@ class MeteredStore(ForwardingStore):
         return outcome
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
-        """Do several writes; each that was answered is charged, a rejected one too."""
+        """Do several writes; each that was answered is charged, a rejected one too.
+
+        An error in place of an outcome is counted as `throttled` or `refused`.
+        """
         started = self._clock.monotonic()
         answer = await self._inner.write_each(writes)
         units = answer.write_units
@@ -76,12 +79,7 @@ class MeteredStore(ForwardingStore):
                 for write, outcome in charged
                 if not isinstance(outcome, StoreError)
             )
-        counts = Counter(
-            outcome_name(outcome)
-            for outcome in answer.outcomes
-            if not isinstance(outcome, StoreError)
-        )
-        for name, count in counts.items():
+        for name, count in Counter(map(_each_name, answer.outcomes)).items():
             self._written("each", units, name, count, started)
             units = 0
         return answer
@@ -135,6 +133,12 @@ def outcome_name(outcome: Outcome) -> str:
             return "rejected"
         case Unknown():
             return "unknown"
+
+
+def _each_name(outcome: Outcome | StoreError) -> str:
+    if isinstance(outcome, StoreError):
+        return "throttled" if isinstance(outcome, Throttled) else "refused"
+    return outcome_name(outcome)
 
 
 def _units(actions: Sequence[Action], outcome: Outcome, *, transactional: bool = False) -> int:

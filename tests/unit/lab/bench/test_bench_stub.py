@@ -10,6 +10,10 @@ from ledger.core.fold import collect
 from ledger.lab.bench import stub_pages
 from ledger.lab.bench.plain import TABLE, amount, plain_item
 from ledger.lab.bench.stub import Connection, Endpoint
+from ledger.store.conditions import Absent
+from ledger.store.dynamodb.requests import written_units
+from ledger.store.dynamodb.statements import answers, statement
+from ledger.store.writes import Put
 
 ITEMS = [plain_item(number) for number in range(25)]
 SUM = sum(map(amount, range(25)))
@@ -47,6 +51,20 @@ def request(operation: str, body: dict[str, Any]) -> bytes:
 def batch() -> dict[str, Any]:
     """Return a batch of every item."""
     return {"RequestItems": {TABLE: [{"PutRequest": {"Item": item}} for item in ITEMS]}}
+
+
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":")])
+def test_it_counts_statements(separators: tuple[str, str]) -> None:
+    """Of statements it counts each one's change, and answers each."""
+    said = [statement(Put(item, Absent()), TABLE) for item in ITEMS]
+    body = {"Statements": said, "ReturnConsumedCapacity": "TOTAL"}
+    endpoint = Endpoint()
+    answer = endpoint.respond(
+        b"batchexecutestatement", json.dumps(body, separators=separators).encode()
+    )
+    assert (endpoint.requests, endpoint.items, endpoint.sum) == (1, 25, SUM)
+    assert answers(body_of(answer), 25) == [{}] * 25
+    assert written_units(body_of(answer)) == 25
 
 
 def query_of(partition: str, attributes: tuple[str, ...]) -> dict[str, Any]:

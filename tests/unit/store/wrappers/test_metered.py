@@ -92,6 +92,17 @@ async def test_a_batch_counts_each_part_by_its_fate() -> None:
     assert m.units("batch", "write") == 12
 
 
+async def test_several_writes_are_counted_each_by_its_fate() -> None:
+    """Of several writes what is throttled or refused is counted too, and costs nothing."""
+    m = Metered(Partial(unprocessed=(0, 1), lost=(2,)))
+    large = item("large", 500 * 1024)
+    puts = [Put(item(str(n), 2000), Absent()) for n in range(6)]
+    await m.store.write_each([*puts, Put(large, Absent())])
+    fates = ("applied", "unknown", "throttled", "refused")
+    assert [m.writes("each", fate) for fate in fates] == [3, 1, 2, 1]
+    assert m.units("each", "write") == 6
+
+
 async def test_a_batch_costs_what_dynamodb_says() -> None:
     """Where DynamoDB counted the units of a batch, as it does if asked, its count is taken."""
     m = Metered()
