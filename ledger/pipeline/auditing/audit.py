@@ -337,14 +337,17 @@ class Audit(Task):
                 return
 
 
-def reducer(store: Store, settings: LiveSettings, clock: Clock, randomness: Random) -> ReduceStage:
-    """Return what reduces map items in a region."""
+def reducer(
+    store: Store, settings: LiveSettings, clock: Clock, randomness: Random, *, note: str = ""
+) -> ReduceStage:
+    """Return what reduces map items in a region; entries that it makes have a note."""
     return ReduceStage(
         store,
         settings=settings,
         clock=clock,
         retrier=Retrier.of(store, clock=clock, randomness=randomness),
         metrics=StageMetrics(PipelineMetrics(), store.region, "reduce"),
+        note=note,
     )
 
 

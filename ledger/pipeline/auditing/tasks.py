@@ -117,6 +117,10 @@ class Task:
         items = [await self._region(region) for region in self.stores]
         return all(audit_of(item) == number for item in items)
 
+    async def is_under_way(self, region: str) -> bool:
+        """Return whether this is still what is under way in a region."""
+        return task_of(await self._region(region)) == self._name
+
     async def end(self) -> None:
         """Give every region free."""
         for region, store in sorted(self.stores.items()):

@@ -130,10 +130,11 @@ def plan_reduce(
     settings: Settings,
     now: datetime,
     validity: Validity | None = None,
+    note: str = "",
 ) -> ReducePlan:
     """Plan to add map items of one group to the totals, at this moment.
 
-    `validity` bounds the signature of what rests on these settings.
+    `validity` bounds the signature of what rests on these settings; entries get the `note`.
     """
     keys = sorted(item.key for item in items)
     name = request_token(*(part for key in keys for part in key))
@@ -155,7 +156,7 @@ def plan_reduce(
         return ReducePlan((), tuple(items), (*adds, *deletes), token, named)
     planned = [
         plan(
-            Change(category, change),
+            Change(category, change, note=note or None),
             region=region,
             settings=settings,
             now=now,

@@ -23,7 +23,7 @@ from ledger.pipeline.core.fingerprints import Parts, canonical
 from ledger.pipeline.core.items import PIPELINE_PREFIX
 
 LANE_PREFIX, LANE_LAST = "lane#", "lane$"
-FORM_PREFIX = "form#"
+FORM_PREFIX, FORM_LAST = "form#", "form$"
 REGION_PREFIX = "region#"
 HOME_SORT_KEY = "home"
 DIFFERENCE_PREFIX, DIFFERENCE_LAST = "difference#", "difference$"

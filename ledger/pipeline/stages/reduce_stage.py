@@ -45,12 +45,14 @@ class ReduceStage:
         clock: Clock,
         retrier: Retrier,
         metrics: StageMetrics,
+        note: str = "",
     ) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
         self._retrier = replace(retrier, on_retry=metrics.retry)
         self._metrics = metrics
+        self._note = note
 
     async def reduce(self, items: Sequence[MapItem]) -> Reduced:
         """Add map items to the totals, each once; returns what this call has added.
@@ -85,6 +87,7 @@ class ReduceStage:
                 settings=settings,
                 now=self._clock.now(),
                 validity=self._settings.validity,
+                note=self._note,
             )
             outcome = (await self._retrier.until_answered(partial(self._send, plan))).outcome
             if isinstance(outcome, Applied):

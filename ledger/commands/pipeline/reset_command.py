@@ -1,0 +1,86 @@
+"""`ledger pipeline reset`: take all records of a pipeline out of the totals, to begin again."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ledger.contract.opening import open_table
+from ledger.core.errors import InvalidInput
+from ledger.pipeline.auditing.reset import Done, Reset
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import Config
+from ledger.runtime.loops import run_on_loop
+from ledger.settings import Settings
+
+
+def reset(
+    *,
+    confirm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The pipeline's name, or the table's of one without, in place of the prompt.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if a lane is open, or was written just now.")
+    ] = False,
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            "--pipeline", help="Name of the pipeline.", show_default="pipeline, or the only one"
+        ),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Take all records of a pipeline out of the totals and forget them, as for another trial.
+
+    Its states, map items and claims are deleted in every region, and its lanes begin again: a file
+    or stream that is run again is brought in from its first record. Its totals become 0, unless
+    others add to its categories: what they added stays, as do other pipelines and counters.
+
+    Refused while a lane is open, or moves within ten seconds: stop its workers, and for a Lambda
+    function the event source mapping. One that was cut off is continued by the same command.
+    """
+    settings = Settings.load(config).of_pipeline(pipeline)
+    _confirm(settings, confirm)
+    done = run_on_loop(_reset(settings, is_forced=force))
+    typer.echo(
+        f"{done.records:,} records taken out of {len(done.categories):,} totals;"
+        f" {done.lanes:,} lanes begin again"
+    )
+
+
+def _confirm(settings: Settings, confirm: str | None) -> None:
+    """Check that the pipeline was named, or ask for its name.
+
+    Raises:
+        InvalidInput: another name was given, or none and standard input is not a terminal.
+    """
+    name = settings.pipeline.name or settings.table
+    what = f"pipeline {name}" if settings.pipeline.name else f"the pipeline of table {name}"
+    if confirm is None and sys.stdin.isatty():
+        regions = ", ".join(settings.regions)
+        typer.echo(f"This takes all records of {what} out of the totals in {regions}.")
+        confirm = typer.prompt(f"Type {name} to continue", default="", show_default=False)
+    if confirm is None:
+        raise InvalidInput(f"nothing was reset: confirm with --confirm {name}")
+    if confirm != name:
+        raise InvalidInput(f"nothing was reset: --confirm must be {name!r}, got {confirm!r}")
+
+
+def _tell(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+async def _reset(settings: Settings, *, is_forced: bool) -> Done:
+    async with open_table(settings, clock=SystemClock()) as table:
+        return await Reset(
+            table.stores,
+            table.view,
+            clock=SystemClock(),
+            randomness=system_random(),
+            is_forced=is_forced,
+            tell=_tell,
+        ).run()

@@ -1,0 +1,305 @@
+"""Putting a pipeline back to its beginning: what its records added is taken out of the totals.
+
+The totals cannot just be deleted: entries may be merged into a net with those of others, several
+pipelines may add to one category, and the version of a sum item may never go back, since of a lost
+region's copies the highest counts. So the opposite is added::
+
+    each state      deleted, in one transaction with a map item of the opposite of what it has in
+                    the totals (image - transitions beyond their lanes' positions, as in an audit)
+    map items       reduced as any others: to sums, or to entries whose note says so
+    lanes           closed first, so that nothing lands beside; in the end at their beginning, with
+                    a fence by which a worker, or a warm function, forgets what it knows of states
+
+So each state is taken out once, whatever cuts this off and however often it is run; what others
+added stays; and a total that was damaged before shows by how much after.
+
+Refused while a lane is open, or its item is written within `QUIET_SECONDS`: it has no time in it,
+so it is looked at twice, and closed on condition that it is as it was first. Forced, records that
+are under way may be written to states after they were searched: so those are searched again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from ledger.core.entry import Item
+from ledger.core.errors import InvalidInput, LedgerError, Unreachable
+from ledger.pipeline.auditing.audit import reducer
+from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
+from ledger.pipeline.core.items import (
+    MAP_PREFIX,
+    POSITION_SORT_KEY,
+    lane_id,
+    map_item,
+    position_key,
+    state_key,
+    state_of,
+)
+from ledger.pipeline.core.lane_state import LaneState
+from ledger.pipeline.core.registry import (
+    DIFFERENCE_LAST,
+    DIFFERENCE_PREFIX,
+    FORM_LAST,
+    FORM_PREFIX,
+    region_key,
+    registry_partition,
+)
+from ledger.pipeline.core.sums import Changes, digest, divided, total
+from ledger.pipeline.core.transitions import State, beyond
+from ledger.pipeline.stages.state_writes import still_there
+from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import Absent, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Get, Query
+from ledger.store.writes import Applied, Check, Delete, Put
+
+RESET_TASK = "reset"
+RESET = "~reset"
+"""The lane of each region in whose partition a reset puts map items."""
+QUIET_SECONDS = 10.0
+STATES_MAX = 25
+"""Of one transaction, beside the map items of what they add: within 100 actions."""
+REDUCED_MAX = 20
+"""Transactions after which map items are reduced."""
+TOLD_MAX = 10_000
+"""Records after which it is told how many."""
+PASSES_MAX = 20
+"""Searches of the table, as long as each finds what workers wrote meanwhile."""
+
+
+@dataclass(slots=True)
+class Done:
+    """What a reset did."""
+
+    records: int = 0
+    categories: set[str] = field(default_factory=set)
+    lanes: int = 0
+
+
+class Reset(Task):
+    """One reset of a pipeline, over the stores of all regions of the table."""
+
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        settings: LiveSettings,
+        *,
+        clock: Clock,
+        randomness: Random,
+        is_forced: bool = False,
+        tell: Callable[[str], None] = silent,
+    ) -> None:
+        super().__init__(stores, settings, clock=clock, name=RESET_TASK, tell=tell)
+        self._random = randomness
+        self._is_forced = is_forced
+        self._is_late = is_forced
+        self._positions: dict[str, str] = {}
+        self._waiting: dict[str, list[tuple[str, State]]] = {}
+        self._unreduced = 0
+        self._done = Done()
+
+    async def run(self) -> Done:
+        """Take all records out of the totals, and put every lane back to its beginning.
+
+        Raises:
+            InvalidInput: a lane is open or moves, and this is not forced; or an audit or a mend is
+                under way.
+            LedgerError: another run of it has ended it meanwhile, or workers do not stop.
+            StoreError: a region does not answer; run again, it goes on.
+        """
+        await self.begin(is_audit=False)
+        try:
+            await self._close_all()
+        except InvalidInput:
+            await self.end()
+            raise
+        for lane in list(self._positions):
+            await self._reduce(lane)
+        for _pass in range(PASSES_MAX):
+            before = self._done.records
+            await self._search()
+            if not self._is_late or (_pass and self._done.records == before):
+                break
+            self.tell("searching again for what workers have written meanwhile")
+            await self.clock.sleep(self.settings.current.write_deadline)
+        else:
+            raise LedgerError(f"workers still write states after {PASSES_MAX} searches: stop them")
+        await self._empty()
+        await self.end()
+        return self._done
+
+    async def _close_all(self) -> None:
+        """Close every lane that is known, unless one is in use.
+
+        Raises:
+            InvalidInput: one is.
+        """
+        names = [lane for region in sorted(self.stores) for lane in await self.lanes(region)]
+        known = {lane: await self.lane(lane) for lane in names}
+        going = {lane: state for lane, state in known.items() if not state.is_closed}
+        self._positions |= {lane: known[lane].position for lane in known.keys() - going.keys()}
+        if self._is_forced:
+            for lane in going:
+                await self._close(lane)
+            return
+        if opened := sorted(lane for lane, state in going.items() if state.is_open):
+            raise InvalidInput(_in_use(opened, "is open: a worker runs it, or died in it"))
+        if going:
+            self.tell(f"{len(going):,} lanes: looking for {QUIET_SECONDS:.0f} s whether one moves")
+            await self.clock.sleep(QUIET_SECONDS)
+        moved = [lane for lane, state in going.items() if not await self._closed(lane, state)]
+        if moved:
+            for lane in going.keys() - set(moved):
+                await self._put_back(lane, lambda state: replace(state, is_closed=False))
+            raise InvalidInput(_in_use(sorted(moved), "was written meanwhile: a worker runs it"))
+
+    async def _closed(self, lane: str, known: LaneState) -> bool:
+        """Close a lane if it is as known; returns whether it was."""
+        wanted = replace(known, is_closed=True, fence=known.fence + 1)
+        if not await self.change_lane(lane, known, wanted):
+            return False
+        self._positions[lane] = known.position
+        return True
+
+    async def _close(self, lane: str) -> str:
+        """Close a lane, and return its position, which no commit can move any more."""
+        for _ in range(TRIES_MAX):
+            known = await self.lane(lane)
+            if known.is_closed:
+                self._positions[lane] = known.position
+            if known.is_closed or await self._closed(lane, known):
+                return self._positions[lane]
+        raise Unreachable(f"lane {lane} could not be closed in {TRIES_MAX} tries")
+
+    async def _search(self) -> None:
+        """Take out every state that is found, and delete what lies beside lanes' positions."""
+        async for found in self.scan():
+            partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
+            own = position_key("", self.pipeline)[0]
+            if partition.startswith(own):
+                await self._beside(found, partition.removeprefix(own), sort_key)
+            elif (kept := self.state_in(found)) is not None:
+                group = self._waiting.setdefault(found.region, [])
+                group.append(kept)
+                if len(group) == STATES_MAX:
+                    await self._take(found.region)
+        for region in sorted(self.stores):
+            await self._take(region)
+            await self._reduce(lane_id(region, RESET))
+
+    async def _beside(self, found: Found, lane: str, sort_key: str) -> None:
+        """Find a lane by an item of it, or delete what its worker keeps: claims, notes."""
+        if sort_key == POSITION_SORT_KEY or sort_key.startswith(MAP_PREFIX):
+            await self._position(lane)
+        elif found.region == (self.store_of(lane) or self.home).region:
+            key = (found.item["pk"]["S"], sort_key)
+            await self.stores[found.region].write(Delete(key))
+
+    async def _position(self, lane: str) -> str:
+        """Return the position of a lane; one that was not known is closed first."""
+        if lane in self._positions:
+            return self._positions[lane]
+        if lane.partition("/")[2] == RESET:
+            return ""
+        self._is_late = True
+        position = await self._close(lane)
+        await self._reduce(lane)
+        return position
+
+    async def _take(self, region: str) -> None:
+        """Take the states out that wait: together, or else one by one."""
+        group = self._waiting.pop(region, [])
+        if not group:
+            return
+        if not await self._taken(region, group):
+            for one in group:
+                await self._take_alone(region, *one)
+        before, self._done.records = self._done.records, self._done.records + len(group)
+        if before // TOLD_MAX < self._done.records // TOLD_MAX:
+            self.tell(f"{self._done.records:,} records taken out of the totals")
+        self._unreduced += 1
+        if self._unreduced >= REDUCED_MAX:
+            self._unreduced = 0
+            await self._reduce(lane_id(region, RESET))
+
+    async def _take_alone(self, region: str, record_id: str, state: State) -> None:
+        """Take a state out that may have been written, or taken out, meanwhile."""
+        for _ in range(TRIES_MAX):
+            if await self._taken(region, [(record_id, state)]):
+                return
+            key = state_key(record_id, self.pipeline)
+            if (item := await self.stores[region].get(Get(key))) is None:
+                return
+            state = state_of(item)
+            if not await self.is_under_way(region):
+                raise LedgerError("this reset was ended by another run of it")
+        raise Unreachable(f"record {record_id[:40]!r} could not be reset in {TRIES_MAX} tries")
+
+    async def _taken(self, region: str, group: Sequence[tuple[str, State]]) -> bool:
+        """Delete states, and put map items of the opposite of what they have in the totals."""
+        added = [changes for _, state in group for changes in await self._added(state)]
+        changes = {name: change.copy_negate() for name, change in total(added).items()}
+        partition = position_key(lane_id(region, RESET), self.pipeline)[0]
+        revs = "#".join(f"{record_id}#{state.rev}" for record_id, state in group)
+        name, parts = digest(partition, revs, "", changes), divided(changes) or ()
+        deletes = [
+            Delete(state_key(record_id, self.pipeline), still_there(state))
+            for record_id, state in group
+        ]
+        puts = [
+            Put(map_item(lane_id(region, RESET), name, number, part, self.pipeline), Absent())
+            for number, part in enumerate(parts)
+            if part
+        ]
+        still = Check(region_key(region, self.pipeline), Equals("task", {"S": RESET_TASK}))
+        self._done.categories |= changes.keys()
+        outcome = await self.stores[region].transact([*deletes, *puts, still])
+        return isinstance(outcome, Applied)
+
+    async def _added(self, state: State) -> list[Changes]:
+        """Return what a state has in the totals, or in map items: without what is beyond."""
+        found: list[Changes] = [state.image.changes]
+        for lane in state.open:
+            open_ = beyond(state, lane, await self._position(lane)).values()
+            found += [{name: one.copy_negate() for name, one in each.items()} for each in open_]
+        return found
+
+    async def _reduce(self, lane: str) -> None:
+        """Add the map items of a lane to the totals, in its region."""
+        store = self.store_of(lane) or self.home
+        items = await self.map_items(lane, store)
+        note = f"pipeline {self.pipeline}".rstrip() + ": reset"
+        await reducer(store, self.settings, self.clock, self._random, note=note).reduce(items)
+
+    async def _empty(self) -> None:
+        """Put lanes back to their beginning, and delete the rest of the registry but for them."""
+        for region in sorted(self.stores):
+            for lane in await self.lanes(region):
+                self._positions.setdefault(lane, "")
+        for lane in sorted(self._positions):
+            await self._put_back(lane, lambda state: LaneState(fence=state.fence))
+        self._done.lanes = len(self._positions)
+        partition = registry_partition(self.pipeline)
+        for store in self.stores.values():
+            for first, last in ((FORM_PREFIX, FORM_LAST), (DIFFERENCE_PREFIX, DIFFERENCE_LAST)):
+                query = Query(partition, first=first, last=last, attributes=("pk", "sk"))
+                gone: list[Item] = [item async for item in pages(store, query)]
+                for item in gone:
+                    await store.write(Delete((partition, item["sk"]["S"])))
+
+    async def _put_back(self, lane: str, changed: Callable[[LaneState], LaneState]) -> None:
+        """Write a lane's item as it is to be, under a new fence."""
+        for _ in range(TRIES_MAX):
+            known = await self.lane(lane)
+            wanted = replace(changed(known), rev=known.rev, fence=known.fence + 1)
+            if not known.rev and not known.position:
+                return
+            if await self.change_lane(lane, known, wanted):
+                return
+        raise Unreachable(f"lane {lane} could not be put back in {TRIES_MAX} tries")
+
+
+def _in_use(lanes: Sequence[str], how: str) -> str:
+    named = ", ".join(lanes[:3]) + (f" and {len(lanes) - 3:,} more" if len(lanes) > 3 else "")  # noqa: PLR2004
+    return f"nothing was reset: lane {named} {how}. Stop its worker first, or give --force"
