@@ -134,6 +134,33 @@ async def test_killed_again_and_again_each_record_counts_once(
     assert len({letter.position for letter in kept}) == 1
 
 
+@pytest.mark.slow
+def test_a_reset_takes_one_pipeline_back_and_no_other(desk: Desk, tmp_path: Path) -> None:
+    """Its totals are 0 in every region, another's stay; run again, the file counts as before."""
+    raws = traffic("Reset")
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(lines(raws))
+    both = {name: {**PIPELINE, "categories": ["reset/{Hierarchy.Desk}"]} for name in ("fx", "fy")}
+    config = desk.write_settings(desk.settings(pipelines=both))
+    right = {"reset/Reset": truth(raws)["risk/Reset"]}
+    twice = {name: 2 * value for name, value in right.items()}
+    for name in both:
+        said = pipeline("run", str(file), "--pipeline", name, config=config)
+        assert said.exit_code == 0, said.output
+    for words, expected in (
+        (("reset", "--pipeline", "fx", "--confirm", "fx"), right),
+        (("run", str(file), "--pipeline", "fx"), twice),
+    ):
+        said = pipeline(*words, config=config)
+        assert said.exit_code == 0, said.output
+        desk.wait_replicated()
+        assert desk.portal.call(shown, desk.settings(), right) == everywhere(expected)
+    for name in both:
+        said = pipeline("status", str(file), "--pipeline", name, config=config)
+        assert f"{file.stat().st_size:,}" in said.stdout
+        assert "0 bytes" in said.stdout
+
+
 def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) -> None:
     """Mended settings take the letters in, each once; what dies again is kept with its place."""
     raws = [message("D1", 1, 5, "Dead", "D"), POISON, message("D2", 1, 7, "Dead", "D")]

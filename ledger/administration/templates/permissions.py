@@ -192,13 +192,13 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("AddToTotals", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
-    # `ledger pipeline audit` and `mend`: what lies anywhere is found by a scan, which names no key.
+    # `ledger pipeline audit`, `mend` and `reset` find all by a scan, which names no key.
     Role.AUDIT: (
         Grant("FindStates", ("Query", "Scan")),
-        Grant("PutStatesRight", ("GetItem", "PutItem"), only_keys=(_STATES,)),
+        Grant("PutStatesRight", ("DeleteItem", "GetItem", "PutItem"), only_keys=(_STATES,)),
         Grant(
             "MarkLanes",
-            ("DeleteItem", "GetItem", "PutItem", "UpdateItem"),
+            ("ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem"),
             only_keys=(_LANES,),
         ),
         Grant("PutTotalsRight", ("PutItem", "UpdateItem"), never_keys=_RESERVED),

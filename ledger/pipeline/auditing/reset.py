@@ -14,8 +14,10 @@ So each state is taken out once, whatever cuts this off and however often it is 
 added stays; and a total that was damaged before shows by how much after.
 
 Refused while a lane is open, or its item is written within `QUIET_SECONDS`: it has no time in it,
-so it is looked at twice, and closed on condition that it is as it was first. Forced, records that
-are under way may be written to states after they were searched: so those are searched again.
+so it is looked at twice, and closed on condition that it is as it was first. That no worker runs is
+what the end rests on: positions go back, and one that knows a lane's former position would take new
+transitions for covered by it. To force it is for lanes whose workers have died. What they had sent
+may still land in states that were searched: so those are searched again.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -82,6 +82,10 @@ class Lanes:
         self.known = lane_state_of(await self._store.get(Get(self._key(self.lane))))
         return self.known
 
+    def forget(self) -> None:
+        """Forget what was read of other lanes: a reset has put them back to their beginnings."""
+        self._others.clear()
+
     async def check(self, form: Form) -> None:
         """Check that a form may go on with the lane as it was read.
 
@@ -205,7 +209,9 @@ class Lanes:
             self._others.clear()
         self._others[lane] = now, position  # one reads, the others need not wait
         try:
-            found = await self._store.get(Get(self._key(lane), consistent=False))
+            # A position that went back, by a reset, must not be read as it was before.
+            was_fenced = self.known.fence > 0
+            found = await self._store.get(Get(self._key(lane), consistent=was_fenced))
         except StoreError:
             return position  # the transitions stay where they are a little longer
         position = lane_state_of(found).covers

@@ -205,6 +205,7 @@ class Pipeline:
         self._lag.begin(self._lanes.position)
         if self._lanes.known.fence != fence:
             self._state.forget()
+            self._lanes.forget()
         await self._find_home()
         await self._lanes.check(self._form)
         if self._is_new:

@@ -1,4 +1,4 @@
-"""What `ledger pipeline audit` and `mend` may do, held against what they ask of DynamoDB."""
+"""What `ledger pipeline audit`, `mend` and `reset` may do, held against what they ask."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +27,7 @@ from ledger.core.errors import AccessDenied
 from ledger.core.values import Entry
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.mend import Mend
+from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
@@ -107,10 +108,12 @@ async def audit_and_mend(recorder: Recorder, settings: Settings) -> None:
     assert (await Audit(stores, settings, **given).run()).differences
     assert await Mend(stores, settings, **given).run_totals()
     assert not (await Audit(stores, settings, **given).run()).differences
+    await Reset(stores, settings, **given).run()
+    assert not [name for name in recorder.table.partitions if name.startswith(STATE_PREFIX)]
 
 
 async def test_an_audit_has_just_enough() -> None:
-    """Every call of audits and mends is allowed, in any region, and nothing beyond them is."""
+    """Every call of audits, mends and resets is allowed, in any region, and nothing beyond."""
     calls: list[Call] = []
     for totals in ("sums", "entries"):
         recorder = Recorder()

@@ -22,6 +22,7 @@ from support.pipelines import (
 )
 
 from compactor.job import Compactor
+from ledger.core.entry import Item
 from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed, LedgerError
 from ledger.lab.simulator.supervisor import REGISTRY
 from ledger.pipeline.auditing import reset as resetting
@@ -29,11 +30,12 @@ from ledger.pipeline.auditing.reset import QUIET_SECONDS, Done, Reset
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX, position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.registry import region_key
+from ledger.pipeline.stages.lanes import Lanes
 from ledger.settings import Settings
 from ledger.store.conditions import Has
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
-from ledger.store.reads import Page, Scan
+from ledger.store.reads import Get, Page, Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Check
@@ -218,7 +220,7 @@ async def test_a_lane_that_moves_is_not_reset() -> None:
 
 
 async def test_a_worker_that_lives_on_forgets_what_it_knew_of_states() -> None:
-    """As a function does that was warm: records that come again are new; the mutant has no fence."""
+    """As a function does that was warm: what comes again is new; the mutant has no fence."""
     for is_broken in (False, True):
         store, clock = MemoryStore(HOME), later()
         worker = lane_worker(deliveries(RAWS), store, clock=clock)
@@ -232,6 +234,30 @@ async def test_a_worker_that_lives_on_forgets_what_it_knew_of_states() -> None:
         await worker.run()
         assert (len(kept(store, STATE_PREFIX)) == len(RAWS)) is not is_broken
         assert (shown(store.table) == truth(RAWS)) or is_broken
+
+
+async def test_a_lane_that_was_fenced_reads_of_others_what_is_there_now() -> None:
+    """Their positions may have gone back: none is remembered, nor read as a replica had it."""
+    store, gets = MemoryStore(HOME), list[bool]()
+
+    class Noting(ForwardingStore):
+        async def get(self, get: Get) -> Item | None:
+            gets.append(get.consistent)
+            return await super().get(get)
+
+    store.table.set(position_key("other"), lane_item("other", LaneState(rev=1, position="07")))
+    lanes = Lanes(LANE, Noting(store), FakeClock())
+    await lanes.load()
+    assert (await lanes.committed(["other"]))["other"] == "07"
+    store.table.set(position_key("other"), lane_item("other", LaneState(rev=2, fence=2)))
+    assert (await lanes.committed(["other"]))["other"] == "07"
+    lanes.forget()
+    assert (await lanes.committed(["other"]))["other"] == ""
+    store.table.set(position_key(LANE), lane_item(LANE, LaneState(rev=2, fence=2)))
+    await lanes.load()
+    lanes.forget()
+    await lanes.committed(["other"])
+    assert gets == [True, False, False, True, True]
 
 
 async def test_a_claim_of_a_file_and_notes_of_a_stream_are_forgotten() -> None:
