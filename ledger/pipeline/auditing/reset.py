@@ -92,8 +92,9 @@ class Reset(Task):
         is_forced: bool = False,
         tell: Callable[[str], None] = silent,
     ) -> None:
-        super().__init__(stores, settings, clock=clock, name=RESET_TASK, tell=tell)
-        self._random = randomness
+        super().__init__(
+            stores, settings, clock=clock, randomness=randomness, name=RESET_TASK, tell=tell
+        )
         self._is_forced = is_forced
         self._is_late = is_forced
         self._positions: dict[str, str] = {}
@@ -176,19 +177,24 @@ class Reset(Task):
 
     async def _search(self) -> None:
         """Take out every state that is found, and delete what lies beside lanes' positions."""
-        async for found in self.scan():
-            partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
-            own = position_key("", self.pipeline)[0]
-            if partition.startswith(own):
-                await self._beside(found, partition.removeprefix(own), sort_key)
-            elif (kept := self.state_in(found)) is not None:
-                group = self._waiting.setdefault(found.region, [])
-                group.append(kept)
-                if len(group) == STATES_MAX:
-                    await self._take(found.region)
+        async for page in self.scan():
+            for found in page:
+                await self._look_at(found)
         for region in sorted(self.stores):
             await self._take(region)
             await self._reduce(lane_id(region, RESET))
+
+    async def _look_at(self, found: Found) -> None:
+        """Take in an item of a region: a state, or what lies in a lane's partition."""
+        partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
+        own = position_key("", self.pipeline)[0]
+        if partition.startswith(own):
+            await self._beside(found, partition.removeprefix(own), sort_key)
+        elif (kept := self.state_in(found)) is not None:
+            group = self._waiting.setdefault(found.region, [])
+            group.append(kept)
+            if len(group) == STATES_MAX:
+                await self._take(found.region)
 
     async def _beside(self, found: Found, lane: str, sort_key: str) -> None:
         """Find a lane by an item of it, or delete what its worker keeps: claims, notes."""
