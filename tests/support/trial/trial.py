@@ -44,6 +44,8 @@ PROBE_SECONDS_MAX = 20.0
 FINISH_PASSES_MAX = 8
 REPLICATED_SECONDS_MAX = 90.0
 HOME_SECONDS_MAX = 300.0
+HOME_TRIES_MAX = 5
+"""Of a move of the home: a region that does not answer ends it, and it is run again."""
 WRONG_SHOWN = 40
 AUDIT_CHARACTERS = 600
 
@@ -315,14 +317,21 @@ class Trial:
     def _move_home(self) -> None:
         others = [region for region in self.plan.regions if region != self.home]
         self.home = self._draw.choice(others)
+        self._moving = self._mover()
+
+    def _mover(self) -> Worker:
         words = ("move-home", self.home, "--config", str(self.config))
-        self._moving = started(command_line("compactor", *words), self.folder, "home")
+        return started(command_line("compactor", *words), self.folder, "home")
 
     def _end_move(self) -> None:
         if self._moving is None:
             return
-        self._moving.process.wait(HOME_SECONDS_MAX)
-        if self._moving.process.returncode:
+        for _ in range(HOME_TRIES_MAX):
+            if not self._moving.process.wait(HOME_SECONDS_MAX):
+                break
+            self.report.applied["home not moved at once"] += 1
+            self._moving = self._mover()
+        if self._moving.process.wait(HOME_SECONDS_MAX):
             self.report.wrong.append(f"home not moved: {self._moving.said()}")
         self.report.applied["home moved"] += 1
         self._moving = None
