@@ -108,8 +108,7 @@ class SimStore:
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
-        is_entry = isinstance(write, Put) and "change" in write.item
-        await self._begin(WORK_STEPS, is_entry=is_entry)
+        await self._begin(WORK_STEPS, is_entry=_is_entry(write))
         if self._is_late([write]):
             return Unknown(TOO_LATE)
         return await self._request(lambda: done(self._replica.write(write)), Unknown("no answer"))
@@ -140,7 +139,7 @@ class SimStore:
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
         """Do up to 25 conditional writes; sometimes each has a fate of its own."""
-        await self._begin(WORK_STEPS)
+        await self._begin(WORK_STEPS, is_entry=any(map(_is_entry, writes)))
         if self._is_late(writes):
             return EachOutcome((Unknown(TOO_LATE),) * len(writes))
         faults = self._faults
@@ -358,6 +357,10 @@ class SimStore:
 
         table = world.table_at(self.region, partition, moment)
         return MemoryStore(self.region, table, page_items_max=self._replica.page_items_max)
+
+
+def _is_entry(write: Write) -> bool:
+    return isinstance(write, Put) and "change" in write.item
 
 
 def done(coroutine: Coroutine[Any, Any, Answer]) -> Answer:

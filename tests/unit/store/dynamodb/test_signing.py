@@ -76,8 +76,11 @@ async def test_transport_looks_before_it_sends(
         whole = await store.transact(
             [Put(OTHER, Absent()), Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999))]
         )
+        late = Put(ITEM, Absent(), not_after=SIGNED - timedelta(days=9999))
+        each = (await store.write_each([Put(OTHER, Absent()), late])).outcomes
     assert isinstance(outcome, Unknown)
     assert "not sent" in outcome.cause
+    assert ["not sent" in one.cause for one in each if isinstance(one, Unknown)] == [True, True]
     assert batch.unknown == (0,)
     assert "not sent" in batch.cause
     assert isinstance(whole, Unknown)
