@@ -11,7 +11,7 @@ from support.engines import ENGINES, REGIONS
 from support.guarding import ARRIVALS, Handling, event, record_put
 
 from ledger.core.entry import Item
-from ledger.core.errors import LeaseLost
+from ledger.core.errors import KeyConflict, LeaseLost
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.primitives.leases import Lease, LeaseGrant, LeaseTerms, NotHeld
@@ -41,6 +41,7 @@ from ledger.store.opening import open_store
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
 from ledger.store.writes import Action, Applied, Put
+from ledger.writing.plan import Change
 
 CLIENTS, EACH = 4, 5
 EXPECTED = [Handled(1), Handled(4), Skipped(3, 4), Skipped(2, 4), Handled(5)]
@@ -161,6 +162,33 @@ async def test_the_worked_example_by_condition(store: Store) -> None:
         for version in ARRIVALS
     ]
     assert outcomes == EXPECTED
+
+
+async def test_many_records_by_condition(store: Store) -> None:
+    """The engine takes new records as statements, and puts over older ones what is newer."""
+    guard = ConditionGuard(store, clock=SystemClock(), randomness=system_random())
+    items = [{"pk": {"S": "record"}, "sk": {"S": f"many {one}"}} for one in range(60)]
+    assert await guard.put_many([(item, 2) for item in items]) == [Handled(2)] * 60
+    told = await guard.put_many([(item, place % 4) for place, item in enumerate(items)])
+    assert told == [Skipped(0, 2), Skipped(1, 2), Skipped(2, 2), Handled(3)] * 15
+
+
+async def test_changes_with_keys_share_requests(settings: Settings) -> None:
+    """The engine takes sixty of one call, and of as many calls at once, each once; repeats too."""
+    at = SystemClock().now()
+    several = [Change("keyed", 2, key=f"several {one}", at=at) for one in range(60)]
+    async with Ledger.open(settings, region=REGIONS[0]) as ledger:
+        for _ in range(2):
+            await ledger.record_many(several)
+            await together(
+                [
+                    partial(ledger.record, "keyed", 3, key=f"single {one}", at=at)
+                    for one in range(60)
+                ]
+            )
+        with pytest.raises(KeyConflict, match=r"refused change 5, .* already stands for change 2"):
+            await ledger.record_many([several[0], replace(several[7], change=5)])
+        assert (await ledger.total("keyed", max_age=0)).value == 60 * 2 + 60 * 3
 
 
 async def test_the_worked_example_by_lock(store: Store) -> None:
