@@ -245,12 +245,18 @@ class Reset(Task):
         raise Unreachable(f"record {record_id[:40]!r} could not be reset in {TRIES_MAX} tries")
 
     async def _taken(self, region: str, group: Sequence[tuple[str, State]]) -> bool:
-        """Delete states, and put map items of the opposite of what they have in the totals."""
+        """Delete states, and put map items of the opposite of what they have in the totals.
+
+        Returns whether that was done: if not, one was written meanwhile, or they are too much
+        together.
+        """
         added = [changes for _, state in group for changes in await self._added(state)]
         changes = {name: change.copy_negate() for name, change in total(added).items()}
+        if (parts := divided(changes)) is None:
+            return False
         partition = position_key(lane_id(region, RESET), self.pipeline)[0]
         revs = "#".join(f"{record_id}#{state.rev}" for record_id, state in group)
-        name, parts = digest(partition, revs, "", changes), divided(changes) or ()
+        name = digest(partition, revs, "", changes)
         deletes = [
             Delete(state_key(record_id, self.pipeline), still_there(state))
             for record_id, state in group

@@ -27,9 +27,11 @@ from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed, LedgerErr
 from ledger.lab.simulator.supervisor import REGISTRY
 from ledger.pipeline.auditing import reset as resetting
 from ledger.pipeline.auditing.reset import QUIET_SECONDS, Done, Reset
+from ledger.pipeline.core import sums
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX, position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.registry import region_key
+from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.settings import Settings
 from ledger.store.conditions import Has
@@ -112,6 +114,20 @@ async def test_a_pipeline_begins_again() -> None:
     await lane_worker(deliveries([*RAWS, *MORE]), store, clock=later()).run()
     assert shown(store.table) == truth([*RAWS, *MORE])
     assert (await audited(store)).differences == []
+
+
+async def test_states_that_are_too_much_together_are_taken_out_one_by_one() -> None:
+    """Of more categories than the map items of one batch hold, none is left out."""
+    store = MemoryStore(HOME)
+
+    def divided(changes: Changes) -> Sequence[Changes] | None:
+        return sums.divided(changes) if len(changes) <= 3 else None
+
+    raws = [message("T0", 1, 5), message("T1", 1, 7, "Vega", "B")]
+    await lane_worker(deliveries(raws), store).run()
+    with patch.object(resetting, "divided", divided):
+        assert (await reset(store)).records == len(raws)
+    assert (shown(store.table), kept(store, STATE_PREFIX)) == ({}, [])
 
 
 @pytest.mark.parametrize("totals", ["sums", "entries"])
