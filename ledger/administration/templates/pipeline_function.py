@@ -43,6 +43,7 @@ from ledger.settings.variables import CONFIG_VARIABLE, PIPELINE_VARIABLE
 CONFIG_FILE = "/etc/ledger/regions.yaml"
 """Where deploy/container/Dockerfile puts it."""
 HANDLER = "ledger.pipeline.aws.aws_lambda.handler"
+MEMORY_MEGABYTES = 1024
 FUNCTION_SECONDS_MAX = 120
 """Of one invocation; what is not through by then comes again."""
 RECORD_SECONDS_MAX = 6 * 86_400
@@ -108,7 +109,7 @@ def pipeline_template(settings: Settings) -> dict[str, Any]:
 
 def _parameters() -> dict[str, Any]:
     return {
-        **parameters(memory_megabytes=1024),
+        **parameters(memory_megabytes=MEMORY_MEGABYTES),
         "PipelineName": {
             "Type": "String",
             "Description": "Which of the pipelines of regions.yaml; empty: its only one",

@@ -1,4 +1,5 @@
 import itertools
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -268,3 +269,31 @@ def test_a_wrong_option_is_refused_by_name(arguments: tuple[str, ...], named: st
     assert isinstance(result.exception, LedgerError)
     assert named in str(result.exception)
     assert not result.stdout
+
+
+def test_what_the_stacks_keep_is_taken_down_as_documented() -> None:
+    """Each stack of the page is deleted there, and each resource that outlives its stack."""
+    page = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    before, _, down = page.partition("**Taking it down.**")
+    stacks = set(re.findall(r"aws cloudformation deploy .*--stack-name (\S+)", before))
+    assert len(stacks) == len(TEMPLATES)
+    for stack in stacks:
+        assert re.search(rf"delete-stack .*--stack-name {stack}\b", down), stack
+    settings = settings_of("us-east-1", "eu-west-1", marker_table="ledger-markers")
+    commands = {
+        "AWS::Kinesis::Stream": "aws kinesis delete-stream",
+        "AWS::SQS::Queue": "aws sqs delete-queue",
+        "AWS::DynamoDB::GlobalTable": "ledger table delete",
+    }
+    for make in (table_template, compactor_template, pipeline_template, replication_template):
+        template = make(settings)
+        outputs = {
+            one["Value"].value: key
+            for key, one in template.get("Outputs", {}).items()
+            if make is pipeline_template
+        }
+        for name, resource in template["Resources"].items():
+            if resource.get("DeletionPolicy") == "Retain":
+                of_stack = f'"$(value {outputs[name]})"' if name in outputs else ""
+                command = commands[resource["Type"]]
+                assert re.search(f"{command} .*{re.escape(of_stack)}", down), name

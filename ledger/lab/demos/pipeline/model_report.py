@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.lab.demos.pipeline.model import BUSY_SHARE, Load, Needs, needs_of
+from ledger.lab.demos.pipeline.trial_price import Line, hours_of, trial_of
 from ledger.lab.harness.report import Report, Section
 
 REFERENCE_RATE = 50_000
@@ -24,6 +25,12 @@ class ModelReport(Report):
     needs: Needs
     load: Load
     regions: int
+    messages: int
+
+    @property
+    def trial(self) -> Sequence[Line]:
+        """What a trial of the messages at the rate costs, line by line."""
+        return trial_of(self.messages, self.needs.rate, self.load, regions=self.regions)
 
     def sections(self) -> Sequence[Section]:
         """Return the needs beside the published figures, and dollars by what they are for."""
@@ -62,14 +69,34 @@ class ModelReport(Report):
                     for name, value in dollars
                 ],
             ),
+            self._trial_section(),
+        )
+
+    def _trial_section(self) -> Section:
+        rate, hours = self.needs.rate, hours_of(self.messages, self.needs.rate)
+        together = sum(line.dollars for line in self.trial)
+        return Section(
+            title=(
+                f"a trial of {self.messages:,} messages at {rate:,.0f} a second, by the shipped"
+                f" templates, {hours:,} hour(s), dollars in us-east-1"
+            ),
+            columns=("", "units", "each", "dollars"),
+            rows=[
+                *(
+                    (one.name, f"{one.units:,.2f}", f"{one.price:.9f}", f"{one.dollars:.4f}")
+                    for one in self.trial
+                ),
+                ("together", "", "", f"{together:.4f}"),
+            ],
         )
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it for a file."""
         more = {name: getattr(self.needs, name) for name in ("dollars_hour", "dollars_million")}
-        return {**more, **Report.as_json(self)}
+        trial = {line.name: line.dollars for line in self.trial}
+        return {**more, "trial_dollars": trial, **Report.as_json(self)}
 
 
-def model_report(rate: float, load: Load, *, regions: int) -> ModelReport:
-    """Return what a rate takes in so many regions."""
-    return ModelReport(needs_of(rate, load, regions=regions), load, regions)
+def model_report(rate: float, load: Load, *, regions: int, messages: int) -> ModelReport:
+    """Return what a rate takes in so many regions, and what a trial of so many messages costs."""
+    return ModelReport(needs_of(rate, load, regions=regions), load, regions, messages)

@@ -44,7 +44,8 @@ def demo(options: PipelineDemoOptions) -> None:
     region and the engine dynoxide, the lanes use the engine directly.
 
     --model runs nothing: from measured runs it computes the processes, shards, units and dollars
-    of a rate, for as many regions as --regions says.
+    of a rate, for as many regions as --regions says, and what a trial of --messages at that rate
+    costs by the shipped templates.
 
     More options: --lead, --seconds (of each run of a ladder), --batch, --no-failures, --lambda
     (events to the Lambda function), --mutant (no-version, no-hash, no-token), --processes,
@@ -54,7 +55,9 @@ def demo(options: PipelineDemoOptions) -> None:
     files.check()
     console = Console(highlight=False)
     if options.model:
-        computed = model_report(options.model, MEASURED, regions=options.regions)
+        computed = model_report(
+            options.model, MEASURED, regions=options.regions, messages=options.messages
+        )
         finish(computed, console, files)
         return
     with ExitStack() as stack:

@@ -71,7 +71,7 @@ def test_dollars_are_units_shards_and_cores_by_their_prices() -> None:
 def test_the_needs_stand_beside_the_published_pipeline() -> None:
     """Counts, and dollars by what they are for, of an hour and of a million messages."""
     console = Console(record=True, width=120)
-    report = model_report(50_000, LOAD, regions=1)
+    report = model_report(50_000, LOAD, regions=1, messages=1_000)
     console.print(*map(render, report.sections()))
     text = console.export_text()
     for part in ("72, up to 1 lane", "500 state functions", "75,000", "together"):
