@@ -18,7 +18,7 @@ from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_
 from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, StoreError, TokenReused
 from ledger.runtime.clock import Clock
 from ledger.store.conditions import holds
-from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.reads import Found, Get, Page, Query, Scan, checked_gets
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
@@ -147,6 +147,11 @@ class MemoryStore:
     async def get(self, get: Get) -> Item | None:
         """Read one item; there is one copy, so every read is consistent."""
         return self.table.named(get.table).get(get.key)
+
+    async def get_each(self, gets: Sequence[Get]) -> Found:
+        """Read up to 100 different items."""
+        checked_gets(gets)
+        return Found([self.table.named(get.table).get(get.key) for get in gets])
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition in order."""

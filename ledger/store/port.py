@@ -19,7 +19,7 @@ from typing import Protocol
 
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
-from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.reads import Found, Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 
@@ -62,13 +62,16 @@ class Store(Protocol):
         """Do up to 100 actions on different items, all or none, in this region.
 
         An action `InTable` is on an item of another table of the region; all else of the port but
-        `get` reaches the store's own table alone.
+        `get` and `get_each` reaches the store's own table alone.
 
         `token` makes repeats harmless that arrive within ten minutes, in this region.
         """
 
     async def get(self, get: Get) -> Item | None:
         """Read one item, None if it is not there."""
+
+    async def get_each(self, gets: Sequence[Get]) -> Found:
+        """Read up to 100 different items in one request, each as consistent as any of its table."""
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition."""

@@ -18,6 +18,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Self
 
 from ledger.core.entry import Item, Key
+from ledger.core.errors import RequestRefused
+
+EACH_GETS_MAX = 100
+"""Source: Amazon DynamoDB API Reference, BatchGetItem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,17 @@ class Get:
     _: KW_ONLY
     consistent: bool = True
     table: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What several reads found, in their order: an item, or None where there is none.
+
+    `read_units` is DynamoDB's own count, None if it returned none.
+    """
+
+    items: Sequence[Item | None]
+    read_units: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +106,15 @@ class Scan(_Paged):
     consistent: bool = False
     segment: int = 0
     segments: int = 1
+
+
+def checked_gets(gets: Sequence[Get]) -> None:
+    """Raise for a request that DynamoDB would refuse: too many reads, or two of one item.
+
+    Raises:
+        RequestRefused: nothing was sent.
+    """
+    if not 1 <= len(gets) <= EACH_GETS_MAX:
+        raise RequestRefused(f"a request must have 1 to {EACH_GETS_MAX} reads, got {len(gets)}")
+    if len({(get.table, get.key) for get in gets}) < len(gets):
+        raise RequestRefused("the reads of a request must be of different items, got two of one")

@@ -1,14 +1,16 @@
 """What every store must do with reads of many items."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from conformance.store_items import ONE, fill, item, query_keys, query_pages, scan_items
+from conformance.store_items import KEY, ONE, fill, item, query_keys, query_pages, scan_items
 
 from ledger.core.entry import Key, key_of
+from ledger.core.errors import RequestRefused
 from ledger.store.conditions import Equals
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query
+from ledger.store.reads import EACH_GETS_MAX, Get, Query
 from ledger.store.writes import Applied, Delete, Put
 
 
@@ -41,6 +43,28 @@ class ReadsSuite:
                 break
             query = query.next(page)
         assert found == ["d", "c", "b"]
+
+    @pytest.mark.parametrize("number", [1, 2, EACH_GETS_MAX])
+    async def test_several_reads_give_their_items_in_order(self, store: Store, number: int) -> None:
+        """Each read has its item, or None, in the order asked for, whatever the engine's."""
+        items = [item(("counter", f"{place:02}"), change=ONE) for place in range(0, number, 2)]
+        await fill(store, items)
+        gets = [Get(("counter", f"{place:02}")) for place in reversed(range(number))]
+        found = await store.get_each(gets)
+        there = {key_of(one): one for one in items}
+        assert found.items == [there.get(get.key) for get in gets]
+
+    @pytest.mark.parametrize(
+        "gets",
+        [[], [Get(("counter", str(one))) for one in range(EACH_GETS_MAX + 1)], [Get(KEY)] * 2],
+        ids=["none", "101", "one twice"],
+    )
+    async def test_several_reads_are_1_to_100_of_different_items(
+        self, store: Store, gets: Sequence[Get]
+    ) -> None:
+        """What DynamoDB would refuse is refused before it is sent."""
+        with pytest.raises(RequestRefused):
+            await store.get_each(gets)
 
     async def test_a_query_of_nothing_is_an_empty_page(self, store: Store) -> None:
         """A partition that is not there has one page without items."""

@@ -36,6 +36,12 @@ class TablesSuite:
         assert await store.get(Get(KEY)) is None
         assert await query_keys(store) == []
 
+    async def test_reads_of_one_request_span_two_tables(self, store: Store, other: str) -> None:
+        """Each read finds the item of its own table."""
+        await store.transact([Put(item(change=ONE)), InTable(other, Put(item(change=TWO)))])
+        found = await store.get_each([Get(KEY, table=other), Get(KEY)])
+        assert found.items == [item(change=TWO), item(change=ONE)]
+
     async def test_a_condition_in_another_table_stops_all(self, store: Store, other: str) -> None:
         """It is false: nothing is written in either, and its item is found at its place."""
         there = item(change=ONE)

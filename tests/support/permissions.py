@@ -16,7 +16,7 @@ from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
 from ledger.store.memory import MemoryStore
 from ledger.store.memory import Table as MemoryTable
-from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.reads import Found, Get, Page, Query, Scan
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
@@ -179,6 +179,13 @@ class RecordingStore(ForwardingStore):
         """Read one item."""
         self._note("GetItem", get.key[0], table=get.table)
         return await super().get(get)
+
+    async def get_each(self, gets: Sequence[Get]) -> Found:
+        """Read several items."""
+        for table in dict.fromkeys(get.table for get in gets):
+            keys = [get.key[0] for get in gets if get.table == table]
+            self._note("BatchGetItem", *keys, table=table)
+        return await super().get_each(gets)
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition."""

@@ -46,7 +46,7 @@ TRIES_MAX = Backoff().tries_max
 THROTTLED_TRIES_MAX = Backoff().throttled_tries_max
 ITEM: Item = {"pk": {"S": "c"}, "sk": {"S": "s"}, "change": {"N": "1"}}
 PUTS = [Put({**ITEM, "sk": {"S": f"s{n}"}}) for n in range(6)]
-EMPTY_PAGE = ok({"Items": [], "Count": 0})
+EMPTY_PAGE = ok({"Items": [], "Count": 0, "Responses": {}})
 
 Call = Callable[[Store], Awaitable[object]]
 SINGLE: dict[str, Call] = {
@@ -58,6 +58,7 @@ SINGLE: dict[str, Call] = {
 WRITES: dict[str, Call] = {**SINGLE, "batch": lambda store: store.write_batch(PUTS)}
 READS: dict[str, Call] = {
     "get": lambda store: store.get(Get(("c", "s"))),
+    "get each": lambda store: store.get_each([Get(("c", "s")), Get(("c", "t"))]),
     "query": lambda store: store.query(Query("c")),
     "scan": lambda store: store.scan(Scan()),
 }

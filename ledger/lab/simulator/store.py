@@ -22,7 +22,7 @@ from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Process
 from ledger.runtime.validity import check_validity, has_validity
 from ledger.store.memory import MemoryStore
-from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.reads import Found, Get, Page, Query, Scan, checked_gets
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import (
     Action,
@@ -156,6 +156,18 @@ class SimStore:
             return done(self._source(get.key[0], consistent=get.consistent).get(get))
 
         await self._begin()
+        return await self._request(serve, None)
+
+    async def get_each(self, gets: Sequence[Get]) -> Found:
+        """Read several items."""
+
+        def serve() -> Found:
+            checked_gets(gets)
+            sources = [self._source(get.key[0], consistent=get.consistent) for get in gets]
+            pairs = zip(sources, gets, strict=True)
+            return Found([done(source.get(get)) for source, get in pairs])
+
+        await self._begin(WORK_STEPS)
         return await self._request(serve, None)
 
     async def query(self, query: Query) -> Page:

@@ -80,14 +80,21 @@ class TableClient:
             StoreError: it was refused, or not answered.
         """
         tries = self.retrier.begin(operation)
+        response = await self.read_part(operation, request, tries)
+        tries.succeeded()
+        return response
+
+    async def read_part(self, operation: str, request: Request, tries: Tries) -> Response:
+        """Send a read as `read` does, as a part of a call whose tries it shares.
+
+        Raises:
+            StoreError: it was refused, or not answered.
+        """
         while True:
             try:
-                response = await self._send(operation, request)
+                return await self._send(operation, request)
             except (BotoCoreError, ClientError) as error:
                 failure = self._judge(error, request)
-            else:
-                tries.succeeded()
-                return response
             await self._wait_or_raise(failure, tries)
 
     async def _send(self, operation: str, request: Request) -> Response:

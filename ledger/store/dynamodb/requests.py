@@ -174,6 +174,7 @@ def tables_of(request: Request, table: str) -> str:
     """Return the names of the tables that a request reads or writes, as an error has them."""
     parts = [part for item in request.get("TransactItems", ()) for part in item.values()]
     names = {part["TableName"]: None for part in parts or [request] if "TableName" in part}
+    names |= dict.fromkeys(request.get("RequestItems", ()))
     return " or ".join(names) or table
 
 
@@ -184,6 +185,21 @@ def get_request(get: Get, table: str) -> Request:
         "Key": key_attributes(get.key),
         "ConsistentRead": get.consistent,
     }
+
+
+def gets_request(gets: Sequence[Get], table: str) -> Request:
+    """Return the reads of a request by the name of their table, as consistent as any of it."""
+    by_table: Request = {}
+    for get in gets:
+        keys = by_table.setdefault(get.table or table, {"Keys": [], "ConsistentRead": False})
+        keys["Keys"].append(key_attributes(get.key))
+        keys["ConsistentRead"] |= get.consistent
+    return by_table
+
+
+def each_gets_request(by_table: Request) -> Request:
+    """Return the request of several items; DynamoDB counts the units, cheaper than we do."""
+    return {"RequestItems": by_table, "ReturnConsumedCapacity": "TOTAL"}
 
 
 def query_request(query: Query, table: str) -> Request:

@@ -11,8 +11,9 @@ from ledger.core.errors import StoreError, Unreachable
 from ledger.store.dynamodb import requests
 from ledger.store.dynamodb.client import TableClient
 from ledger.store.dynamodb.each import EachWrite
+from ledger.store.dynamodb.each_get import EachGet
 from ledger.store.dynamodb.transport import Response
-from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.reads import Found, Get, Page, Query, Scan, checked_gets
 from ledger.store.writes import (
     BATCH_WRITES_MAX,
     EACH_WRITES_MAX,
@@ -97,6 +98,11 @@ class DynamoStore:
         request = requests.get_request(get, self._table)
         found: Item | None = (await self._client.read("get_item", request)).get("Item")
         return found
+
+    async def get_each(self, gets: Sequence[Get]) -> Found:
+        """Read up to 100 items; what DynamoDB leaves unprocessed is asked for again."""
+        checked_gets(gets)
+        return await EachGet(self._client, gets).done()
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition."""

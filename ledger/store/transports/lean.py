@@ -28,10 +28,14 @@ from ledger.store.transports.lean_routes import Routes, open_routes
 
 OPERATIONS: Mapping[str, str] = {
     "batch_execute_statement": "BatchExecuteStatement",
+    "batch_get_item": "BatchGetItem",
     "batch_write_item": "BatchWriteItem",
+    "delete_item": "DeleteItem",
     "get_item": "GetItem",
     "put_item": "PutItem",
     "query": "Query",
+    "transact_write_items": "TransactWriteItems",
+    "update_item": "UpdateItem",
 }
 """What goes this way, by DynamoDB's own names."""
 

@@ -6,15 +6,15 @@ from typing import Literal, TypeVar
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import Item
 from ledger.store.port import Store
-from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.reads import Found, Get, Page, Query, Scan
 from ledger.store.retry import RetryBudget
 from ledger.store.writes import Action, BatchOutcome, BatchWrite, EachOutcome, Outcome, Write
 
 Answer = TypeVar("Answer")
 Operation = Literal[
-    "write", "write_batch", "write_each", "transact", "get", "query", "scan", "replicas"
+    "write", "write_batch", "write_each", "transact", "get", "get_each", "query", "scan", "replicas"
 ]
-READS: frozenset[Operation] = frozenset({"get", "query", "scan", "replicas"})
+READS: frozenset[Operation] = frozenset({"get", "get_each", "query", "scan", "replicas"})
 
 
 class ForwardingStore:
@@ -61,6 +61,10 @@ class ForwardingStore:
     async def get(self, get: Get) -> Item | None:
         """Read one item."""
         return await self._carry("get", lambda: self._inner.get(get))
+
+    async def get_each(self, gets: Sequence[Get]) -> Found:
+        """Read several items."""
+        return await self._carry("get_each", lambda: self._inner.get_each(gets))
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition."""

@@ -15,7 +15,7 @@ from ledger.core.errors import StoreError, Throttled
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
 from ledger.store.port import Store
-from ledger.store.reads import Get, Page, Query, Scan
+from ledger.store.reads import Found, Get, Page, Query, Scan
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import (
     Action,
@@ -99,6 +99,18 @@ class MeteredStore(ForwardingStore):
         size = item_size(item) if item else 0
         self._read("get", read_units(size, consistent=get.consistent))
         return item
+
+    async def get_each(self, gets: Sequence[Get]) -> Found:
+        """Read several items; each is charged as if read alone."""
+        found = await self._inner.get_each(gets)
+        units = found.read_units
+        if units is None:
+            units = sum(
+                read_units(_of(item), consistent=get.consistent)
+                for get, item in zip(gets, found.items, strict=True)
+            )
+        self._read("get_each", units)
+        return found
 
     async def query(self, query: Query) -> Page:
         """Read one page of a partition."""

@@ -19,7 +19,7 @@ from ledger.core.entry import Item
 from ledger.core.errors import StoreError
 from ledger.pipeline.core.items import PIPELINE_PREFIX, STATE_PREFIX
 from ledger.store.port import Store
-from ledger.store.reads import Get
+from ledger.store.reads import Found, Get
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Late, Lost, NeverArrived, Raises
 from ledger.store.wrappers.forwarding import READS, Answer, ForwardingStore
 from ledger.store.writes import Action, EachOutcome, Outcome, Write
@@ -90,6 +90,10 @@ class StageFaultStore(ForwardingStore):
         is_map = actions[0].key[0].startswith(PIPELINE_PREFIX)
         stage = self._map if is_map else self._reduce
         return await _landing(stage, stage.transact(actions, token=token))
+
+    async def get_each(self, gets: Sequence[Get]) -> Found:
+        """Read several states, or fail."""
+        return await self._state.get_each(gets)
 
     async def get(self, get: Get) -> Item | None:
         """Read an item, or fail, if it is a state."""
