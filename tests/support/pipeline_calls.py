@@ -37,8 +37,10 @@ async def run_the_pipeline(
         }
     )
     trades = [f"{trade}-{region}-{totals}" for trade in ("E1", "T1", "E2", "T2")]
-    for first, name in ((1, f"first-{totals}"), (3, f"second-{totals}")):
-        stream = f"arn:aws:kinesis:{region}:111122223333:stream/{name}"
+    lanes = [(1, "first", trades), (3, "second", trades)]
+    lanes += [(5, f"alone-{trade}", [trade]) for trade in trades[:2]]  # which share no request
+    for first, name, taken in lanes:
+        stream = f"arn:aws:kinesis:{region}:111122223333:stream/{name}-{totals}"
         lambda_ = Invocations(
             settings,
             _Given(stores, settings),
@@ -46,7 +48,7 @@ async def run_the_pipeline(
             randomness=system_random(),
         )
         for version in (first, first + 1):  # states of the second are remembered
-            raws = [message(trade, version, 10 * version) for trade in trades]
+            raws = [message(trade, version, 10 * version) for trade in taken]
             records = kinesis_records(raws, stream=stream, first=version * len(raws))
             answer = await lambda_.answer(event_of(records), seconds=60)
             assert not answer.again

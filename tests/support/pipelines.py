@@ -41,6 +41,7 @@ ROUGH = FaultProfile(
     late=0.05,
     throttled=0.1,
     unreachable=0.05,
+    scattered=0.05,
     late_transactions=0.1,
 )
 ZOMBIE = Reliability(steps_per_fault=150, crash_share=0.0, stall_seconds_max=(3.0, 30.0, 120.0))

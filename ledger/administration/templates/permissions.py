@@ -185,7 +185,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         _READ_CONTRACT,
         Grant(
             "KeepStates",
-            ("GetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"),
+            ("BatchGetItem", "GetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"),
             only_keys=(_STATES,),
         ),
         Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),

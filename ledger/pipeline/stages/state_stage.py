@@ -8,29 +8,41 @@
                      ^                                     |-- rejected: the item that is there --+
                      |                                     `-- unknown: read it ------------------+
                      +----------------------------------------------------------------------------+
+
+Several at a time in few requests (`state_writes`), then what is left one by one.
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ledger.core.errors import LedgerError, Throttled, Unreachable
+from ledger.core.errors import LedgerError, StoreError, Throttled, Unreachable
 from ledger.pipeline.core.items import state_item, state_key, state_of
 from ledger.pipeline.core.kept import REMEMBERED_CHARACTERS_MAX
-from ledger.pipeline.core.records import Delivery, Form, Poison, Record
+from ledger.pipeline.core.records import Delivery, Form, Record
 from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.metrics import StageMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetters
 from ledger.pipeline.stages.lanes import Lanes
-from ledger.pipeline.stages.state_writes import Due, still_there, write_together
+from ledger.pipeline.stages.state_batch import StateBatch
+from ledger.pipeline.stages.state_writes import (
+    ROUNDS_MAX,
+    TOGETHER_MIN,
+    Due,
+    Strangers,
+    Todo,
+    read_together,
+    still_there,
+    write_together,
+)
 from ledger.runtime.tasks import run_all
 from ledger.settings import Settings
 from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import Retrier
-from ledger.store.writes import Applied, Put, Rejected, Unknown
+from ledger.store.writes import Applied, Put, Rejected
 
 PARKED_TRIES_MAX = 20
 """Of the records of a batch whose home does not answer; then the lane begins again."""
@@ -40,8 +52,6 @@ PASSED_OVER = (
     "the lane's position had passed it, and its state does not show it: the source went on without"
     " it (a second event source mapping, or a parallelization factor over 1?)"
 )
-TOGETHER_MIN = 2
-"""Versions of a batch that share a request."""
 QUICK_TRIES_MAX = 3
 """Tries without a wait: the first finds what a record's state is, where it was not known."""
 
@@ -81,6 +91,7 @@ class StateStage:
         self._retrier = replace(retrier, on_retry=metrics.retry)
         self._metrics = metrics
         self._most = settings.pipeline.cache_max
+        self._strangers = Strangers()
         self._states = _States(self._most)
 
     async def apply(
@@ -97,7 +108,7 @@ class StateStage:
                 in `PARKED_TRIES_MAX` tries a state in another region.
         """
         check_order(after, deliveries)
-        batch = _Batch(self._lanes.lane, self._regions)
+        batch = StateBatch(self._lanes.lane, self._regions)
         for delivery in deliveries:
             batch.add(delivery, self.form.take(delivery))
         await self._write_states(batch, batch.newest.values())
@@ -119,7 +130,7 @@ class StateStage:
         self._count(batch, taken=len(deliveries), given=given + len(prepared.transitions))
         yield prepared
 
-    def _prepared(self, batch: "_Batch", after: str, deliveries: Sequence[Delivery]) -> Prepared:
+    def _prepared(self, batch: StateBatch, after: str, deliveries: Sequence[Delivery]) -> Prepared:
         upto = deliveries[-1].position
         transitions = [
             transition
@@ -128,7 +139,7 @@ class StateStage:
         ]
         return Prepared(after, deliveries, transitions)
 
-    async def _unpark(self, batch: "_Batch", tries: int) -> None:
+    async def _unpark(self, batch: StateBatch, tries: int) -> None:
         """Wait, and write the states of parked records if their homes answer by now."""
         if tries > PARKED_TRIES_MAX:
             raise Unreachable(
@@ -170,7 +181,7 @@ class StateStage:
             self._metrics.leave_out("dead", len(letters))
             await self._dead_letters.add(letters)
 
-    async def _look_up(self, batch: "_Batch") -> None:
+    async def _look_up(self, batch: StateBatch) -> None:
         """Take in the states of dead letters: another form may have taken what this one cannot."""
 
         async def look(record_id: str, home: str) -> None:
@@ -192,22 +203,82 @@ class StateStage:
         return state_of(item) if item else None
 
     async def _write_states(
-        self, batch: "_Batch", records: Iterable[tuple[Record, Delivery]]
+        self, batch: StateBatch, records: Iterable[tuple[Record, Delivery]]
     ) -> None:
         """Bring records of a batch to the version that they have there, or find a newer one."""
-        due: list[Due] = []
-        for record, delivery in records:
-            state = self._states.get(record.id)
-            if state is None or is_newer(record, state):
-                due.append(await self._due(record, delivery, state))
-            else:
-                batch.found(record, delivery, state)
-        jobs = [
-            partial(self._advance_or_park, batch, one.record, one.delivery, state, look=look)
-            for one, state, look in await self._write_together(batch, due)
-        ]
+        todo = [Todo(one, delivery, self._states.get(one.id)) for one, delivery in records]
+        alone: list[Todo] = []
+        if looks := self._strangers.are_known:
+            todo = [replace(one, look=one.state is None) for one in todo]
+        for turn in range(ROUNDS_MAX):
+            todo = self._still_due(batch, todo)
+            if len(todo) < TOGETHER_MIN:
+                break
+            todo = await self._read_together(batch, todo, alone, meets=looks and not turn)
+            todo = await self._write_together(batch, todo, alone, meets=not looks and not turn)
+        jobs = [partial(self._advance_or_park, batch, one) for one in (*todo, *alone)]
         if jobs:
             await run_all(jobs, at_once=self._in_flight)
+
+    def _still_due(self, batch: StateBatch, todo: Iterable[Todo]) -> list[Todo]:
+        """Return those that are newer than what is there; the others are taken in."""
+        due = []
+        for one in todo:
+            record, state = one.record, one.state
+            if one.look or state is None or batch.is_due(record, state):
+                due.append(one)
+            else:
+                self._states.keep(record.id, state)
+                batch.found(record, one.delivery, state)
+        return due
+
+    async def _read_together(
+        self, batch: StateBatch, todo: Sequence[Todo], alone: list[Todo], *, meets: bool
+    ) -> list[Todo]:
+        """Read the states to judge by in few requests; returns what is still to be written."""
+        looks = [one for one in todo if one.look]
+        if not looks:
+            return [*todo]
+        known, rest = 0, [one for one in todo if not one.look]
+        for one, is_read in await read_together(
+            self._stores, looks, pipeline=self._pipeline, at_once=self._in_flight
+        ):
+            (rest if is_read else alone).append(one)
+            known += one.state is not None
+        if meets:
+            self._strangers.meet(len(looks), known)
+        return self._still_due(batch, rest)
+
+    async def _write_together(
+        self, batch: StateBatch, todo: Sequence[Todo], alone: list[Todo], *, meets: bool
+    ) -> list[Todo]:
+        """Try to write versions in few requests; returns the rest, as what is there judges it.
+
+        A request of several hands back no item in the way of one that was not remembered.
+        """
+        due = [await self._due(one.record, one.delivery, one.state) for one in todo]
+        rest: list[Todo] = []
+        met = known = 0
+        for one, result in await write_together(
+            self._stores, due, pipeline=self._pipeline, at_once=self._in_flight
+        ):
+            is_stranger, is_refused = one.state is None, isinstance(result, Rejected)
+            met, known = met + is_stranger, known + (is_stranger and is_refused)
+            if isinstance(result, Applied):
+                self._states.keep(one.record.id, one.new)
+                batch.found(one.record, one.delivery, one.new)
+                continue
+            if not (is_stranger and is_refused):
+                self._metrics.retry()
+            if isinstance(result, StoreError):
+                alone.append(Todo(one.record, one.delivery, one.state))
+                continue
+            found = result.found.get(0) if isinstance(result, Rejected) else None
+            state = state_of(found) if found else None
+            rest.append(Todo(one.record, one.delivery, state, look=found is None))
+        if meets:
+            self._strangers.meet(met, known)
+        return rest
 
     async def _due(self, record: Record, delivery: Delivery, state: State | None) -> Due:
         committed = await self._lanes.committed(state.open if state else ())
@@ -215,47 +286,14 @@ class StateStage:
         new = advanced(state, record, lane=lane, position=position, committed=committed)
         return Due(record, delivery, state, new)
 
-    async def _write_together(
-        self, batch: "_Batch", due: Sequence[Due]
-    ) -> list[tuple[Due, State | None, bool]]:
-        """Try to write versions in few requests; returns the rest, and of which to read the state.
-
-        A request of several hands back no item in the way of one that was not remembered.
-        """
-        if len(due) < TOGETHER_MIN:
-            return [(one, one.state, False) for one in due]
-        rest = [one for one in due if one.state and batch.is_elsewhere(one.record, one.state)]
-        left = [(one, one.state, False) for one in rest]
-        tried = [one for one in due if one not in rest] if rest else due
-        for one, result in await write_together(
-            self._stores, tried, pipeline=self._pipeline, at_once=self._in_flight
-        ):
-            if isinstance(result, Applied):
-                self._states.keep(one.record.id, one.new)
-                batch.found(one.record, one.delivery, one.new)
-                continue
-            if one.state is not None or not isinstance(result, Rejected):
-                self._metrics.retry()
-            found = result.found.get(0) if isinstance(result, Rejected) else None
-            look = found is None and isinstance(result, Rejected | Unknown)
-            left.append((one, state_of(found) if found else one.state, look))
-        return left
-
-    async def _advance_or_park(
-        self,
-        batch: "_Batch",
-        record: Record,
-        delivery: Delivery,
-        state: State | None,
-        *,
-        look: bool,
-    ) -> None:
+    async def _advance_or_park(self, batch: StateBatch, one: Todo) -> None:
         """Write a record's version, or park it if its home, another region, does not answer."""
+        record, delivery, state = one.record, one.delivery, one.state
         if record.home in batch.silent:
             batch.parked.append((record, delivery))
             return
         try:
-            if look:
+            if one.look:
                 state = await self._read(record.home, record.id)
             await self._advance(batch, record, delivery, state)
         except (Unreachable, Throttled) as error:
@@ -266,14 +304,12 @@ class StateStage:
             batch.cause = str(error)
 
     async def _advance(
-        self, batch: "_Batch", record: Record, delivery: Delivery, state: State | None
+        self, batch: StateBatch, record: Record, delivery: Delivery, state: State | None
     ) -> None:
         """Write a record's version unless it has a newer one by now."""
         store = self._stores[record.home]
         for tries in range(1, TRIES_MAX + 1):
-            if state is not None and (
-                batch.is_elsewhere(record, state) or not is_newer(record, state)
-            ):
+            if state is not None and not batch.is_due(record, state):
                 break
             state, is_done = await self._put(store, record, delivery, state)
             if is_done:
@@ -311,81 +347,12 @@ class StateStage:
         found = found or await store.get(Get(state_key(record.id, self._pipeline)))
         return (state_of(found) if found else None), False
 
-    def _count(self, batch: "_Batch", *, taken: int, given: int) -> None:
+    def _count(self, batch: StateBatch, *, taken: int, given: int) -> None:
         metrics = self._metrics
         metrics.batch(taken=taken, given=given)
         metrics.leave_out("duplicate", batch.duplicates)
         metrics.leave_out("stale", batch.stale)
         metrics.leave_out("dead", len(batch.letters))
-
-
-class _Batch:
-    """The records of one batch: the newest version of each record, and what became of the rest.
-
-    A version that names another home than the others is judged apart: it may be a dead letter.
-    """
-
-    def __init__(self, lane: str, regions: Collection[str]) -> None:
-        self.parked: list[tuple[Record, Delivery]] = []
-        self.silent: set[str] = set()
-        self.cause = ""
-        self.newest: dict[tuple[str, str], tuple[Record, Delivery]] = {}
-        self.states: dict[tuple[str, str], State] = {}
-        self.dying: set[tuple[str, frozenset[str]]] = set()
-        self.letters: list[DeadLetter] = []
-        self.duplicates = 0
-        self.stale = 0
-        self._lane = lane
-        self._regions = regions
-        self._first: dict[str, str] = {}
-
-    def is_elsewhere(self, record: Record, state: State) -> bool:
-        """Return whether another region keeps a record; one that left the table keeps none."""
-        return state.home != record.home and state.home in self._regions
-
-    def first_parked(self) -> str:
-        """Return the position of the first record that is parked, in any of its versions.
-
-        What lies before it may be committed: no one can still write a transition there.
-        """
-        return min(self._first[record.id] for record, _ in self.parked)
-
-    def add(self, delivery: Delivery, record: Record | Poison) -> None:
-        """Take in one record as it was read."""
-        if isinstance(record, Poison):
-            self._dead_letter(delivery, record.reason)
-            if record.id:
-                self.dying.add((record.id, record.homes))
-            return
-        place = record.id, record.home
-        self._first.setdefault(record.id, delivery.position)
-        known = self.newest.get(place)
-        if known is None or record.version > known[0].version:
-            self.stale += known is not None
-            self.newest[place] = record, delivery
-        elif record.version == known[0].version:
-            self.duplicates += 1
-        else:
-            self.stale += 1
-
-    def found(self, record: Record, delivery: Delivery, state: State) -> None:
-        """Take in the state that a record has come to, or had before."""
-        if self.is_elsewhere(record, state):
-            self._dead_letter(
-                delivery,
-                f"record {record.id[:40]!r} is kept in {state.home}, not in {record.home}:"
-                " what decides a record's home must never change",
-            )
-            self.dying.add((record.id, frozenset({state.home})))
-            return
-        self.states[record.id, record.home] = state
-        if state.version > record.version:
-            self.stale += 1
-        elif delivery.position not in state.open.get(self._lane, ()):
-            self.duplicates += 1
-
-    def _dead_letter(self, delivery: Delivery, reason: str) -> None:
-        self.letters.append(DeadLetter(self._lane, delivery.position, reason, delivery.raw))
 
 
 class _States:

@@ -1,21 +1,73 @@
-"""States written together: the first try of a batch's records, 25 to a request.
+"""States written, and read, together: 25 to a write, 100 to a read.
 
-A version whose write was rejected, or has no known outcome, is left to a request of its own, judged
-by the state that is there.
+::
+
+    not remembered, most new     put --+-- applied
+    not remembered, many known   read -+-> put or update --+-- applied
+    remembered                   update --+-- rejected: the item that is there, or read it --+
+                                    ^     `-- unknown: read it ------------------------------+
+                                    +--------------------------------------------------------+
+
+A version that is still not written after `ROUNDS_MAX` of these, and one that could not be sent or
+read, is left to requests of its own.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from ledger.core.errors import StoreError
-from ledger.pipeline.core.items import state_item, state_key
+from ledger.pipeline.core.items import state_item, state_key, state_of
 from ledger.pipeline.core.records import Delivery, Record
 from ledger.pipeline.core.transitions import State
 from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Absent, AllOf, Condition, Equals, Has, Not
 from ledger.store.port import Store
+from ledger.store.reads import EACH_GETS_MAX, Get
 from ledger.store.writes import EACH_WRITES_MAX, Outcome, Put, Update, Write
+
+ROUNDS_MAX = 3
+"""The first finds what a record's state is, where it was not known; the others meet other lanes."""
+TOGETHER_MIN = 2
+"""Versions of a batch that share a request."""
+LOOK_SHARE = 1 / 6
+"""Of the records that are not remembered, those with a state, from where reading first is cheaper.
+
+A read costs a fifth of a write (Amazon DynamoDB pricing, on demand): first it costs 1/5 for each,
+behind a refused put 6/5 for each that has a state.
+"""
+_FADES = 0.5
+"""How much the batches before the last one weigh, against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """A version that a batch brings, and the state to judge it by, which `look` says to read."""
+
+    record: Record
+    delivery: Delivery
+    state: State | None
+    look: bool = False
+
+
+class Strangers:
+    """Records that were not remembered: how many of them had a state, lately."""
+
+    def __init__(self) -> None:
+        self._met = 0.0
+        self._known = 0.0
+
+    @property
+    def are_known(self) -> bool:
+        """Whether so many had one that it is to be read before the first try."""
+        return self._known > LOOK_SHARE * self._met
+
+    def meet(self, met: int, known: int) -> None:
+        """Take in those of a batch."""
+        if met:
+            self._met = self._met * _FADES + met
+            self._known = self._known * _FADES + known
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +112,8 @@ async def write_together(
     Raises:
         StoreError: a home refused the request.
     """
-    by_home: dict[str, list[Due]] = {}
-    for one in due:
-        by_home.setdefault(one.record.home, []).append(one)
-    parts = [
-        (stores[home], ones[start : start + EACH_WRITES_MAX])
-        for home, ones in by_home.items()
-        for start in range(0, len(ones), EACH_WRITES_MAX)
-    ]
-    jobs = [partial(_written, store, part, pipeline) for store, part in parts]
+    parts = _parts(due, EACH_WRITES_MAX)
+    jobs = [partial(_written, stores[home], part, pipeline) for home, part in parts]
     done = await run_all(jobs, at_once=at_once) if jobs else []
     return [result for part in done for result in part]
 
@@ -81,3 +126,43 @@ async def _written(
     except StoreError as error:
         return [(one, error) for one in part]
     return list(zip(part, answer.outcomes, strict=True))
+
+
+async def read_together(
+    stores: Mapping[str, Store], todo: Sequence[Todo], *, pipeline: str, at_once: int
+) -> list[tuple[Todo, bool]]:
+    """Read the state of each version, in its home; returns which could not be read, False.
+
+    Raises:
+        DamagedItem: an item is no state.
+    """
+    parts = _parts(todo, EACH_GETS_MAX)
+    jobs = [partial(_read, stores[home], part, pipeline) for home, part in parts]
+    done = await run_all(jobs, at_once=at_once) if jobs else []
+    return [result for part in done for result in part]
+
+
+async def _read(store: Store, part: Sequence[Todo], pipeline: str) -> list[tuple[Todo, bool]]:
+    try:
+        found = await store.get_each([Get(state_key(one.record.id, pipeline)) for one in part])
+    except StoreError:
+        return [(one, False) for one in part]
+    return [
+        (Todo(one.record, one.delivery, state_of(item) if item else None), True)
+        for one, item in zip(part, found.items, strict=True)
+    ]
+
+
+Brought = TypeVar("Brought", Due, Todo)
+
+
+def _parts(ones: Sequence[Brought], most: int) -> list[tuple[str, list[Brought]]]:
+    """Return what goes in one request, with its home."""
+    by_home: dict[str, list[Brought]] = {}
+    for one in ones:
+        by_home.setdefault(one.record.home, []).append(one)
+    return [
+        (home, those[start : start + most])
+        for home, those in by_home.items()
+        for start in range(0, len(those), most)
+    ]

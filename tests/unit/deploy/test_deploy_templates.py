@@ -209,7 +209,7 @@ def test_alarms_on_the_table_count_every_operation_that_the_ledger_sends() -> No
     """Errors, throttling and writing are seen whichever request they come by."""
     settings = settings_of("us-east-1", "eu-west-1")
     home = compactor_template(settings)["Resources"]
-    # Whoever meets a failed BatchGetItem reads by GetItem; the other no store sends.
+    # After a failed BatchGetItem come GetItems, which count; the other no store sends.
     reads = dispatch.READS - {"BatchGetItem", "TransactGetItems"}
     for name in ("SystemErrorsAlarm", "TableThrottledAlarm"):
         assert counted(home[name]) == dispatch.WRITES | reads

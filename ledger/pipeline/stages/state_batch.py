@@ -1,0 +1,80 @@
+"""One batch as the state stage holds it: what is to be written, and what became of the rest."""
+
+from collections.abc import Collection
+
+from ledger.pipeline.core.records import Delivery, Poison, Record
+from ledger.pipeline.core.transitions import State, is_newer
+from ledger.pipeline.sources.dead_letters import DeadLetter
+
+
+class StateBatch:
+    """The records of one batch: the newest version of each record, and what became of the rest.
+
+    A version that names another home than the others is judged apart: it may be a dead letter.
+    """
+
+    def __init__(self, lane: str, regions: Collection[str]) -> None:
+        self.parked: list[tuple[Record, Delivery]] = []
+        self.silent: set[str] = set()
+        self.cause = ""
+        self.newest: dict[tuple[str, str], tuple[Record, Delivery]] = {}
+        self.states: dict[tuple[str, str], State] = {}
+        self.dying: set[tuple[str, frozenset[str]]] = set()
+        self.letters: list[DeadLetter] = []
+        self.duplicates = 0
+        self.stale = 0
+        self._lane = lane
+        self._regions = regions
+        self._first: dict[str, str] = {}
+
+    def is_elsewhere(self, record: Record, state: State) -> bool:
+        """Return whether another region keeps a record; one that left the table keeps none."""
+        return state.home != record.home and state.home in self._regions
+
+    def is_due(self, record: Record, state: State) -> bool:
+        """Return whether a record is to be written over a state."""
+        return is_newer(record, state) and not self.is_elsewhere(record, state)
+
+    def first_parked(self) -> str:
+        """Return the position of the first record that is parked, in any of its versions.
+
+        What lies before it may be committed: no one can still write a transition there.
+        """
+        return min(self._first[record.id] for record, _ in self.parked)
+
+    def add(self, delivery: Delivery, record: Record | Poison) -> None:
+        """Take in one record as it was read."""
+        if isinstance(record, Poison):
+            self._dead_letter(delivery, record.reason)
+            if record.id:
+                self.dying.add((record.id, record.homes))
+            return
+        place = record.id, record.home
+        self._first.setdefault(record.id, delivery.position)
+        known = self.newest.get(place)
+        if known is None or record.version > known[0].version:
+            self.stale += known is not None
+            self.newest[place] = record, delivery
+        elif record.version == known[0].version:
+            self.duplicates += 1
+        else:
+            self.stale += 1
+
+    def found(self, record: Record, delivery: Delivery, state: State) -> None:
+        """Take in the state that a record has come to, or had before."""
+        if self.is_elsewhere(record, state):
+            self._dead_letter(
+                delivery,
+                f"record {record.id[:40]!r} is kept in {state.home}, not in {record.home}:"
+                " what decides a record's home must never change",
+            )
+            self.dying.add((record.id, frozenset({state.home})))
+            return
+        self.states[record.id, record.home] = state
+        if state.version > record.version:
+            self.stale += 1
+        elif delivery.position not in state.open.get(self._lane, ()):
+            self.duplicates += 1
+
+    def _dead_letter(self, delivery: Delivery, reason: str) -> None:
+        self.letters.append(DeadLetter(self._lane, delivery.position, reason, delivery.raw))
