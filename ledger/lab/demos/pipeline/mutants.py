@@ -17,7 +17,7 @@ from ledger.pipeline.core.plans import MapPlan, ReducePlan
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State
-from ledger.pipeline.stages import map_stage, reduce_stage, state_stage
+from ledger.pipeline.stages import map_stage, reduce_stage, state_batch
 from ledger.store.writes import Delete, Put
 
 _plan_map, _plan_reduce = plans.plan_map, plans.plan_reduce
@@ -52,7 +52,7 @@ def _unconditional_reduce(items: Sequence[MapItem], **facts: Any) -> ReducePlan:
 
 
 MUTANTS: Mapping[str, Callable[[], AbstractContextManager[object]]] = {
-    "no-version": lambda: patch.object(state_stage, "is_newer", _always),
+    "no-version": lambda: patch.object(state_batch, "is_newer", _always),
     "no-hash": lambda: patch.object(map_stage, "plan_map", _unconditional_map),
     "no-token": lambda: patch.object(reduce_stage, "plan_reduce", _unconditional_reduce),
 }
