@@ -6,6 +6,7 @@ handed in more than once and divided differently each time.
 """
 
 import json
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from support.stream_events import event_of, kinesis_record
 from support.worlds import open_ledgers, totals
 
 from ledger.administration.templates import as_yaml, pipeline_template
+from ledger.core.errors import SettingsError
 from ledger.local import LocalGlobalTable
 from ledger.pipeline.aws import aws_lambda
 from ledger.pipeline.aws.stream_events import DELETED
@@ -59,6 +61,7 @@ class Cloud:
     outputs: dict[str, str]
     variables: dict[str, str]
     source: str
+    name: str
 
     def client(self, service: str) -> Any:
         """Return a client of one of moto's services."""
@@ -105,7 +108,8 @@ def deployed(settings: Settings) -> Iterator[Cloud]:
         (stack,) = stacks.describe_stacks(StackName="pipeline")["Stacks"]
         outputs = {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
         (function,) = client(endpoint, "lambda").list_functions()["Functions"]
-        yield Cloud(endpoint, outputs, function["Environment"]["Variables"], source)
+        variables = function["Environment"]["Variables"]
+        yield Cloud(endpoint, outputs, variables, source, function["FunctionName"])
     finally:
         server.stop()
 
@@ -119,7 +123,10 @@ async def function(
     config.write_text(settings.model_dump_json(exclude_none=True), encoding="utf-8")
     given = {
         "LEDGER_CONFIG": str(config),
+        "AWS_LAMBDA_FUNCTION_NAME": cloud.name,
         "AWS_ENDPOINT_URL_SQS": cloud.endpoint,
+        "AWS_ENDPOINT_URL_LAMBDA": cloud.endpoint,
+        "AWS_ENDPOINT_URL_KINESIS": cloud.endpoint,
         "AWS_ACCESS_KEY_ID": "local",
         "AWS_SECRET_ACCESS_KEY": "local",
     }
@@ -142,7 +149,8 @@ async def cold_start() -> None:
 async def invoke(event: Event) -> Event:
     """Invoke the function, in a thread of its own, with what JSON makes of an event."""
     sent = json.loads(json.dumps(event))
-    answer = await anyio.to_thread.run_sync(aws_lambda.handler, sent, LambdaContext())
+    context = LambdaContext(os.environ["AWS_LAMBDA_FUNCTION_NAME"])
+    answer = await anyio.to_thread.run_sync(aws_lambda.handler, sent, context)
     told: Event = json.loads(json.dumps(answer))
     return told
 
@@ -240,6 +248,16 @@ async def test_what_the_template_deploys_counts_exactly(
                     shard, changes = table_records(cloud)
                     await deliver(changes, size // 3, shardId=shard, window={}, state={})
                     await cold_start()
+                lambda_ = cloud.client("lambda")
+                (mapping,) = lambda_.list_event_source_mappings(
+                    EventSourceArn=records[0]["eventSourceARN"]
+                )["EventSourceMappings"]
+                lambda_.update_event_source_mapping(
+                    UUID=mapping["UUID"], FunctionResponseTypes=[], ParallelizationFactor=2
+                )
+                with pytest.raises(SettingsError, match="takes no notice of what must come again"):
+                    await deliver(records, 9)
+                await cold_start()
             await world.wait_replicated()
 
             expected = truth(RAWS)

@@ -128,7 +128,7 @@ def function(description: str, *, timeout_seconds: int, **more: object) -> dict[
     }
 
 
-def allow(name: str, actions: tuple[str, ...], resource: Intrinsic) -> Statement:
+def allow(name: str, actions: tuple[str, ...], resource: Intrinsic | str) -> Statement:
     """Return a statement of a policy."""
     return {"Sid": name, "Effect": "Allow", "Action": list(actions), "Resource": resource}
 

@@ -175,6 +175,8 @@ def _own_statements() -> tuple[dict[str, Any], ...]:
             attribute("Records.Arn"),
         ),
         allow("KeepDeadLetters", ("sqs:SendMessage",), attribute("DeadLetters.Arn")),
+        # Cannot be narrowed to a resource: Service Authorization Reference, AWS Lambda.
+        allow("SeeMappings", ("lambda:ListEventSourceMappings",), "*"),
         allow("TellWhatIsGivenUp", ("sqs:SendMessage",), attribute("Discarded.Arn")),
     )
 

@@ -1,8 +1,10 @@
 """The pipeline as an AWS Lambda function: batches of Kinesis and DynamoDB Streams, one per event.
 
-The event source mapping must have `ReportBatchItemFailures`, and a parallelization factor of 1:
-more of it hands records of one shard to several invocations at once, so that one commits a position
-past records that another has not brought in yet. `ledger deploy template pipeline` sets it so.
+The event source mapping must have `ReportBatchItemFailures`, no filter, and a parallelization
+factor of 1: more of it hands records of one shard to several invocations at once, so that one
+commits a position past records that another has not brought in yet. `ledger deploy template
+pipeline` sets it so, and a function refuses events of a stream whose mappings are otherwise
+(`mappings`).
 
 The settings are those of LEDGER_CONFIG and `LEDGER_*`, read once. LEDGER_CHOSEN_PIPELINE chooses
 one of several pipelines; `LEDGER_PIPELINE__*` holds for the one chosen, whose `dead_letter_queue`
@@ -11,19 +13,25 @@ can be cut off anywhere: the next one with the same records, however they are di
 """
 
 import asyncio
+import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any, Protocol
 
+import anyio
+
 from ledger.contract.view import ContractView
-from ledger.core.errors import SettingsError
+from ledger.core.errors import LedgerError, SettingsError
 from ledger.pipeline.aws.dead_letter_queue import open_queue
 from ledger.pipeline.aws.invocations import Answer, Invocations, values_of
+from ledger.pipeline.aws.kinesis import KinesisClient, KinesisStream, open_kinesis
+from ledger.pipeline.aws.mappings import MappingCheck, mappings_of, open_lambda
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
+from ledger.pipeline.sources.streams import NOTHING, Part
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
@@ -34,8 +42,12 @@ from ledger.settings.variables import PIPELINE_VARIABLE, read_variables
 from ledger.store.opening import open_store
 from ledger.store.port import Store
 
+LOOK_SECONDS = 5.0
+"""How long a look at what follows a lane's position may take, once for each lane that begins."""
 STOP_MARGIN_SECONDS = 10.0
 """How long before Lambda's limit a batch is cut off, so that what is committed can be reported."""
+
+_log = logging.getLogger(__name__)
 
 
 class Context(Protocol):
@@ -88,17 +100,22 @@ class Environment:
             randomness=system_random(),
             metrics=self._metrics,
         )
+        self._mappings = MappingCheck(self._kept.mappings, self._clock)
         self._runner = asyncio.Runner()
 
     def handle(self, event: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """Answer one event, and write what was done as metrics to the log."""
-        seconds = context.get_remaining_time_in_millis() / 1000 - STOP_MARGIN_SECONDS
         before = values_of(self._metrics)
-        answer = self._runner.run(self._invocations.answer(event, seconds=max(0.0, seconds)))
+        answer = self._runner.run(self._answer(event, context))
         after = values_of(self._metrics)
         more = {name: value - before[name] for name, value in after.items()}
         sys.stdout.write(self._line(answer, more, context.function_name) + "\n")
         return answer.response
+
+    async def _answer(self, event: Mapping[str, Any], context: Context) -> Answer:
+        await self._mappings.check(event, context.function_name)
+        seconds = context.get_remaining_time_in_millis() / 1000 - STOP_MARGIN_SECONDS
+        return await self._invocations.answer(event, seconds=max(0.0, seconds))
 
     def close(self) -> None:
         """Close the connections; Lambda itself just ends the process."""
@@ -125,6 +142,7 @@ class KeptConnections:
         self._stores: dict[str, Store] = {}
         self._views: dict[str, ContractView] = {}
         self._queues: dict[str, DeadLetters] = {}
+        self._streams: dict[str, KinesisClient] = {}
 
     async def settings(self, region: str) -> LiveSettings:
         """Return the view of the table's contract as a region shows it."""
@@ -154,6 +172,32 @@ class KeptConnections:
             opening = open_queue(url, region=region, request_timeout=timeout, clock=self._clock)
             self._queues[region] = await self._stack.enter_async_context(opening)
         return self._queues[region]
+
+    async def following(self, region: str, lane: str, position: str) -> str | None:
+        """Return the position of the first record of a Kinesis shard after another, if one is.
+
+        None too where the shard cannot be read: then the check is left out.
+        """
+        if region not in self._streams:
+            timeout = self._settings.request_timeout
+            opening = open_kinesis(region=region, profile=None, request_timeout=timeout)
+            self._streams[region] = await self._stack.enter_async_context(opening)
+        stream = KinesisStream(lane.rpartition("/")[0], self._streams[region], self._clock)
+        try:
+            with anyio.move_on_after(LOOK_SECONDS):
+                return await stream.source(Part(lane), NOTHING).following(position)
+            reason = "its reading is throttled"
+        except LedgerError as error:
+            reason = str(error)
+        _log.warning("lane %s: what follows its position was not looked at: %s", lane, reason)
+        return None
+
+    async def mappings(self, source: str) -> Sequence[Mapping[str, Any]]:
+        """Return the event source mappings of a stream, by its ARN."""
+        region = source.split(":")[3]
+        timeout = self._settings.request_timeout
+        async with open_lambda(region=region, request_timeout=timeout) as client:
+            return await mappings_of(client, source)
 
     async def close(self) -> None:
         """Close them all."""

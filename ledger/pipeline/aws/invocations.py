@@ -20,9 +20,10 @@ import anyio
 from prometheus_client import Counter
 from prometheus_client.samples import Sample
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, LeftOut
 from ledger.pipeline.aws.stream_events import Batch, Event, read_event, response
-from ledger.pipeline.core.items import lane_id
+from ledger.pipeline.core.items import lane_id, position_key
+from ledger.pipeline.core.lane_state import lane_state_of
 from ledger.pipeline.core.records import Delivery, Form
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
@@ -34,6 +35,7 @@ from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
+from ledger.store.reads import Get
 
 LANES_MAX = 4
 """Lanes whose records' states are remembered; an environment gets events of any."""
@@ -59,6 +61,12 @@ class Connections(Protocol):
 
         Raises:
             ContractMissing, ContractConflict: the table has no contract, or another one.
+        """
+
+    async def following(self, region: str, lane: str, position: str) -> str | None:
+        """Return the position of the first record of a Kinesis shard after another.
+
+        None if there is none, or it cannot be found soon.
         """
 
     async def dead_letters(self, region: str) -> DeadLetters:
@@ -159,6 +167,7 @@ class Invocations:
         others = sorted(regions - {batch.region})
         stores = {region: await self._connections.store(region) for region in others}
         stores[batch.region] = own
+        await self._check_beginning(batch, own, settings.current.pipeline.name)
         lane = _Lane(name)
         lane.pipeline = Pipeline(
             batch.lane,
@@ -173,6 +182,30 @@ class Invocations:
             ledger_metrics=self._ledger_metrics,
         )
         return lane
+
+    async def _check_beginning(self, batch: Batch, own: Store, pipeline: str) -> None:
+        """Check that the stream has no record between the lane's position and its first here.
+
+        A mapping that begins later than the lane has come, as one at LATEST does, would leave them
+        out, and nothing else shows it: none of them was begun.
+
+        Raises:
+            LeftOut: it has.
+            LedgerError: the stream cannot be read.
+        """
+        first = batch.deliveries[0].position
+        lane = lane_id(batch.region, batch.lane)
+        known = lane_state_of(await own.get(Get(position_key(lane, pipeline))))
+        if not batch.is_kinesis or not known.position or first <= known.position or known.begun:
+            return
+        following = await self._connections.following(batch.region, batch.lane, known.position)
+        if following is not None and following < first:
+            raise LeftOut(
+                f"lane {lane} has come to {known.position.lstrip('0')}, and the stream goes on at"
+                f" {following.lstrip('0')}, but the first record here is {first.lstrip('0')}:"
+                " replace the event source mapping by one that begins before the former"
+                " (StartingPosition); records that come again do no harm"
+            )
 
 
 async def _within(seconds: float, lane: _Lane, deliveries: Sequence[Delivery]) -> Exception | None:

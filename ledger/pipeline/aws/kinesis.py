@@ -37,6 +37,7 @@ MARGIN_SECONDS = 3600.0
 """Of the time that a stream keeps records, for clocks and the notes."""
 PAGES_MAX = 1_000
 LAG_TRIES_MAX = 3
+FOLLOWING_PAGES_MAX = 8
 SDK_TRIES_MAX = 3
 _EXPIRED = "ExpiredIteratorException"
 _THROTTLED = frozenset(
@@ -191,6 +192,30 @@ class ShardSource:
             if answer is not None:
                 return float(answer.get("MillisBehindLatest", 0) / 1000)
         raise Unreachable(f"{self._lane}: its iterators were too old {LAG_TRIES_MAX} times")
+
+    async def following(self, position: str) -> str | None:
+        """Return the position of the first record after another; None if it is not found soon.
+
+        A shard may answer without records for a while, so a few answers are asked for.
+
+        Raises:
+            LedgerError: the stream cannot be read.
+        """
+        iterator: str | None = await self._iterator(position)
+        for _page in range(FOLLOWING_PAGES_MAX):
+            if iterator is None:
+                break
+            answer = await self._records(iterator, position, 1)
+            if answer is None:
+                break
+            found = [delivery_of_kinesis(record).position for record in answer["Records"]]
+            if after := [one for one in found if one > position]:
+                return after[0]
+            if not answer.get("MillisBehindLatest"):
+                break
+            iterator = answer.get("NextShardIterator")
+            await self._clock.sleep(READS_SECONDS)
+        return None
 
     async def _rest(
         self, answer: Mapping[str, Any], found: Sequence[Delivery], position: str

@@ -52,6 +52,7 @@ class Batch:
     lane: str
     deliveries: Sequence[Delivery]
     identifiers: Sequence[str]
+    is_kinesis: bool = True
 
     def first_after(self, position: str) -> int | None:
         """Return the place of the first record after a position, if there is one."""
@@ -154,6 +155,7 @@ def _dynamodb(event: Event, records: Sequence[Event], deletes: Deletes, table: s
         f"{source}/{label}/{shard}",
         [_of_dynamodb(record) for record in kept],
         [record["dynamodb"]["SequenceNumber"] for record in kept],
+        is_kinesis=False,
     )
 
 

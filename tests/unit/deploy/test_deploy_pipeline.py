@@ -111,6 +111,12 @@ def test_the_stack_chooses_pipeline_and_settings() -> None:
 def test_the_role_reads_one_stream_and_writes_two_queues() -> None:
     """Beside the table and its own log the function may do nothing else."""
     own = statements("own")
+    assert own.pop("SeeMappings") == {
+        "Sid": "SeeMappings",
+        "Effect": "Allow",
+        "Action": ["lambda:ListEventSourceMappings"],
+        "Resource": "*",
+    }
     assert {name: one["Resource"].value for name, one in own.items()} == {
         "WriteLog": "LogGroup.Arn",
         "ReadRecords": "Records.Arn",

@@ -47,6 +47,11 @@ class Connected:
         del region
         return self.given
 
+    async def following(self, region: str, lane: str, position: str) -> str | None:
+        """Find nothing: the shard is not looked at."""
+        del region, lane, position
+        return None
+
     async def dead_letters(self, region: str) -> DeadLetters:
         """Return the file that stands for the queue."""
         del region

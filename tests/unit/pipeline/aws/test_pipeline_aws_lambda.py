@@ -1,8 +1,8 @@
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from support.ledgers import HOME, make_settings
@@ -20,6 +20,7 @@ from ledger.pipeline.aws.aws_lambda import (
     environment,
     handler,
 )
+from ledger.pipeline.aws.mappings import REPORTED
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
@@ -44,6 +45,8 @@ class InMemory(KeptConnections):
 
     table = MemoryStore(HOME).table
     opened = 0
+    found: Sequence[Mapping[str, Any]] = ()
+    asked: ClassVar[list[str]] = []
 
     async def store(self, region: str) -> Store:
         """Return the store of a region."""
@@ -51,6 +54,16 @@ class InMemory(KeptConnections):
             type(self).opened += 1
             self._stores[region] = MemoryStore(region, self.table)
         return self._stores[region]
+
+    async def mappings(self, source: str) -> Sequence[Mapping[str, Any]]:
+        """Return what the test says."""
+        type(self).asked.append(source)
+        return self.found
+
+    async def following(self, region: str, lane: str, position: str) -> str | None:
+        """Find nothing."""
+        assert (region, bool(lane), bool(position)) == (HOME, True, True)
+        return None
 
     async def dead_letters(self, region: str) -> DeadLetterList:
         """Return a list that no one reads."""
@@ -72,6 +85,7 @@ def in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[
     table.set(contract_key(generation=1), contract_item(Contract(terms=settings.terms)))
     monkeypatch.setattr(InMemory, "table", table)
     monkeypatch.setattr(InMemory, "opened", 0)
+    monkeypatch.setattr(InMemory, "asked", [])
     environment.cache_clear()
     yield InMemory
     if environment.cache_info().currsize:
@@ -151,6 +165,23 @@ def test_a_pipeline_that_is_not_in_the_image_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setenv("LEDGER_CHOSEN_PIPELINE", "tradez")
     with pytest.raises(SettingsError, match="no pipeline 'tradez'"):
         handler(event_of([]), LambdaContext())
+
+
+def test_a_mapping_that_would_lose_records_is_refused_before_the_first(
+    in_memory: type[InMemory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at once by an environment that goes on; nothing is counted under a wrong one."""
+    event = event_of(kinesis_records([message("T1", 1, 10)]))
+    arn = f"arn:aws:lambda:{HOME}:111122223333:function:pipeline-function"
+    mapping = {"FunctionArn": arn, "FunctionResponseTypes": [REPORTED]}
+    monkeypatch.setattr(in_memory, "found", [{**mapping, "ParallelizationFactor": 2}])
+    with pytest.raises(SettingsError, match="a parallelization factor of 2: set it to 1"):
+        handler(event, LambdaContext())
+    assert shown(in_memory.table) == {}
+    monkeypatch.setattr(in_memory, "found", [{**mapping, "ParallelizationFactor": 1}])
+    for _ in range(2):
+        assert handler(event, LambdaContext()) == {"batchItemFailures": []}
+    assert in_memory.asked == [event["Records"][0]["eventSourceARN"]] * 2
 
 
 def test_a_function_goes_by_the_tables_contract(in_memory: type[InMemory]) -> None:

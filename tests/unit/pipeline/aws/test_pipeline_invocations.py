@@ -29,7 +29,7 @@ from support.stream_events import (
 
 from ledger.core.errors import AccessDenied, LedgerError, LeftOut, SettingsError
 from ledger.pipeline.aws.invocations import LANES_MAX, Invocations, values_of
-from ledger.pipeline.aws.stream_events import DELETED
+from ledger.pipeline.aws.stream_events import DELETED, KINESIS_DIGITS
 from ledger.pipeline.core import lane_state
 from ledger.pipeline.core.items import position_key, state_key
 from ledger.pipeline.core.lane_state import lane_state_of
@@ -63,6 +63,8 @@ class Kept:
     given: Settings = field(default_factory=pipeline_settings)
     opened: list[str] = field(default_factory=list)
     faulty: list[FaultyStore] = field(default_factory=list)
+    in_stream: Sequence[str] = ()
+    looked: list[str] = field(default_factory=list)
 
     async def store(self, region: str) -> Store:
         """Return the store of a region."""
@@ -84,6 +86,12 @@ class Kept:
         for store in self.faulty:
             while store.in_flight and draw.random() < 0.5:
                 await store.land()
+
+    async def following(self, region: str, lane: str, position: str) -> str | None:
+        """Return the first of the stream's records after a position."""
+        assert (region, lane) == (HOME, LANE)
+        self.looked.append(position.lstrip("0"))
+        return next((one for one in self.in_stream if one > position), None)
 
     async def dead_letters(self, region: str) -> DeadLetterList:
         """Return the list."""
@@ -395,3 +403,32 @@ async def test_settings_without_categories_are_refused_at_once() -> None:
     """A function that could count nothing does not begin."""
     with pytest.raises(SettingsError, match="categories"):
         environment(Kept(), categories=[])
+
+
+@pytest.mark.parametrize("first", [0, 3, 8, 9])
+async def test_a_mapping_that_begins_behind_what_is_committed_leaves_nothing_out(
+    first: int,
+) -> None:
+    """One at LATEST, say: what the stream has in between is found when the lane begins."""
+    kept = Kept(in_stream=[number_.zfill(KINESIS_DIGITS) for number_ in map(number, range(12))])
+    assert await again(environment(kept), RECORDS[:8]) is None
+    assert kept.looked == []
+    last = kept.committed
+    records = RECORDS[first : first + 3]
+    if first <= 8:
+        assert await again(environment(kept), records) is None
+        assert kept.looked == ([last] if first == 8 else [])
+        return
+    with pytest.raises(LeftOut, match=r"(?s)has come to .* goes on at .* replace the event source"):
+        await again(environment(kept), records)
+    assert kept.committed == last
+    assert await again(environment(kept), RECORDS[8:]) is None
+    assert kept.shown == truth(RAWS)
+
+
+async def test_only_a_stream_of_kinesis_is_looked_into() -> None:
+    """A table's stream is not read by the function; its first lane neither."""
+    kept = Kept()
+    for _ in range(2):
+        await environment(kept).answer(recorded("dynamodb_window"), seconds=60)
+    assert kept.looked == []

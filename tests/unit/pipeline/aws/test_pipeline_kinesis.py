@@ -239,3 +239,18 @@ async def test_what_lies_behind_is_time() -> None:
     kinesis.answers = [error("ExpiredIteratorException")] * 3
     with pytest.raises(Unreachable, match="its iterators were too old 3 times"):
         await stream.lag(Part("trades/s0"), last)
+
+
+async def test_what_follows_a_position_is_found() -> None:
+    """The next record, however many answers are empty before it; none at the end of the shard."""
+    kinesis = FakeKinesis([FIRST, FIRST + 5], is_closed=False)
+    source = ShardSource("trades", "trades/s0", kinesis, Notes().memory, FakeClock(instant=True))
+    positions = [str(FIRST + more).zfill(KINESIS_DIGITS) for more in (0, 5)]
+    assert await source.following(positions[0]) == positions[1]
+    assert await source.following(positions[1]) is None
+    kinesis.page = 1
+    assert await source.following(positions[0]) == positions[1]
+    kinesis.page = 0
+    assert await source.following(positions[0]) is None
+    kinesis.answers = [error("ExpiredIteratorException")]
+    assert await source.following(positions[0]) is None
