@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from functools import partial
-from typing import overload
+from typing import Any, overload
 from unittest.mock import patch
 
 import anyio
@@ -17,11 +17,14 @@ from ledger.core.errors import LedgerError
 from ledger.lab.simulator.process import RELIABLE
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.store import NO_FAULTS, SimStore
+from ledger.pipeline.auditing.again import Rebuilt
 from ledger.pipeline.auditing.audit import Audit, Report
 from ledger.pipeline.auditing.mend import Mend, Mended
+from ledger.pipeline.auditing.rebuild import Rebuild
 from ledger.pipeline.auditing.tasks import silent
 from ledger.pipeline.core.lane_state import LaneState
 from ledger.pipeline.core.transitions import State
+from ledger.pipeline.sources.source import Source
 from ledger.pipeline.stages import state_stage, state_writes
 from ledger.runtime.clock import Clock
 from ledger.settings import Settings
@@ -116,9 +119,11 @@ class AuditedWorld(PipelineWorld):
                 return
 
 
-async def audited(store: Store, tell: Callable[[str], None] = silent) -> Report:
+async def audited(
+    store: Store, tell: Callable[[str], None] = silent, *, clock: FakeClock | None = None
+) -> Report:
     """Audit one region's table."""
-    settings, clock = _one_region(store), FakeClock(instant=True)
+    settings, clock = _one_region(store), clock or FakeClock(instant=True)
     audit = Audit({store.region: store}, settings, clock=clock, randomness=seeded(), tell=tell)
     return await audit.run()
 
@@ -146,8 +151,27 @@ async def mended(
     return await mend.run_lane() if lane else await mend.run_totals()
 
 
-def _one_region(store: Store) -> Settings:
-    settings = pipeline_settings()
+async def rebuilt(
+    store: Store,
+    *sources: Source,
+    is_dry: bool = False,
+    tell: Callable[[str], None] = silent,
+    **pipeline: Any,
+) -> Rebuilt:
+    """Rebuild one region's states under these settings."""
+    rebuild = Rebuild(
+        {store.region: store},
+        _one_region(store, **pipeline),
+        clock=FakeClock(instant=True),
+        randomness=seeded(),
+        is_dry=is_dry,
+        tell=tell,
+    )
+    return await rebuild.run({f"file {place}": one for place, one in enumerate(sources)})
+
+
+def _one_region(store: Store, **pipeline: Any) -> Settings:
+    settings = pipeline_settings(**pipeline)
     return settings.replace(home=store.region, regions={HOME: settings.regions[HOME]})
 
 

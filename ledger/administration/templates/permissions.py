@@ -192,7 +192,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("AddToTotals", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
-    # `ledger pipeline audit`, `mend` and `reset` find all by a scan, which names no key.
+    # `ledger pipeline audit`, `mend`, `rebuild` and `reset` find all by a scan, without keys.
     Role.AUDIT: (
         Grant("FindStates", ("Query", "Scan")),
         Grant("PutStatesRight", ("DeleteItem", "GetItem", "PutItem"), only_keys=(_STATES,)),

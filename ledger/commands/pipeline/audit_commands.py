@@ -17,6 +17,7 @@ from ledger.runtime.command_line import Config
 from ledger.runtime.loops import run_on_loop
 from ledger.settings import Settings
 
+_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 PipelineName = Annotated[
     str | None,
     typer.Option(
@@ -93,7 +94,15 @@ def lines_of(report: Report) -> list[str]:
 def _lane_line(lane: LaneReport) -> str:
     kind = "closed" if lane.is_closed else "open" if lane.is_open else "at rest"
     held = f", holds back {lane.records:,} records from {lane.first}" if lane.records else ""
-    return f"lane {lane.lane} ({kind}) at {lane.position.lstrip('0') or 'its beginning'}{held}"
+    at = lane.position.lstrip("0") or "its beginning"
+    since = "" if lane.held_seconds is None else f", last written {_ago(lane.held_seconds)} before"
+    return f"lane {lane.lane} ({kind}) at {at}{held}{since}"
+
+
+def _ago(seconds: float) -> str:
+    """Return a time in its largest unit, cut off."""
+    unit, size = next((one for one in _UNITS if seconds >= one[1]), ("s", 1))
+    return f"{seconds // size:,.0f} {unit}"
 
 
 def _tell(line: str) -> None:

@@ -18,6 +18,7 @@ from ledger.commands.pipeline.lane_display import line, panel, summary
 from ledger.commands.pipeline.lane_status import status
 from ledger.commands.pipeline.letters import fetch, prepare, show_letters
 from ledger.commands.pipeline.page import serve_page
+from ledger.commands.pipeline.rebuild_command import rebuild
 from ledger.commands.pipeline.reset_command import reset
 from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
@@ -242,6 +243,7 @@ def page(
 app.command("status")(status)
 app.command("audit")(audit)
 app.command("mend")(mend)
+app.command("rebuild")(rebuild)
 app.command("reset")(reset)
 add_lazily(app, DEMO, PRODUCE)
 

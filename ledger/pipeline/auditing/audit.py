@@ -31,7 +31,6 @@ from ledger.core.errors import LedgerError, Unreachable
 from ledger.core.sums import SUM_PREFIX, since_of, sum_of
 from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
-from ledger.pipeline.core.items import MAP_PREFIX, POSITION_SORT_KEY, position_key
 from ledger.pipeline.core.plans import SINCE_PREFIX, audit_name
 from ledger.pipeline.core.registry import (
     DIFFERENCE_LAST,
@@ -41,15 +40,12 @@ from ledger.pipeline.core.registry import (
 )
 from ledger.pipeline.core.sums import add_in
 from ledger.pipeline.core.transitions import State
-from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
-from ledger.pipeline.stages.reduce_stage import ReduceStage
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.settings.live import LiveSettings
 from ledger.settings.templates import template_of
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.retrier import Retrier
 from ledger.store.writes import Delete, Put, Update
 from ledger.totals.collection import read_collection
 
@@ -77,7 +73,11 @@ class Difference:
 
 @dataclass(slots=True)
 class LaneReport:
-    """What a lane holds back: transitions beyond its position at the cut, of so many records."""
+    """What a lane holds back: transitions beyond its position at the cut, of so many records.
+
+    `held_seconds` is how long ago its worker last wrote its item, by both machines' clocks; None
+    if the item does not say it, as those of earlier releases.
+    """
 
     lane: str
     position: str = ""
@@ -85,6 +85,7 @@ class LaneReport:
     is_closed: bool = False
     records: int = 0
     first: str = ""
+    held_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -185,6 +186,8 @@ class Audit(Task):
             if known.audit == self._number or await self.change_lane(lane, known, wanted):
                 found = known if known.audit == self._number else wanted
                 report = LaneReport(lane, found.retain, found.is_open, found.is_closed)
+                if found.at:
+                    report.held_seconds = max(0.0, self.clock.now().timestamp() - found.at)
                 self._report.lanes[lane] = report
                 return report
         raise Unreachable(f"lane {lane} could not be marked in {TRIES_MAX} tries")
@@ -192,11 +195,8 @@ class Audit(Task):
     async def _take(self, found: Found) -> None:
         """Take in an item of a region: a state, or what shows a lane or a category."""
         partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
-        own = position_key("", self.pipeline)[0]
-        if partition.startswith(own) and (
-            sort_key == POSITION_SORT_KEY or sort_key.startswith(MAP_PREFIX)
-        ):
-            await self._unknown(partition.removeprefix(own))
+        if (lane := self.lane_in(found)) is not None:
+            await self._unknown(lane)
         elif sort_key.startswith(SUM_PREFIX) and self._own(partition):
             self._truth.setdefault(partition, Decimal(0))
         elif (kept := self.state_in(found)) is not None:
@@ -227,7 +227,7 @@ class Audit(Task):
             store = self.store_of(lane) or self.home
             items = await self.map_items(lane, store)
             before = [one for one in items if one.audit != self._number]
-            await reducer(store, self.settings, self.clock, self._random).reduce(before)
+            await self.reduce(store, before)
 
     async def _differences(self, categories: Iterable[str]) -> list[Difference]:
         """Compare totals with the truth; again where entries may still be on their way."""
@@ -335,20 +335,6 @@ class Audit(Task):
                 return
             if await self.change_lane(lane, known, replace(known, audit=0, retain="")):
                 return
-
-
-def reducer(
-    store: Store, settings: LiveSettings, clock: Clock, randomness: Random, *, note: str = ""
-) -> ReduceStage:
-    """Return what reduces map items in a region; entries that it makes have a note."""
-    return ReduceStage(
-        store,
-        settings=settings,
-        clock=clock,
-        retrier=Retrier.of(store, clock=clock, randomness=randomness),
-        metrics=StageMetrics(PipelineMetrics(), store.region, "reduce"),
-        note=note,
-    )
 
 
 def _is_live(region: str, epoch: int, here: str, terms: Terms) -> bool:

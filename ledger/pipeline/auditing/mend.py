@@ -18,7 +18,6 @@ from random import Random
 
 from ledger.core import ids
 from ledger.core.errors import InvalidInput, Unreachable
-from ledger.pipeline.auditing.audit import reducer
 from ledger.pipeline.auditing.checkpoints import Findings
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
 from ledger.pipeline.core.items import (
@@ -26,8 +25,6 @@ from ledger.pipeline.core.items import (
     map_item,
     position_key,
     state_item,
-    state_key,
-    state_of,
 )
 from ledger.pipeline.core.registry import (
     DIFFERENCE_LAST,
@@ -42,7 +39,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query
+from ledger.store.reads import Query
 from ledger.store.writes import Applied, Delete, Put
 from ledger.writing.plan import Change, plan
 
@@ -94,7 +91,7 @@ class Mend(Task):
         await self.begin(is_audit=False)
         position = await self._close()
         for region in sorted(self.stores):
-            await self._reduce(region)
+            await self.reduce_own(region, MENDED)
         checkpoints = self.checkpoints(self._name)
         kept = await checkpoints.read()
         if kept is not None:
@@ -105,7 +102,7 @@ class Mend(Task):
                 await self._take(found, position)
         await checkpoints.forget()
         for region in sorted(self.stores):
-            await self._reduce(region)
+            await self.reduce_own(region, MENDED)
         if not self._closes:
             await self._reopen()
         await self.end()
@@ -122,7 +119,7 @@ class Mend(Task):
         if kept is not None and beyond(kept[1], self._lane, position):
             await self._commit(found, kept[0], kept[1], position)
             if self._records % REDUCED_MAX == 0:
-                await self._reduce(found.region)
+                await self.reduce_own(found.region, MENDED)
 
     async def run_totals(self) -> dict[str, Decimal]:
         """Write the differences that the last audit found; returns those written, by category.
@@ -199,15 +196,8 @@ class Mend(Task):
                 add_in(self._found, changes)
                 self._records += 1
                 return
-            item_now = await store.get(Get(state_key(record_id, self.pipeline)))
-            if item_now is None:
+            now = await self.read_state(found.region, record_id)
+            if now is None:
                 return
-            state = state_of(item_now)
+            state = now
         raise Unreachable(f"record {record_id[:40]!r} could not be mended in {TRIES_MAX} tries")
-
-    async def _reduce(self, region: str) -> None:
-        """Reduce the map items that this mend, or one before it, has made in a region."""
-        lane, store = lane_id(region, MENDED), self.stores[region]
-        await self.register(lane)
-        items = await self.map_items(lane, store)
-        await reducer(store, self.settings, self.clock, self._random).reduce(items)

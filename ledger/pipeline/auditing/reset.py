@@ -26,7 +26,6 @@ from random import Random
 
 from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput, LedgerError, Unreachable
-from ledger.pipeline.auditing.audit import reducer
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
 from ledger.pipeline.core.items import (
     MAP_PREFIX,
@@ -284,7 +283,7 @@ class Reset(Task):
         store = self.store_of(lane) or self.home
         items = await self.map_items(lane, store)
         note = f"pipeline {self.pipeline}".rstrip() + ": reset"
-        await reducer(store, self.settings, self.clock, self._random, note=note).reduce(items)
+        await self.reduce(store, items, note=note)
 
     async def _empty(self) -> None:
         """Put lanes back to their beginning, and delete the rest of the registry but for them."""

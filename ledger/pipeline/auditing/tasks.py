@@ -4,7 +4,7 @@ Each region's registry item says what is under way. Asked for again, it goes on,
 was cut off; something else is refused until it has ended.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -14,8 +14,10 @@ from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
 from ledger.pipeline.core.items import (
     MAP_LAST,
     MAP_PREFIX,
+    POSITION_SORT_KEY,
     STATE_SORT_KEY,
     MapItem,
+    lane_id,
     map_item_of,
     position_key,
     state_key,
@@ -32,11 +34,14 @@ from ledger.pipeline.core.registry import (
     task_of,
 )
 from ledger.pipeline.core.transitions import State
+from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
+from ledger.pipeline.stages.reduce_stage import ReduceStage
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import AnyOf, Equals, Has, Not
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
+from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Update
 
 TRIES_MAX = 50
@@ -122,8 +127,8 @@ class Task:
         return task_of(await self._region(region)) == self._name
 
     async def end(self) -> None:
-        """Give every region free."""
-        for region, store in sorted(self.stores.items()):
+        """Give every region free, the first last: who has that one may have the others."""
+        for region, store in sorted(self.stores.items(), reverse=True):
             mine = Equals("task", {"S": self._name})
             key = region_key(region, self.pipeline)
             await store.write(Update(key, remove=("task", "audit", "required"), condition=mine))
@@ -168,6 +173,36 @@ class Task:
         partition = position_key(lane, self.pipeline)[0]
         query = Query(partition, first=MAP_PREFIX, last=MAP_LAST)
         return [map_item_of(item) async for item in pages(store, query)]
+
+    async def reduce(self, store: Store, items: Sequence[MapItem], *, note: str = "") -> None:
+        """Add map items to the totals of a region; entries that this makes have the note."""
+        stage = ReduceStage(
+            store,
+            settings=self.settings,
+            clock=self.clock,
+            retrier=Retrier.of(store, clock=self.clock, randomness=self._random),
+            metrics=StageMetrics(PipelineMetrics(), store.region, "reduce"),
+            note=note,
+        )
+        await stage.reduce(items)
+
+    async def reduce_own(self, region: str, name: str) -> None:
+        """Reduce the map items of a lane that tasks have in a region, whichever run made them."""
+        lane, store = lane_id(region, name), self.stores[region]
+        await self.register(lane)
+        await self.reduce(store, await self.map_items(lane, store))
+
+    async def read_state(self, region: str, record_id: str) -> State | None:
+        """Read the state of a record in a region."""
+        item = await self.stores[region].get(Get(state_key(record_id, self.pipeline)))
+        return state_of(item) if item else None
+
+    def lane_in(self, found: Found) -> str | None:
+        """Return the lane whose position, or map item, an item is."""
+        partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
+        own = position_key("", self.pipeline)[0]
+        is_ours = sort_key == POSITION_SORT_KEY or sort_key.startswith(MAP_PREFIX)
+        return partition.removeprefix(own) if is_ours and partition.startswith(own) else None
 
     def state_in(self, found: Found) -> tuple[str, State] | None:
         """Return the record's id and state, if an item is a state that its region keeps."""

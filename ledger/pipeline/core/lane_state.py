@@ -17,6 +17,10 @@ one worker, an audit or an operator puts into it, no other overwrites unread.
   middle of an event of which a part is committed and the rest was divided differently;
 - `audit`, `retain`: while an audit runs, its number, and the position up to which others may take
   this lane's transitions for covered;
+- `required`: while a rebuild runs, the fingerprint of the form whose categories it gives to states:
+  under another one the lane is not opened;
+- `at`: when its worker last wrote it, in seconds since 1970 by its machine's clock: what is open
+  since then has not been committed;
 - `closed`: an operator took the lane out of service; `fence` counts the times that was done: a
   worker of before must forget what it knows of states.
 
@@ -52,6 +56,8 @@ class LaneState:
     retain: str = ""
     is_closed: bool = False
     fence: int = 0
+    required: str = ""
+    at: int = 0
 
     @property
     def covers(self) -> str:
@@ -78,9 +84,10 @@ class LaneState:
         )
 
     def is_begun_as(self, other: "LaneState") -> bool:
-        """Return whether only an audit came or went between two states: work may go on."""
+        """Return whether only an audit or rebuild came or went between two: work may go on."""
         one, two = (
-            replace(each, rev=0, audit=0, retain="", is_open=False) for each in (self, other)
+            replace(each, rev=0, audit=0, retain="", is_open=False, required="", at=0)
+            for each in (self, other)
         )
         return not self.is_closed and one == two
 
@@ -117,6 +124,8 @@ def lane_item(lane: str, state: LaneState, pipeline: str = "") -> Item:
         "retain": {"S": state.retain} if state.audit and state.retain else None,
         "closed": {"BOOL": True} if state.is_closed else None,
         "fence": {"N": str(state.fence)} if state.fence else None,
+        "required": {"S": state.required} if state.required else None,
+        "at": {"N": str(state.at)} if state.at else None,
     }
     kept = {name: value for name, value in given.items() if value is not None}
     return {"pk": {"S": partition}, "sk": {"S": sort_key}, **kept}
@@ -141,6 +150,8 @@ def lane_state_of(item: Item | None) -> LaneState:
             retain=_text(item, "retain"),
             is_closed="closed" in item,
             fence=int(item.get("fence", {"N": "0"})["N"]),
+            required=_text(item, "required"),
+            at=int(item.get("at", {"N": "0"})["N"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"an attribute of a lane cannot be read: {error!r}") from None

@@ -231,17 +231,25 @@ class Form:
             kept=kept if self._keeps_texts or self._keeps_all else kept_of(found, self._keep),
         )
 
-    def image_of(self, kept: str, value: Decimal) -> Image | Poison | Lacking:
+    @property
+    def keeps_value(self) -> bool:
+        """Whether states keep the field of the value too."""
+        return self._keeps_all or self._value in self._keep
+
+    def image_of(self, kept: str, value: Decimal | None) -> Image | Poison | Lacking:
         """Return what a version adds, computed from what its state keeps and from its value.
 
-        The value is taken from what is kept, if it is there.
+        The value is taken from what is kept, if it is there; it must be, where `value` is None.
         """
         try:
             found = self._parsed(kept.encode()) if kept else {}
             texts = tuple([_text(found, field) for field in self._fields])
             categories, counted, _ = self._categories(texts)
-            with suppress(_Missing):
+            try:
                 value = _value(found, self._value)
+            except _Missing:
+                if value is None:
+                    raise
         except _Missing as error:
             return Lacking(str(error))
         except (_Bad, InvalidInput) as error:

@@ -6,8 +6,9 @@ written by their own region alone:
 - `lane#` + lane: the lane was opened once;
 - `form#` + fingerprint: `parts` S, the JSON of what decides a record's result;
 - `home`: `region` S, which keeps the states where no pattern says it;
-- `region#` + region: `task` S, the audit or mend that is under way there, `audit` N, the audit's
-  number, `last` N, that of the last one;
+- `region#` + region: `task` S, the audit, mend or rebuild that is under way there, `audit` N, the
+  audit's number, `last` N, that of the last one, `required` S, the fingerprint of the form under
+  which alone lanes may be opened while a rebuild runs;
 - `difference#` + category: `change` N, by which the last audit found its total to differ from what
   the states say; at the table's home.
 
@@ -59,6 +60,11 @@ def audit_of(item: Item | None) -> int:
 def task_of(item: Item | None) -> str:
     """Return what is under way in a region; empty for nothing."""
     return str((item or {}).get("task", {"S": ""}).get("S", ""))
+
+
+def required_of(item: Item | None) -> str:
+    """Return the form that a rebuild requires of lanes in a region; empty for any."""
+    return str((item or {}).get("required", {"S": ""}).get("S", ""))
 
 
 def last_audit_of(item: Item | None) -> int:

@@ -92,6 +92,11 @@ def without(state: State, lane: str, position: str) -> State:
     return replace(state, open=others | ({lane: kept} if kept else {}), rev=state.rev + 1)
 
 
+def with_image(state: State, image: Image, kept: str) -> State:
+    """Return the state of the same version with another image, under a new revision."""
+    return replace(state, image=image, kept=kept, rev=state.rev + 1)
+
+
 def _uncovered(
     transitions: Open, committed: Mapping[str, str]
 ) -> Iterator[tuple[str, Mapping[str, Changes]]]:

@@ -16,6 +16,7 @@ from ledger.pipeline.core.registry import (
     lane_entry,
     parts_of,
     region_key,
+    required_of,
 )
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
@@ -114,7 +115,7 @@ class Lanes:
 
         Raises:
             LeftOut: the source passes over records that were begun and are not committed.
-            FormConflict, LaneClosed: as `check`.
+            FormConflict, LaneClosed: as `check`; or a rebuild requires another form.
             StoreError: nothing may be begun.
         """
         for _ in range(TRIES_MAX):
@@ -124,15 +125,15 @@ class Lanes:
                 return
             asked = Span(left[0], left[-1]) if left else None
             wanted = known.opened(form.fingerprint, asked)
-            if known.audit:
-                wanted = await self._under_audit(wanted)
+            if known.audit or known.required:
+                wanted = await self._as_asked(wanted, form)
             if wanted == known:
                 return
             if known.form != form.fingerprint:
                 await self._introduce(form)
             if not known.rev:
                 await self._store.write(Put(lane_entry(self.lane, self.pipeline)))
-                wanted = await self._under_audit(wanted)
+                wanted = await self._as_asked(wanted, form)
             if await self._written(known, wanted):
                 return
             await self.read()
@@ -177,25 +178,40 @@ class Lanes:
         """Keep what the form says, so that an error can name what differs from it."""
         await self._store.write(Put(form_item(form.fingerprint, form.parts, self.pipeline)))
 
-    async def _under_audit(self, wanted: LaneState) -> LaneState:
-        """Return a lane's state under the audit that runs now, or under none.
+    async def _as_asked(self, wanted: LaneState, form: Form) -> LaneState:
+        """Return a lane's state under the audit or rebuild that runs now, or under none.
 
-        A new lane is in the registry before this: an audit that looks for lanes before its entry is
-        there has left its number before that, where it is read here.
+        A new lane is in the registry before this: one that looks for lanes before its entry is
+        there has left what it asks of them before that, where it is read here.
+
+        Raises:
+            FormConflict: a rebuild requires another form.
         """
-        audit = audit_of(await self._store.get(Get(region_key(self._store.region, self.pipeline))))
-        if audit == wanted.audit:
-            return wanted
-        return replace(wanted, audit=audit, retain=wanted.position if audit else "")
+        item = await self._store.get(Get(region_key(self._store.region, self.pipeline)))
+        audit, required = audit_of(item), required_of(item)
+        if required and required != form.fingerprint:
+            parts = parts_of(await self._store.get(Get(form_key(required, self.pipeline))))
+            raise FormConflict(
+                f"lane {self.lane} may not begin: `ledger pipeline rebuild` is giving all states"
+                f" the categories of other settings: {differences(parts, form.parts)}. Run the lane"
+                " under those, or finish the rebuild first"
+            )
+        if audit != wanted.audit:
+            wanted = replace(wanted, audit=audit, retain=wanted.position if audit else "")
+        return replace(wanted, required=required)
 
     async def _written(self, known: LaneState, wanted: LaneState) -> bool:
         """Write our lane's item if it is as known; returns whether it is written."""
-        state = replace(wanted, rev=known.rev + 1)
+        state = replace(wanted, rev=known.rev + 1, at=self.now())
         put = Put(lane_item(self.lane, state, self.pipeline), still(known))
         if isinstance(await self._store.write(put), Applied):
             self.known = state
             return True
         return False
+
+    def now(self) -> int:
+        """Return the time in seconds since 1970, as a lane's item has it."""
+        return int(self._clock.now().timestamp())
 
     def _key(self, lane: str) -> Key:
         return position_key(lane, self.pipeline)

@@ -75,13 +75,14 @@ class MapStage:
         """Plan the commit of as many of these records as fit in one transaction, all if they do."""
         count = len(left)
         after = known.position
+        written = replace(known, at=self._lanes.now())
         while count:
             upto = left[count - 1].position
             taken = (
                 transition for position, transition in batch.transitions if after < position <= upto
             )
             lanes = self._lanes
-            plan = plan_map(lanes.lane, known, upto, total(taken), lanes.pipeline)
+            plan = plan_map(lanes.lane, written, upto, total(taken), lanes.pipeline)
             if plan is not None:
                 return count, plan
             count //= 2

@@ -1,4 +1,4 @@
-"""What `ledger pipeline audit`, `mend` and `reset` may do, held against what they ask."""
+"""What `ledger pipeline audit`, `mend`, `rebuild`, `reset` may do, held against what they ask."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +27,7 @@ from ledger.core.errors import AccessDenied
 from ledger.core.values import Entry
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.mend import Mend
+from ledger.pipeline.auditing.rebuild import Rebuild
 from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX
 from ledger.settings import Settings
@@ -93,7 +94,7 @@ def damage(recorder: Recorder) -> None:
 
 
 async def audit_and_mend(recorder: Recorder, settings: Settings) -> None:
-    """Audit, mend what differs, and close lanes, of which another writes a state meanwhile."""
+    """Audit, mend what differs, close lanes that others still write, and rebuild all states."""
     lanes = await leave_open(recorder, settings)
     recorder.calls.clear()
     stores = {
@@ -108,12 +109,15 @@ async def audit_and_mend(recorder: Recorder, settings: Settings) -> None:
     assert (await Audit(stores, settings, **given).run()).differences
     assert await Mend(stores, settings, **given).run_totals()
     assert not (await Audit(stores, settings, **given).run()).differences
+    pipeline = settings.pipeline.model_copy(update={"categories": CATEGORIES[:1]})
+    rebuilt = await Rebuild(stores, settings.replace(pipeline=pipeline), **given).run()
+    assert rebuilt.rewritten == rebuilt.records
     await Reset(stores, settings, **given).run()
     assert not [name for name in recorder.table.partitions if name.startswith(STATE_PREFIX)]
 
 
 async def test_an_audit_has_just_enough() -> None:
-    """Every call of audits, mends and resets is allowed, in any region, and nothing beyond."""
+    """Every call of these tasks is allowed, in any region, and nothing beyond."""
     calls: list[Call] = []
     for totals in ("sums", "entries"):
         recorder = Recorder()

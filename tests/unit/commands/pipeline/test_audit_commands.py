@@ -18,12 +18,14 @@ def test_differences_and_lanes_that_hold_back_are_named() -> None:
     report.lanes = {
         "a": LaneReport("us-east-1/a", "0007"),
         "b": LaneReport("us-east-1/b", is_open=True, records=2, first="0009"),
-        "c": LaneReport("us-east-1/c", "0008", is_closed=True, records=1, first="0010"),
+        "c": LaneReport(
+            "us-east-1/c", "0008", is_closed=True, records=1, first="0010", held_seconds=7300.5
+        ),
     }
     assert lines_of(report) == [
         "risk/Delta: total 2, states say 2.5 (0.5 missing)",
         "lane us-east-1/b (open) at its beginning, holds back 2 records from 0009",
-        "lane us-east-1/c (closed) at 8, holds back 1 records from 0010",
+        "lane us-east-1/c (closed) at 8, holds back 1 records from 0010, last written 2 h before",
         "audit 3: 12 records, 2 categories, 1 differ",
     ]
 

@@ -3,14 +3,16 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from support.audits import audited, mended, without_rev
-from support.clock import START
+from support.clock import START, FakeClock
 from support.lanes import lane_worker
-from support.ledgers import HOME
+from support.ledgers import AWAY, HOME, seeded
 from support.pipelines import (
     deliveries,
     map_items,
@@ -22,6 +24,7 @@ from support.pipelines import (
 )
 
 from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed, LedgerError, Throttled
+from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.mend import Mend
 from ledger.pipeline.core.items import position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
@@ -64,6 +67,17 @@ async def test_a_closed_lane_has_left_nothing() -> None:
     assert (await audited(store)).differences == []
     await lane_worker(deliveries(RAWS), store, lane="another").run()
     assert shown(store.table) == truth(RAWS)
+
+
+async def test_an_audit_says_for_how_long_a_lane_holds_back() -> None:
+    """Since its worker last wrote its item; of an item that does not say it, nothing."""
+    store, clock = MemoryStore(HOME), FakeClock(instant=True)
+    await dead_lane(store)
+    clock.wall += timedelta(hours=5)
+    assert (await audited(store, clock=clock)).lanes[LANE].held_seconds == 5 * 3600
+    lane = lane_state_of(store.table.get(position_key(LANE)))
+    store.table.set(position_key(LANE), lane_item(LANE, replace(lane, at=0)))
+    assert (await audited(store)).lanes[LANE].held_seconds is None
 
 
 async def test_an_audit_is_exact_to_the_last_digit() -> None:
@@ -285,6 +299,27 @@ async def test_one_task_at_a_time() -> None:
     assert (await audited(store)).number == 2
     with pytest.raises(InvalidInput, match="was never opened"):
         await mended(store, "nowhere/x")
+
+
+@pytest.mark.parametrize("dies_in", [HOME, AWAY])
+async def test_a_task_cut_off_in_its_end_and_another_do_not_refuse_each_other(dies_in: str) -> None:
+    """The region that is claimed first is given free last."""
+    stores: dict[str, Store] = {region: MemoryStore(region) for region in (HOME, AWAY)}
+    writes = 0
+
+    def decide(call: Call) -> Fault | None:
+        nonlocal writes
+        writes += call.operation == "write"
+        return Raises(AccessDenied("killed")) if writes == 2 else None
+
+    settings, dying = pipeline_settings(), {**stores, dies_in: FaultyStore(stores[dies_in], decide)}
+    given: dict[str, Any] = {"clock": FakeClock(instant=True), "randomness": seeded()}
+    with pytest.raises(AccessDenied):
+        await Mend(dying, settings, **given).run_totals()
+    with pytest.raises(InvalidInput, match="`ledger pipeline mend` is under way"):
+        await Audit(stores, settings, **given).run()
+    await Mend(stores, settings, **given).run_totals()
+    assert (await Audit(stores, settings, **given).run()).number == 1
 
 
 async def test_a_mend_that_does_not_close_the_lane_counts_twice() -> None:

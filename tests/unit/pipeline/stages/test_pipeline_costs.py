@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 from prometheus_client import CollectorRegistry
+from support.audits import rebuilt
 from support.clock import START, FakeClock
 from support.lanes import lane_worker
 from support.ledgers import HOME, LOCAL, make_settings, sample, seeded
@@ -231,3 +232,14 @@ async def test_what_a_live_category_costs(totals: str, writes: float, reads: int
     await category.live(80)
     assert category.units == pytest.approx(writes, abs=0.02)
     assert max(category.reading) == reads
+
+
+async def test_a_rebuild_costs_two_write_units_a_state_and_a_half() -> None:
+    """Many share a transaction, a map item and its reduce; of the new image already: none."""
+    meter = Meter(await known())
+    done = await rebuilt(meter.store, categories=["both/{Hierarchy.RiskType}/{Hierarchy.Desk}"])
+    assert done.rewritten == TRADES
+    first = meter.units() / TRADES
+    assert 2 < first < 2.5
+    await rebuilt(meter.store, categories=["both/{Hierarchy.RiskType}/{Hierarchy.Desk}"])
+    assert meter.units() / TRADES - first < 0.2

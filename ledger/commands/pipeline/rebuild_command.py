@@ -1,0 +1,119 @@
+"""`ledger pipeline rebuild`: give all states the categories and measures of the settings of now."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ledger.commands.pipeline.audit_commands import PipelineName
+from ledger.contract.opening import open_table
+from ledger.core import amounts
+from ledger.core.errors import InvalidInput
+from ledger.pipeline.auditing.again import LISTED_MAX, Rebuilt
+from ledger.pipeline.auditing.rebuild import Rebuild
+from ledger.pipeline.sources.claims import LaneFile, files_in
+from ledger.pipeline.sources.files import LINE_BYTES_MAX, FileSource
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import Config
+from ledger.runtime.loops import run_on_loop
+from ledger.settings import Settings
+
+
+def rebuild(
+    *,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from", metavar="FILE", help="File, or directory, whose records are read once more."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; say what would change.")
+    ] = False,
+    pipeline: PipelineName = None,
+    config: Config = None,
+) -> None:
+    """Give every record's state the categories and measures in the settings now, while lanes run.
+
+    For when a template changed, a measure came, or older records are to count in a new category.
+    Lanes may run under the same settings meanwhile; under other ones they are refused, and must
+    have ended before. Totals stay exact throughout. One that was cut off is continued by the same
+    command, and a second run changes nothing.
+
+    States keep the fields that the templates named, and `pipeline.keep_fields`. Where that is not
+    enough, as for states of earlier releases, --from reads records once more: each brings the state
+    of its very version; older and newer ones are counted, and change nothing. Exits with 1 if a
+    state was left as it was, and names the first of them.
+    """
+    settings = Settings.load(config).of_pipeline(pipeline)
+    sources = _sources(files or [], settings)
+    done = run_on_loop(_rebuild(settings, sources, is_dry=dry_run))
+    for source in sources.values():
+        if source.unfinished_bytes:
+            typer.echo(f"{source.unfinished_bytes:,} bytes at a file's end are no record", err=True)
+    for line in lines_of(done, is_dry=dry_run):
+        typer.echo(line)
+    if not done.is_complete:
+        raise typer.Exit(1)
+
+
+def lines_of(done: Rebuilt, *, is_dry: bool) -> list[str]:
+    """Return what a rebuild has done, line by line."""
+    lines = [
+        f"{category}: {amounts.to_text(change)}"
+        for category, change in sorted(done.changes.items())
+        if change
+    ]
+    lines += done.listed
+    left = done.lacking + done.refused + done.dead
+    if left > len(done.listed) >= LISTED_MAX:
+        lines.append(f"... of {left:,}")
+    if done.lacking:
+        lines.append(
+            f"{done.lacking:,} states do not keep what the settings need, and were left as they"
+            " are: run it again --from the files that have their records"
+        )
+    if done.refused:
+        lines.append(
+            f"{done.refused:,} states hold what the settings do not take, and were left as they are"
+        )
+    read = [
+        (done.older, "older than their states"),
+        (done.newer, "newer than their states (run their lanes)"),
+        (done.unknown, "without a state (run their lanes)"),
+        (done.dead, "not taken"),
+    ]
+    if said := ", ".join(f"{count:,} {what}" for count, what in read if count):
+        lines.append(f"records read once more: {said}")
+    written = "would be rewritten" if is_dry else "rewritten"
+    return [*lines, f"{done.records:,} states, {done.rewritten:,} {written}"]
+
+
+def _sources(files: Sequence[Path], settings: Settings) -> dict[str, FileSource]:
+    """Return the files, and those of directories, by their paths.
+
+    Raises:
+        InvalidInput: there is no such file.
+    """
+    paths: list[Path] = []
+    for file in files:
+        if not file.exists():
+            raise InvalidInput(f"--from {file}: there is no such file")
+        paths += files_in(file) if file.is_dir() else [file]
+    most = max(LINE_BYTES_MAX, settings.pipeline.record_bytes_max)
+    return {str(path): FileSource(path, form=LaneFile(path).form, bytes_max=most) for path in paths}
+
+
+async def _rebuild(
+    settings: Settings, sources: Mapping[str, FileSource], *, is_dry: bool
+) -> Rebuilt:
+    async with open_table(settings, clock=SystemClock()) as table:
+        return await Rebuild(
+            table.stores,
+            table.view,
+            clock=SystemClock(),
+            randomness=system_random(),
+            is_dry=is_dry,
+            tell=lambda line: typer.echo(line, err=True),
+        ).run(sources)
