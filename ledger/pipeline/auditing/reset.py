@@ -291,7 +291,7 @@ class Reset(Task):
             for lane in await self.lanes(region):
                 self._positions.setdefault(lane, "")
         for lane in sorted(self._positions):
-            await self._put_back(lane, lambda state: LaneState(fence=state.fence))
+            await self._put_back(lane, _at_its_beginning)
         self._done.lanes = len(self._positions)
         partition = registry_partition(self.pipeline)
         for store in self.stores.values():
@@ -311,6 +311,12 @@ class Reset(Task):
             if await self.change_lane(lane, known, wanted):
                 return
         raise Unreachable(f"lane {lane} could not be put back in {TRIES_MAX} tries")
+
+
+def _at_its_beginning(state: LaneState) -> LaneState:
+    """Return a lane as before its first record; what else stands in its item stays."""
+    begun = replace(state, position="", form="", is_open=False, begun=None)
+    return replace(begun, audit=0, retain="", is_closed=False)
 
 
 def _in_use(lanes: Sequence[str], how: str) -> str:
