@@ -24,7 +24,8 @@ def reset(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if a lane is open, or was written just now.")
+        bool,
+        typer.Option("--force", help="Even if a lane is open: once its workers have died."),
     ] = False,
     pipeline: Annotated[
         str | None,
@@ -41,7 +42,8 @@ def reset(
     others add to its categories: what they added stays, as do other pipelines and counters.
 
     Refused while a lane is open, or moves within ten seconds: stop its workers, and for a Lambda
-    function the event source mapping. One that was cut off is continued by the same command.
+    function the event source mapping. --force is for lanes whose workers died: one that still runs
+    may leave states that no total shows. Cut off, it is continued by the same command.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     _confirm(settings, confirm)

@@ -101,11 +101,7 @@ def _is_of(one: Found, function_name: str) -> bool:
 
 
 async def mappings_of(client: LambdaClient, source: str) -> list[Found]:
-    """Return all mappings of an event source.
-
-    Raises:
-        ClientError, BotoCoreError: they cannot be listed.
-    """
+    """Return all mappings of an event source; the SDK's errors are its caller's to judge."""
     found: list[Found] = []
     request: dict[str, Any] = {"EventSourceArn": source}
     for _page in range(PAGES_MAX):
