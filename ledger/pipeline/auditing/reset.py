@@ -13,11 +13,11 @@ region's copies the highest counts. So the opposite is added::
 So each state is taken out once, whatever cuts this off and however often it is run; what others
 added stays; and a total that was damaged before shows by how much after.
 
-Refused while a lane is open, or its item is written within `QUIET_SECONDS`: it has no time in it,
-so it is looked at twice, and closed on condition that it is as it was first. That no worker runs is
-what the end rests on: positions go back, and one that knows a lane's former position would take new
-transitions for covered by it. To force it is for lanes whose workers have died. What they had sent
-may still land in states that were searched: so those are searched again.
+Refused while a lane is open, or its item is written within `QUIET_SECONDS`: the time in it is that
+of another machine's clock, so it is looked at twice, and closed on condition that it is as it was
+first. That no worker runs is what the end rests on: positions go back, and one that knows a lane's
+former position would take new transitions for covered by it. To force it is for lanes whose workers
+have died. What they had sent may still land in states that were searched: those are searched again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -316,7 +316,7 @@ class Reset(Task):
 def _at_its_beginning(state: LaneState) -> LaneState:
     """Return a lane as before its first record; what else stands in its item stays."""
     begun = replace(state, position="", form="", is_open=False, begun=None)
-    return replace(begun, audit=0, retain="", is_closed=False)
+    return replace(begun, audit=0, retain="", required="", is_closed=False)
 
 
 def _in_use(lanes: Sequence[str], how: str) -> str:
