@@ -40,6 +40,10 @@ from ledger.store.reads import Get
 LANES_MAX = 4
 """Lanes whose records' states are remembered; an environment gets events of any."""
 
+LOOK_SECONDS = 600.0
+"""Between two looks of one environment at what lies before a lane's first record."""
+LOOKED_MAX = 10_000
+
 SHOWN = {"duplicate": "Duplicates", "stale": "Stale", "dead": "DeadLetters"}
 """Why a record was left out, and CloudWatch's metric of it."""
 
@@ -125,6 +129,7 @@ class Invocations:
         self._metrics = metrics or PipelineMetrics()
         self._ledger_metrics = Metrics()
         self._lanes: OrderedDict[str, _Lane] = OrderedDict()
+        self._looked: dict[str, float] = {}
 
     async def answer(self, event: Event, *, seconds: float) -> Answer:
         """Bring in an event's records, for so long, and say which of them must come again.
@@ -193,12 +198,14 @@ class Invocations:
             LeftOut: it has.
             LedgerError: the stream cannot be read.
         """
-        first = batch.deliveries[0].position
+        first, now = batch.deliveries[0].position, self._clock.monotonic()
         lane = lane_id(batch.region, batch.lane)
-        known = lane_state_of(await own.get(Get(position_key(lane, pipeline))))
-        if not batch.is_kinesis or not known.position or first <= known.position or known.begun:
+        if not batch.is_kinesis or now - self._looked.get(lane, float("-inf")) < LOOK_SECONDS:
             return
-        following = await self._connections.following(batch.region, batch.lane, known.position)
+        known = lane_state_of(await own.get(Get(position_key(lane, pipeline))))
+        following = None
+        if known.position and known.position < first and not known.begun:
+            following = await self._connections.following(batch.region, batch.lane, known.position)
         if following is not None and following < first:
             raise LeftOut(
                 f"lane {lane} has come to {known.position.lstrip('0')}, and the stream goes on at"
@@ -206,6 +213,9 @@ class Invocations:
                 " replace the event source mapping by one that begins before the former"
                 " (StartingPosition); records that come again do no harm"
             )
+        if len(self._looked) >= LOOKED_MAX:
+            self._looked.clear()
+        self._looked[lane] = now
 
 
 async def _within(seconds: float, lane: _Lane, deliveries: Sequence[Delivery]) -> Exception | None:

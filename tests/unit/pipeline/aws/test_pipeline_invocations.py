@@ -28,7 +28,7 @@ from support.stream_events import (
 )
 
 from ledger.core.errors import AccessDenied, LedgerError, LeftOut, SettingsError
-from ledger.pipeline.aws.invocations import LANES_MAX, Invocations, values_of
+from ledger.pipeline.aws.invocations import LANES_MAX, LOOK_SECONDS, Invocations, values_of
 from ledger.pipeline.aws.stream_events import DELETED, KINESIS_DIGITS
 from ledger.pipeline.core import lane_state
 from ledger.pipeline.core.items import position_key, state_key
@@ -427,8 +427,22 @@ async def test_a_mapping_that_begins_behind_what_is_committed_leaves_nothing_out
 
 
 async def test_only_a_stream_of_kinesis_is_looked_into() -> None:
-    """A table's stream is not read by the function; its first lane neither."""
+    """A table's stream is not read by the function."""
     kept = Kept()
-    for _ in range(2):
-        await environment(kept).answer(recorded("dynamodb_window"), seconds=60)
+    await environment(kept).answer(recorded("dynamodb_window"), seconds=60)
     assert kept.looked == []
+
+
+async def test_a_lane_is_looked_at_now_and_then() -> None:
+    """Not each time that it begins, as those of many shards do with most of their events."""
+    kept, clock = Kept(), FakeClock(instant=True)
+    assert await again(environment(kept), RECORDS[:2]) is None
+    lambda_ = Invocations(kept.given, kept, clock=clock, randomness=seeded())
+    others = [kinesis_records([message("T1", 9, 1)], shard=f"s{n}") for n in range(LANES_MAX)]
+    for start in (2, 4, 6):
+        assert await again(lambda_, RECORDS[start : start + 2]) is None
+        if start == 4:
+            clock.pass_by(LOOK_SECONDS)
+        for records in others:  # which take its place among the lanes that are remembered
+            assert await again(lambda_, records) is None
+    assert len(kept.looked) == 2
