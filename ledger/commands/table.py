@@ -34,6 +34,10 @@ app = new_app(about="Create, inspect and delete the global table.")
 Markers = Annotated[
     bool, typer.Option("--markers", help="The markers' own table, `marker_table` of the settings.")
 ]
+States = Annotated[
+    bool,
+    typer.Option("--states", help="The tables of pipelines' states, their `state_table`."),
+]
 Timeout = Annotated[float, typer.Option(min=0, help="Maximum seconds to wait.")]
 
 
@@ -52,39 +56,54 @@ def create(
     ] = None,
     first: contract.FirstValues = None,
     markers: Markers = False,
+    states: States = False,
 ) -> None:
     """Create the table with a replica in every region, or complete a partly created one.
 
     Then write its contract: what must be equal in all processes, from the settings and --set. Safe
     to run again at any time: it changes nothing if the table is complete, and a contract is only
-    compared with the settings. A table of markers has no contract, and always time to live.
+    compared with the settings. Tables of markers and of states have no contract; markers always
+    have time to live.
     """
     settings = Settings.load(config, **first_values(first or ()))
-    settings = settings.for_markers() if markers else settings
-    with _bar() as bar:
-        state = create_table(
-            settings,
-            timeout=timeout,
-            report=_shown(bar),
-            warm=None if warm is None else Warm.parse(warm),
-        )
-    _say_taken(state)
-    if not markers:
+    for chosen in _chosen(settings, markers=markers, states=states):
+        with _bar() as bar:
+            state = create_table(
+                chosen,
+                timeout=timeout,
+                report=_shown(bar),
+                warm=None if warm is None else Warm.parse(warm),
+            )
+        _say_taken(state)
+    if not (markers or states):
         contract.established(settings)
 
 
 @app.command()
-def status(config: Config = None, *, markers: Markers = False) -> None:
+def status(config: Config = None, *, markers: Markers = False, states: States = False) -> None:
     """Show the table in every region; exit with 1 if anything is missing or does not replicate."""
-    settings = Settings.load(config)
-    state = table_state(settings.for_markers() if markers else settings)
+    option = " --markers" if markers else " --states" if states else ""
+    shown = [
+        _is_whole(table_state(chosen), option)
+        for chosen in _chosen(Settings.load(config), markers=markers, states=states)
+    ]
+    if not all(shown):
+        raise typer.Exit(1)
+
+
+def _is_whole(state: TableState, option: str) -> bool:
+    """Show a table in every region; returns whether nothing is missing and all replicates.
+
+    Raises:
+        TableMissing: it exists in no region.
+    """
     Console().print(_as_table(state))
     for error in state.errors.values():
         typer.echo(f"error: {error}", err=True)
     if not state.errors and base_of(state.views) is None:
         raise TableMissing(
             f"table {state.table} does not exist in any region:"
-            f" create it with `ledger table create{' --markers' if markers else ''}`"
+            f" create it with `ledger table create{option}`"
         )
     base = base_of(state.views)
     if base and base.warm:
@@ -93,12 +112,25 @@ def status(config: Config = None, *, markers: Markers = False) -> None:
     for problem in broken:
         typer.echo(f"problem: {problem}")
     if broken or state.errors:
-        raise typer.Exit(1)
+        return False
     check(state.table, state.views)
     for step in state.left:
         typer.echo(f"missing: {step}")
-    if state.left:
-        raise typer.Exit(1)
+    return not state.left
+
+
+def _chosen(settings: Settings, *, markers: bool, states: bool) -> list[Settings]:
+    """Return the settings of each table that the options name: without any, the table itself.
+
+    Raises:
+        InvalidInput: both options are given.
+        SettingsError: the settings name no such table.
+    """
+    if markers and states:
+        raise InvalidInput("--markers and --states name different tables: give one of them")
+    if states:
+        return [settings.for_states(table) for table in settings.state_tables or (None,)]
+    return [settings.for_markers() if markers else settings]
 
 
 @app.command()
@@ -111,9 +143,16 @@ def delete(
     ] = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     markers: Markers = False,
+    states: States = False,
 ) -> None:
-    """Delete the table and all its data in every region, even if it is protected from deletion."""
+    """Delete the table and all its data in every region, even if it is protected from deletion.
+
+    Of several tables of states, the one that --confirm names.
+    """
     settings = Settings.load(config)
+    if states:
+        several = len(settings.state_tables) > 1
+        settings = settings.for_states(confirm if several else None)
     settings = settings.for_markers() if markers else settings
     _confirm(settings, confirm)
     with _bar() as bar:

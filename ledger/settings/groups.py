@@ -64,6 +64,7 @@ Source: the partitions of botocore (`data/partitions.json`: `dnsSuffix`, `dualSt
 
 _UNIT_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|h|d|)")
+_TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 _DURATION_RULE = 'a duration is 0 or more seconds, or text such as "250ms", "20s", "15m", "1d"'
 
 
@@ -71,6 +72,13 @@ def rule(message: str) -> PydanticCustomError:
     """Return the error of a broken rule, with one line for the user."""
     # The message is data, not a template: braces in a value must not be read as fields.
     return PydanticCustomError("rule", "{message}", {"message": message})
+
+
+def table_name(name: str) -> str:
+    """Return the name of a table, if DynamoDB takes it for one."""
+    if not _TABLE_NAME.fullmatch(name):
+        raise rule("a table name is 3 to 255 of the characters a-z A-Z 0-9 _ . -")
+    return name
 
 
 def constant(value: int) -> Any:

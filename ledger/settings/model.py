@@ -39,17 +39,26 @@ from ledger.settings.groups import (
     Region,
     ShardSteps,
     rule,
+    table_name,
 )
+from ledger.settings.pipelines import PipelineSettings
 from ledger.settings.relations import relations
 
 Patterns = TypeVar("Patterns", dict[str, ShardSteps], tuple[str, ...])
 
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
-_TABLE_NAME = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 
 
 CONTRACTED = ("home", *DURATIONS, "shards", "unmerged")
 """The settings that the table's contract holds, beside the names of the regions."""
+
+
+_WITHOUT_OTHERS: Mapping[str, Any] = {
+    "marker_table": None,
+    "pipeline": PipelineSettings(),
+    "pipelines": {},
+    "time_to_live": False,
+}
 
 
 class Settings(SettingsFields):
@@ -147,6 +156,26 @@ class Settings(SettingsFields):
         if self.marker_table is None:
             raise SettingsError("`marker_table` names no table of the markers' own")
         return self.replace(table=self.marker_table, marker_table=None, time_to_live=True)
+
+    @property
+    def state_tables(self) -> tuple[str, ...]:
+        """The tables of their own in which states of pipelines lie."""
+        named = (one.state_table for one in (self.pipeline, *self.pipelines.values()))
+        return tuple(sorted({table for table in named if table}))
+
+    def for_states(self, table: str | None = None) -> Self:
+        """Return the settings of a table of states, the only one unless it is named.
+
+        Raises:
+            SettingsError: states have none of this name, or several.
+        """
+        tables = self.state_tables
+        if table is None and len(tables) == 1:
+            table = tables[0]
+        if table not in tables:
+            known = ", ".join(tables) or "none"
+            raise SettingsError(f"`state_table` of the pipelines names {known}: name one of them")
+        return self.replace(table=table, **_WITHOUT_OTHERS)
 
     def region(self, name: str) -> Region:
         """Return how a region is reached.
@@ -283,9 +312,7 @@ class Settings(SettingsFields):
     @field_validator("table", "marker_table")
     @classmethod
     def _is_table_name(cls, table: str | None) -> str | None:
-        if table is not None and not _TABLE_NAME.fullmatch(table):
-            raise rule("a table name is 3 to 255 of the characters a-z A-Z 0-9 _ . -")
-        return table
+        return table if table is None else table_name(table)
 
     @field_validator("regions")
     @classmethod

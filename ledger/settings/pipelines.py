@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from ledger.core.sums import SLOTS_MAX
-from ledger.settings.groups import Count, Group, Seconds, constant, is_url, rule
+from ledger.settings.groups import Count, Group, Seconds, constant, is_url, rule, table_name
 from ledger.settings.templates import path_of, template_of
 
 TEMPLATES_MAX = 20
@@ -87,7 +87,8 @@ class PipelineSettings(Group):
 
     `name` is part of every key of the pipeline: pipelines of one table know nothing of each other.
     Lanes of one region add to the same sum item of a category, unless `slots` spread them. States
-    keep the fields that templates name, and `keep_fields`, for `ledger pipeline rebuild`.
+    keep the fields that templates name, and `keep_fields`, for `ledger pipeline rebuild`; they lie
+    in `state_table`, if that is named, where the search for what is to be merged does not read.
     """
 
     name: str = ""
@@ -105,6 +106,7 @@ class PipelineSettings(Group):
     record_bytes_max: Count = constant(65_536)
     dead_letter_queue: str | None = None
     deletes: Literal["refuse", "ignore"] = "refuse"
+    state_table: str | None = None
 
     @property
     def is_configured(self) -> bool:
@@ -117,6 +119,11 @@ class PipelineSettings(Group):
         if name and not _NAME.fullmatch(name):
             raise rule(_NAME_RULE)
         return name
+
+    @field_validator("state_table")
+    @classmethod
+    def _is_table(cls, table: str | None) -> str | None:
+        return table if table is None else table_name(table)
 
     @field_validator("dead_letter_queue")
     @classmethod

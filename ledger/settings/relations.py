@@ -50,6 +50,12 @@ def _broken_pipelines(settings: SettingsFields) -> Iterator[Broken]:
         )
     places = {"pipeline": own, **{f"pipelines.{name}": one for name, one in several.items()}}
     for place, chosen in places.items():
+        if chosen.state_table in {settings.table, settings.marker_table} - {None}:
+            yield Broken(
+                (f"{place}.state_table", "table", "marker_table"),
+                f"{place}.state_table must be a table of the states' own, not"
+                f" {chosen.state_table!r}: without the line states lie in the table itself",
+            )
         for pattern, region in chosen.home.regions.items():
             if region not in settings.regions:
                 yield Broken(

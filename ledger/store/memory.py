@@ -47,7 +47,7 @@ class Table:
     """The items of one region, independent of the stores that access them.
 
     Several stores can share a table, as several processes share a region. `others` are the region's
-    further tables, by name, which transactions and reads of one item may reach as well.
+    further tables, by name, which `InTable`, and `table` of a read, reach.
     """
 
     def __init__(self) -> None:
@@ -168,9 +168,10 @@ class MemoryStore:
 
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
+        partitions = self.table.named(scan.table).partitions
         places = sorted(
             (crc32(partition.encode()), partition, key)
-            for partition, items in self.table.partitions.items()
+            for partition, items in partitions.items()
             if crc32(partition.encode()) % scan.segments == scan.segment
             for key in items
         )
@@ -178,7 +179,7 @@ class MemoryStore:
             last = (crc32(scan.after[0].encode()), *scan.after)
             places = [place for place in places if place > last]
         bound = self._bound(scan.limit)
-        items = [self.table.partitions[place[1]][place[2]] for place in places[:bound]]
+        items = [partitions[place[1]][place[2]] for place in places[:bound]]
         cut = places[bound - 1][1:] if len(places) > bound else None
         return _page(items, cut, scan.attributes, consistent=scan.consistent)
 
@@ -205,7 +206,7 @@ class MemoryStore:
         images = [_image(action, item) for (_, action), item in zip(places, found, strict=True)]
         for (table, action), image in zip(places, images, strict=True):
             table.set(action.key, image)
-        first = actions[0]
+        _, first = places[0]
         if isinstance(first, Put) and first.returns_old:
             return Applied(found[0])
         return Applied(images[0] if isinstance(first, Update) else None)
@@ -215,7 +216,8 @@ def _told(write: Write, outcome: Outcome, *, alone: bool) -> Outcome:
     """Return what a request of several writes tells: no new item, and of a put none in its way."""
     if isinstance(outcome, Applied):
         return Applied()
-    is_bare = isinstance(outcome, Rejected) and isinstance(write, Put) and not alone
+    is_put = isinstance(placed(write)[1], Put)
+    is_bare = isinstance(outcome, Rejected) and is_put and not alone
     return Rejected() if is_bare else outcome
 
 

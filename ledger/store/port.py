@@ -61,8 +61,8 @@ class Store(Protocol):
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions on different items, all or none, in this region.
 
-        An action `InTable` is on an item of another table of the region; all else of the port but
-        `get` and `get_each` reaches the store's own table alone.
+        An action `InTable` is on an item of another table of the region, which `write`,
+        `write_each`, `get`, `get_each` and `scan` reach as well; all else of the port does not.
 
         `token` makes repeats harmless that arrive within ten minutes, in this region.
         """

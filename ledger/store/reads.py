@@ -100,10 +100,12 @@ class Query(_Paged):
 class Scan(_Paged):
     """Read one page of one segment of the table, by default eventually consistent.
 
-    All items of a partition are in one segment, one after the other.
+    All items of a partition are in one segment, one after the other. `table` names another one of
+    the region.
     """
 
     consistent: bool = False
+    table: str = ""
     segment: int = 0
     segments: int = 1
 

@@ -79,7 +79,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class InTable:
-    """An action of a transaction on an item of another table of the same region, by its name."""
+    """An action on an item of another table of the same region, by its name.
+
+    A write that stands alone, or one of a transaction; a batch is in the store's own table.
+    """
 
     table: str
     action: "OwnAction"
@@ -95,9 +98,10 @@ class InTable:
         return self.action.condition
 
 
-Write = Put | Delete | Update
+OwnWrite = Put | Delete | Update
+Write = OwnWrite | InTable
 BatchWrite = Put | Delete
-OwnAction = Write | Check
+OwnAction = OwnWrite | Check
 """An action on an item of the store's own table."""
 Action = OwnAction | InTable
 
@@ -213,6 +217,18 @@ _SIGNED_BY = (Put, Update)
 def placed(action: Action) -> tuple[str, OwnAction]:
     """Return the name of an action's table, "" for the store's own, and the action there."""
     return (action.table, action.action) if isinstance(action, InTable) else ("", action)
+
+
+def placed_write(write: Write) -> tuple[str, OwnWrite]:
+    """Return the name of a write's table, "" for the store's own, and the write there.
+
+    Raises:
+        RequestRefused: it is a check, which stands in transactions alone.
+    """
+    table, action = placed(write)
+    if isinstance(action, Check):
+        raise RequestRefused("a check stands in a transaction, with something that is written")
+    return table, action
 
 
 def signed_by(actions: Sequence[Action]) -> datetime | None:

@@ -6,7 +6,7 @@ from conformance.store_items import KEY, ONE, TWO, item, query_keys
 from ledger.core.errors import RequestRefused
 from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
-from ledger.store.reads import Get
+from ledger.store.reads import Get, Scan
 from ledger.store.writes import Action, Applied, Check, Delete, InTable, Put, Rejected, Update
 
 
@@ -35,6 +35,38 @@ class TablesSuite:
         assert await store.transact([InTable(other, Put(item()))]) == Applied()
         assert await store.get(Get(KEY)) is None
         assert await query_keys(store) == []
+
+    async def test_a_write_alone_goes_to_another_table(self, store: Store, other: str) -> None:
+        """Its condition is judged by the item there, and what is in its way is handed back."""
+        assert await store.write(InTable(other, Put(item(change=ONE), Absent()))) == Applied()
+        assert await store.write(Put(item(change=TWO), Absent())) == Applied()
+        refused = await store.write(InTable(other, Put(item(change=TWO), Absent())))
+        assert refused == Rejected(found={0: item(change=ONE)})
+        assert isinstance(
+            await store.write(InTable(other, Update(KEY, add={"change": ONE}))), Applied
+        )
+        assert await store.get(Get(KEY, table=other)) == item(change=TWO)
+        assert await store.write(InTable(other, Delete(KEY))) == Applied()
+        assert await store.get(Get(KEY, table=other)) is None
+        assert await store.get(Get(KEY)) == item(change=TWO)
+
+    async def test_writes_of_one_request_go_to_two_tables(self, store: Store, other: str) -> None:
+        """One key in two tables is two items, each written on its own."""
+        there = InTable(other, Put(item(change=ONE), Absent()))
+        answer = await store.write_each([Put(item(change=TWO), Absent()), there])
+        assert answer.outcomes == (Applied(), Applied())
+        update = Update(KEY, set={"change": TWO}, condition=Equals("change", ONE))
+        answer = await store.write_each([update, InTable(other, update)])
+        assert isinstance(answer.outcomes[0], Rejected)
+        assert answer.outcomes[1] == Applied()
+        assert await store.get(Get(KEY, table=other)) == item(change=TWO)
+
+    async def test_another_table_is_scanned_alone(self, store: Store, other: str) -> None:
+        """Neither sees what is in the other one."""
+        await store.write(Put(item(change=ONE)))
+        await store.write(InTable(other, Put(item(change=TWO))))
+        assert [*(await store.scan(Scan())).items] == [item(change=ONE)]
+        assert [*(await store.scan(Scan(table=other, consistent=True))).items] == [item(change=TWO)]
 
     async def test_reads_of_one_request_span_two_tables(self, store: Store, other: str) -> None:
         """Each read finds the item of its own table."""

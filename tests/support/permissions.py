@@ -66,7 +66,7 @@ ACTIONS: Mapping[type[Action], str] = {
 }
 """The permission that DynamoDB asks for each action, alone or in a transaction."""
 
-STATEMENTS: Mapping[type[Write], str] = {
+STATEMENTS: Mapping[type[Action], str] = {
     Put: "PartiQLInsert",
     Delete: "PartiQLDelete",
     Update: "PartiQLUpdate",
@@ -153,7 +153,8 @@ class RecordingStore(ForwardingStore):
 
     async def write(self, write: Write) -> Outcome:
         """Do one conditional write."""
-        self._note(ACTIONS[type(write)], write.key[0])
+        table, action = placed(write)
+        self._note(ACTIONS[type(action)], write.key[0], table=table)
         return await super().write(write)
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
@@ -163,10 +164,10 @@ class RecordingStore(ForwardingStore):
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
         """Do several writes: alone, as a batch of one is sent, or as statements."""
-        for write in writes:
-            self._note(ACTIONS[type(write)], write.key[0])
+        for table, write in map(placed, writes):
+            self._note(ACTIONS[type(write)], write.key[0], table=table)
             if len(writes) > 1 and type(write) in STATEMENTS:
-                self._note(STATEMENTS[type(write)], write.key[0])
+                self._note(STATEMENTS[type(write)], write.key[0], table=table)
         return await super().write_each(writes)
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
@@ -194,7 +195,7 @@ class RecordingStore(ForwardingStore):
 
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
-        self._note("Scan")
+        self._note("Scan", table=scan.table)
         return await super().scan(scan)
 
     async def replicas(self) -> Mapping[str, str] | None:

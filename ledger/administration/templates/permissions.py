@@ -80,7 +80,9 @@ class Where(StrEnum):
 class Grant:
     """Some actions on the table: in which regions, and on which partition keys.
 
-    A `*` in a key stands for any text. `tables` says of which tables, where markers have their own.
+    A `*` in a key stands for any text. `tables` says of which tables: the ledger's own; that of
+    markers, if it has one; its own and those of pipelines' states; its own if states have others,
+    as those that were there before are moved; all of them.
     """
 
     name: str
@@ -88,7 +90,7 @@ class Grant:
     where: Where = Where.EVERY_REGION
     only_keys: tuple[str, ...] = ()
     never_keys: tuple[str, ...] = ()
-    tables: Literal["own", "markers", "both"] = "own"
+    tables: Literal["own", "markers", "states", "left", "all"] = "own"
 
 
 _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
@@ -187,15 +189,22 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             "KeepStates",
             ("BatchGetItem", "GetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"),
             only_keys=(_STATES,),
+            tables="states",
         ),
+        Grant("MoveStates", ("DeleteItem",), only_keys=(_STATES,), tables="left"),
         Grant("KeepLanes", ("DeleteItem", "GetItem", "PutItem", "Query"), only_keys=(_LANES,)),
         Grant("AddToTotals", ("PutItem", "UpdateItem"), never_keys=_RESERVED),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
     ),
-    # `ledger pipeline audit`, `mend`, `rebuild` and `reset` find all by a scan, without keys.
+    # `ledger pipeline audit`, `mend`, `rebuild`, `reset`, `move-states` find all by keyless scans.
     Role.AUDIT: (
-        Grant("FindStates", ("Query", "Scan")),
-        Grant("PutStatesRight", ("DeleteItem", "GetItem", "PutItem"), only_keys=(_STATES,)),
+        Grant("FindStates", ("Query", "Scan"), tables="states"),
+        Grant(
+            "PutStatesRight",
+            ("DeleteItem", "GetItem", "PutItem"),
+            only_keys=(_STATES,),
+            tables="states",
+        ),
         Grant(
             "MarkLanes",
             ("ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem"),
@@ -224,7 +233,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
                 "UpdateTable",
                 "UpdateTimeToLive",
             ),
-            tables="both",
+            tables="all",
         ),
         # DynamoDB requires these to add a replica, which it fills in the name of the caller.
         Grant(
@@ -238,7 +247,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
                 "Scan",
                 "UpdateItem",
             ),
-            tables="both",
+            tables="all",
         ),
     ),
 }
@@ -324,9 +333,15 @@ def _regions(settings: Settings, grant: Grant, region: str | None) -> list[str]:
 
 
 def _tables(settings: Settings, grant: Grant) -> list[str]:
-    own = [] if grant.tables == "markers" else [settings.table]
-    markers = [settings.marker_table] if settings.marker_table and grant.tables != "own" else []
-    return [*own, *markers]
+    markers = [settings.marker_table] if settings.marker_table else []
+    states = settings.state_tables
+    return {
+        "own": [settings.table],
+        "markers": markers,
+        "states": [settings.table, *states],
+        "left": [settings.table] if states else [],
+        "all": [settings.table, *markers, *states],
+    }[grant.tables]
 
 
 def _statement(grant: Grant, resources: list[object]) -> dict[str, Any]:

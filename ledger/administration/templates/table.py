@@ -29,9 +29,13 @@ TABLE_COMMENT = (
 def table_template(settings: Settings, *, warm: Warm | None = None) -> dict[str, Any]:
     """Return the template of the table that `settings` names, with a replica in each region.
 
-    With `warm` all replicas serve that much at once. If `settings` name one, markers have a table
-    of their own beside it.
+    With `warm` all replicas serve that much at once. If `settings` name them, markers have a table
+    of their own beside it, and so have the states of pipelines.
     """
+    states = {
+        f"StateTable{number or ''}": _retained(_table(settings.for_states(name), warm))
+        for number, name in enumerate(settings.state_tables)
+    }
     markers = settings.for_markers() if settings.marker_table else None
     return {
         "AWSTemplateFormatVersion": FORMAT_VERSION,
@@ -39,6 +43,7 @@ def table_template(settings: Settings, *, warm: Warm | None = None) -> dict[str,
         "Resources": {
             "Table": _retained(_table(settings, warm)),
             **({"MarkerTable": _retained(_table(markers, None))} if markers else {}),
+            **states,
         },
         "Outputs": {
             "TableName": {

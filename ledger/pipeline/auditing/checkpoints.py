@@ -46,6 +46,7 @@ class Place:
     region: str
     after: Key
     items: int
+    table: str = ""
 
 
 class Checkpoints:
@@ -79,7 +80,8 @@ class Checkpoints:
         except (KeyError, TypeError, ValueError, zlib.error):
             return None  # unreadable: the scan begins again
         partition, sort_key = place["after"]
-        return Place(place["region"], (partition, sort_key), place["items"]), findings
+        after = partition, sort_key
+        return Place(place["region"], after, place["items"], place["table"]), findings
 
     def is_due(self) -> bool:
         """Note a page, and return whether it is time to write."""
@@ -98,7 +100,12 @@ class Checkpoints:
         for number, start in enumerate(starts):
             piece = {"S": packed[start : start + PIECE_CHARACTERS]}
             await self._store.write(Put({**self._item(_piece(name, number)), "piece": piece}))
-        where = {"region": place.region, "after": place.after, "items": place.items}
+        where = {
+            "region": place.region,
+            "after": place.after,
+            "items": place.items,
+            "table": place.table,
+        }
         values = {"run": {"S": self._run}, "name": {"S": name}, "place": {"S": json.dumps(where)}}
         pieces = {"N": str(len(starts))}
         await self._store.write(Put({**self._item(SCAN_SORT_KEY), **values, "pieces": pieces}))

@@ -187,7 +187,8 @@ class Mend(Task):
                 return
             changes = total(left.values())
             new = without(state, self._lane, position)
-            puts = [Put(state_item(record_id, new, self.pipeline), still_there(state))]
+            put = Put(state_item(record_id, new, self.pipeline), still_there(state))
+            puts = [self.places.write(put)]
             if changes:
                 name = digest(partition, f"{record_id}#{state.rev}", max(left), changes)
                 item = map_item(lane, name, 0, changes, self.pipeline)

@@ -386,7 +386,7 @@ class Rebuild(Task):
         return [
             Check(region_key(region, self.pipeline), still_ours),
             *(
-                Put(state_item(one, new, self.pipeline), still_there(state))
+                self.places.write(Put(state_item(one, new, self.pipeline), still_there(state)))
                 for one, state, new in due
             ),
             *(

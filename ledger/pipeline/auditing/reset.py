@@ -52,7 +52,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
-from ledger.store.reads import Get, Query
+from ledger.store.reads import Query
 from ledger.store.writes import Applied, Check, Delete, Put
 
 RESET_TASK = "reset"
@@ -236,7 +236,7 @@ class Reset(Task):
             if await self._taken(region, [(record_id, state)]):
                 return
             key = state_key(record_id, self.pipeline)
-            if (item := await self.stores[region].get(Get(key))) is None:
+            if (item := await self.stores[region].get(self.places.get(key))) is None:
                 return
             state = state_of(item)
             if not await self.is_under_way(region):
@@ -257,7 +257,7 @@ class Reset(Task):
         revs = "#".join(f"{record_id}#{state.rev}" for record_id, state in group)
         name = digest(partition, revs, "", changes)
         deletes = [
-            Delete(state_key(record_id, self.pipeline), still_there(state))
+            self.places.write(Delete(state_key(record_id, self.pipeline), still_there(state)))
             for record_id, state in group
         ]
         puts = [

@@ -4,8 +4,9 @@ Each region's registry item says what is under way. Asked for again, it goes on,
 was cut off; something else is refused until it has ended.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from random import Random
 
 from ledger.core.entry import AttributeValue, Item
@@ -33,6 +34,7 @@ from ledger.pipeline.core.registry import (
     registry_partition,
     task_of,
 )
+from ledger.pipeline.core.state_places import StatePlaces, places_of, shown
 from ledger.pipeline.core.transitions import State
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.stages.reduce_stage import ReduceStage
@@ -58,6 +60,7 @@ class Found:
 
     region: str
     item: Item
+    table: str = ""
 
 
 class Task:
@@ -83,6 +86,7 @@ class Task:
         self.pipeline = settings.current.pipeline.name
         self._name = name
         self._random = randomness
+        self.places = StatePlaces(settings.current.pipeline.state_table or "")
 
     @property
     def home(self) -> Store:
@@ -101,6 +105,7 @@ class Task:
             StoreError: a region does not answer; what was claimed is gone on with next time.
         """
         items = [await self._region(region) for region in sorted(self.stores)]
+        self._check_places(items)
         running = max(map(audit_of, items))
         number = running or max(map(last_audit_of, items)) + 1
         for region, store in sorted(self.stores.items()):
@@ -115,7 +120,22 @@ class Task:
                     raise InvalidInput(
                         f"`ledger pipeline {task}` is under way in {region}: run it to its end"
                     )
+        self._check_places([await self._region(region) for region in sorted(self.stores)])
         return number
+
+    def _check_places(self, regions: Sequence[Item | None]) -> None:
+        """Check that the states lie where the settings say.
+
+        Raises:
+            InvalidInput: they lie elsewhere, or are on their way.
+        """
+        for places in map(places_of, regions):
+            if places != self.places:
+                raise InvalidInput(
+                    f"the states lie in {shown(places.table)}, and `state_table` of the settings"
+                    f" says {shown(self.places.table)}: set it as it was, or run `ledger pipeline"
+                    " move-states` to its end"
+                )
 
     async def is_current(self, number: int) -> bool:
         """Return whether an audit of this number is still under way in every region."""
@@ -194,7 +214,8 @@ class Task:
 
     async def read_state(self, region: str, record_id: str) -> State | None:
         """Read the state of a record in a region."""
-        item = await self.stores[region].get(Get(state_key(record_id, self.pipeline)))
+        key = state_key(record_id, self.pipeline)
+        item = await self.stores[region].get(self.places.get(key))
         return state_of(item) if item else None
 
     def lane_in(self, found: Found) -> str | None:
@@ -205,7 +226,16 @@ class Task:
         return partition.removeprefix(own) if is_ours and partition.startswith(own) else None
 
     def state_in(self, found: Found) -> tuple[str, State] | None:
-        """Return the record's id and state, if an item is a state that its region keeps."""
+        """Return the record's id and state, if an item is a state that its region keeps.
+
+        One that lies in another table than the states' is none: see `core/state_places`.
+        """
+        return self.state_at(found, self.places.table)
+
+    def state_at(self, found: Found, table: str) -> tuple[str, State] | None:
+        """Return the record's id and state, if an item is a state that its region keeps there."""
+        if found.table != table:
+            return None
         partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
         prefix = state_key("", self.pipeline)[0]
         if sort_key != STATE_SORT_KEY or not partition.startswith(prefix):
@@ -224,32 +254,39 @@ class Task:
         return Checkpoints(self.home, self.pipeline, run, self._random)
 
     async def scan(
-        self, checkpoints: Checkpoints | None = None, begins: Place | None = None
+        self,
+        checkpoints: Checkpoints | None = None,
+        begins: Place | None = None,
+        tables: Collection[str] | None = None,
     ) -> AsyncIterator[list[Found]]:
         """Yield every item of every region's table, strongly consistent, a page at a time.
 
-        A page is taken for done once the next one is asked for: then `findings` and the place may
-        be kept in a checkpoint. `begins` is the place to go on from.
+        And of the table of the states, or of these `tables` alone. A page is taken for done once
+        the next one is asked for: then `findings` and the place may be kept in a checkpoint.
+        `begins` is the place to go on from.
         """
-        for region, store in sorted(self.stores.items()):
-            if begins is not None and region < begins.region:
+        chosen = {"", self.places.table} if tables is None else tables
+        for region, table in product(sorted(self.stores), sorted(chosen)):
+            if begins is not None and (region, table) < (begins.region, begins.table):
                 continue
-            scan, items = Scan(consistent=True), 0
-            if begins is not None and region == begins.region:
+            scan, items = Scan(consistent=True, table=table), 0
+            if begins is not None and (region, table) == (begins.region, begins.table):
                 scan, items = replace(scan, after=begins.after), begins.items
                 self.tell(f"{region}: goes on behind {items:,} items, where it was cut off")
+            where = f"table {table}" if table else "its table"
             for number in range(1, PAGES_MAX):
-                page = await store.scan(scan)
-                yield [Found(region, item) for item in page.items]
+                page = await self.stores[region].scan(scan)
+                yield [Found(region, item, table) for item in page.items]
                 items += len(page.items)
                 if page.after is None:
                     break
                 if number % REPORT_PAGES == 0:
-                    self.tell(f"{region}: {items:,} items of its table read")
+                    self.tell(f"{region}: {items:,} items of {where} read")
                 if checkpoints is not None and checkpoints.is_due():
-                    await checkpoints.write(Place(region, page.after, items), self.findings())
+                    place = Place(region, page.after, items, table)
+                    await checkpoints.write(place, self.findings())
                 scan = scan.next(page)
-            self.tell(f"{region}: its table read, {items:,} items")
+            self.tell(f"{region}: {where} read, {items:,} items")
 
 
 def silent(_line: str) -> None:

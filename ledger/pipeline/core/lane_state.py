@@ -21,6 +21,7 @@ one worker, an audit or an operator puts into it, no other overwrites unread.
   under another one the lane is not opened;
 - `at`: when its worker last wrote it, in seconds since 1970 by its machine's clock: what is open
   since then has not been committed;
+- `states`: where the states lie that its workers write (`ledger.pipeline.core.state_places`);
 - `closed`: an operator took the lane out of service; `fence` counts the times that was done: a
   worker of before must forget what it knows of states.
 
@@ -58,6 +59,7 @@ class LaneState:
     fence: int = 0
     required: str = ""
     at: int = 0
+    states: str = ""
 
     @property
     def covers(self) -> str:
@@ -126,6 +128,7 @@ def lane_item(lane: str, state: LaneState, pipeline: str = "") -> Item:
         "fence": {"N": str(state.fence)} if state.fence else None,
         "required": {"S": state.required} if state.required else None,
         "at": {"N": str(state.at)} if state.at else None,
+        "states": {"S": state.states} if state.states else None,
     }
     kept = {name: value for name, value in given.items() if value is not None}
     return {"pk": {"S": partition}, "sk": {"S": sort_key}, **kept}
@@ -152,6 +155,7 @@ def lane_state_of(item: Item | None) -> LaneState:
             fence=int(item.get("fence", {"N": "0"})["N"]),
             required=_text(item, "required"),
             at=int(item.get("at", {"N": "0"})["N"]),
+            states=_text(item, "states"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"an attribute of a lane cannot be read: {error!r}") from None

@@ -8,7 +8,8 @@ written by their own region alone:
 - `home`: `region` S, which keeps the states where no pattern says it;
 - `region#` + region: `task` S, the audit, mend or rebuild that is under way there, `audit` N, the
   audit's number, `last` N, that of the last one, `required` S, the fingerprint of the form under
-  which alone lanes may be opened while a rebuild runs;
+  which alone lanes may be opened while a rebuild runs; `states` S and `before` S, where the states
+  lie, and where others may still be (`ledger.pipeline.core.state_places`);
 - `difference#` + category: `change` N, by which the last audit found its total to differ from what
   the states say; at the table's home.
 

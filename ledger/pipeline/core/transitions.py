@@ -23,7 +23,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.sums import Changes, Image, difference
@@ -45,6 +45,8 @@ class State:
     open: Open
     rev: int = 0
     kept: str = ""
+    is_before: bool = field(default=False, compare=False)
+    """Whether it was found at the place before, from which its next write moves it."""
 
 
 def is_newer(record: Record, state: State | None) -> bool:

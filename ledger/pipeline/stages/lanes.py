@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ledger.core.entry import Key
+from ledger.core.entry import Item, Key
 from ledger.core.errors import FormConflict, LaneClosed, LaneFenced, StoreError, Unreachable
 from ledger.pipeline.core.fingerprints import differences
 from ledger.pipeline.core.items import MAP_LAST, MAP_PREFIX, MapItem, map_item_of, position_key
@@ -18,6 +18,7 @@ from ledger.pipeline.core.registry import (
     region_key,
     required_of,
 )
+from ledger.pipeline.core.state_places import StatePlaces, named, places_of, shown, table_of
 from ledger.runtime.clock import Clock
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
@@ -38,9 +39,13 @@ class Lanes:
     What it knows of a lane may be behind, never ahead: a position that was committed stays so.
     """
 
-    def __init__(self, lane: str, store: Store, clock: Clock, *, pipeline: str = "") -> None:
+    def __init__(
+        self, lane: str, store: Store, clock: Clock, *, pipeline: str = "", states: str = ""
+    ) -> None:
         self.lane = lane
         self.pipeline = pipeline
+        self.states = states
+        """The table of the states by our settings, "" for the table itself."""
         self.known = LaneState()
         """Our lane's item as it was last read or written."""
         self._store = store
@@ -92,9 +97,11 @@ class Lanes:
 
         Raises:
             LaneClosed: it was closed for good.
-            FormConflict: a batch may be under way under another form.
+            FormConflict: a batch may be under way under another form, or states lie elsewhere.
         """
         known = self.known
+        if known.rev:
+            self._check_states(table_of(known.states))
         if known.is_closed:
             raise LaneClosed(
                 f"lane {self.lane} was closed by `ledger pipeline mend`: records that still come"
@@ -106,6 +113,27 @@ class Lanes:
                 f"lane {self.lane} was left with a batch under way under other settings:"
                 f" {differences(before, form.parts)}. Finish it under the former ones, or have what"
                 f" it left committed by `ledger pipeline mend {self.lane}`"
+            )
+
+    async def places(self) -> StatePlaces:
+        """Return where states lie, and where others may still be.
+
+        Raises:
+            FormConflict: our settings say otherwise.
+            StoreError: the table cannot be read.
+        """
+        if not (self.states or self.known.states):
+            return StatePlaces()
+        places = places_of(await self._region())
+        self._check_states(places.table)
+        return places
+
+    def _check_states(self, table: str) -> None:
+        if table != self.states:
+            raise FormConflict(
+                f"lane {self.lane}: the states of its pipeline lie in {shown(table)}, and"
+                f" `state_table` of the settings says {shown(self.states)}: set it as it was, or"
+                " have the states moved by `ledger pipeline move-states`"
             )
 
     async def open(self, form: Form, positions: Sequence[str] = ()) -> None:
@@ -187,7 +215,7 @@ class Lanes:
         Raises:
             FormConflict: a rebuild requires another form.
         """
-        item = await self._store.get(Get(region_key(self._store.region, self.pipeline)))
+        item = await self._region()
         audit, required = audit_of(item), required_of(item)
         if required and required != form.fingerprint:
             parts = parts_of(await self._store.get(Get(form_key(required, self.pipeline))))
@@ -196,9 +224,17 @@ class Lanes:
                 f" the categories of other settings: {differences(parts, form.parts)}. Run the lane"
                 " under those, or finish the rebuild first"
             )
+        if not self.known.rev:
+            places = places_of(item)
+            self._check_states(places.table)
+            wanted = replace(wanted, states=named(places.table) if places.table else "")
         if audit != wanted.audit:
             wanted = replace(wanted, audit=audit, retain=wanted.position if audit else "")
         return replace(wanted, required=required)
+
+    async def _region(self) -> Item | None:
+        """Read what is under way in our region."""
+        return await self._store.get(Get(region_key(self._store.region, self.pipeline)))
 
     async def _written(self, known: LaneState, wanted: LaneState) -> bool:
         """Write our lane's item if it is as known; returns whether it is written."""

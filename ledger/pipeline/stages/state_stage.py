@@ -21,6 +21,7 @@ from ledger.core.errors import LedgerError, StoreError, Throttled, Unreachable
 from ledger.pipeline.core.items import state_item, state_key, state_of
 from ledger.pipeline.core.kept import REMEMBERED_CHARACTERS_MAX
 from ledger.pipeline.core.records import Delivery, Form, Record
+from ledger.pipeline.core.state_places import StatePlaces
 from ledger.pipeline.core.sums import Changes
 from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.metrics import StageMetrics
@@ -86,6 +87,7 @@ class StateStage:
         self._regions = frozenset(settings.regions)
         self._stores = stores
         self._pipeline = settings.pipeline.name
+        self.places = StatePlaces(settings.pipeline.state_table or "")
         self._in_flight = settings.pipeline.in_flight
         self._dead_letters = dead_letters
         self._retrier = replace(retrier, on_retry=metrics.retry)
@@ -199,8 +201,16 @@ class StateStage:
             await run_all(jobs, at_once=self._in_flight)
 
     async def _read(self, home: str, record_id: str) -> State | None:
-        item = await self._stores[home].get(Get(state_key(record_id, self._pipeline)))
-        return state_of(item) if item else None
+        return await self._read_from(self._stores[home], record_id)
+
+    async def _read_from(self, store: Store, record_id: str) -> State | None:
+        """Read a record's state at its own place, or at the one before."""
+        key, before = state_key(record_id, self._pipeline), self.places.before
+        item = await store.get(self.places.get(key))
+        if item is not None or before is None:
+            return state_of(item) if item else None
+        item = await store.get(Get(key, table=before))
+        return replace(state_of(item), is_before=True) if item else None
 
     async def _write_states(
         self, batch: StateBatch, records: Iterable[tuple[Record, Delivery]]
@@ -208,11 +218,12 @@ class StateStage:
         """Bring records of a batch to the version that they have there, or find a newer one."""
         todo = [Todo(one, delivery, self._states.get(one.id)) for one, delivery in records]
         alone: list[Todo] = []
-        if looks := self._strangers.are_known:
+        is_moving = self.places.before is not None
+        if looks := is_moving or self._strangers.are_known:
             todo = [replace(one, look=one.state is None) for one in todo]
         for turn in range(ROUNDS_MAX):
             todo = self._still_due(batch, todo)
-            if len(todo) < TOGETHER_MIN:
+            if len(todo) < TOGETHER_MIN or is_moving:
                 break
             todo = await self._read_together(batch, todo, alone, meets=looks and not turn)
             todo = await self._write_together(batch, todo, alone, meets=not looks and not turn)
@@ -241,7 +252,11 @@ class StateStage:
             return [*todo]
         known, rest = 0, [one for one in todo if not one.look]
         for one, is_read in await read_together(
-            self._stores, looks, pipeline=self._pipeline, at_once=self._in_flight
+            self._stores,
+            looks,
+            pipeline=self._pipeline,
+            places=self.places,
+            at_once=self._in_flight,
         ):
             (rest if is_read else alone).append(one)
             known += one.state is not None
@@ -260,7 +275,11 @@ class StateStage:
         rest: list[Todo] = []
         met = known = 0
         for one, result in await write_together(
-            self._stores, due, pipeline=self._pipeline, at_once=self._in_flight
+            self._stores,
+            due,
+            pipeline=self._pipeline,
+            places=self.places,
+            at_once=self._in_flight,
         ):
             is_stranger, is_refused = one.state is None, isinstance(result, Rejected)
             met, known = met + is_stranger, known + (is_stranger and is_refused)
@@ -337,15 +356,21 @@ class StateStage:
         """
         new = (await self._due(record, delivery, state)).new
         expected = still_there(state)
-        outcome = await store.write(Put(state_item(record.id, new, self._pipeline), expected))
+        item = state_item(record.id, new, self._pipeline)
+        if state is not None and state.is_before and self.places.before is not None:
+            moved = self.places.move(item, state_key(record.id, self._pipeline), expected)
+            if isinstance(await store.transact(moved), Applied):
+                return new, True
+            self._metrics.retry()
+            return await self._read_from(store, record.id), False
+        outcome = await store.write(self.places.write(Put(item, expected)))
         if isinstance(outcome, Applied):
             return new, True
         # Not every engine hands back the item that was in the way.
         found = outcome.found[0] if isinstance(outcome, Rejected) else None
         if state is not None or not isinstance(outcome, Rejected):
             self._metrics.retry()
-        found = found or await store.get(Get(state_key(record.id, self._pipeline)))
-        return (state_of(found) if found else None), False
+        return (state_of(found) if found else await self._read_from(store, record.id)), False
 
     def _count(self, batch: StateBatch, *, taken: int, given: int) -> None:
         metrics = self._metrics

@@ -20,12 +20,13 @@ from typing import TypeVar
 from ledger.core.errors import StoreError
 from ledger.pipeline.core.items import state_item, state_key, state_of
 from ledger.pipeline.core.records import Delivery, Record
+from ledger.pipeline.core.state_places import StatePlaces
 from ledger.pipeline.core.transitions import State
 from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Absent, AllOf, Condition, Equals, Has, Not
 from ledger.store.port import Store
-from ledger.store.reads import EACH_GETS_MAX, Get
-from ledger.store.writes import EACH_WRITES_MAX, Outcome, Put, Update, Write
+from ledger.store.reads import EACH_GETS_MAX
+from ledger.store.writes import EACH_WRITES_MAX, Outcome, OwnWrite, Put, Update
 
 ROUNDS_MAX = 3
 """The first finds what a record's state is, where it was not known; the others meet other lanes."""
@@ -88,7 +89,7 @@ def still_there(state: State | None) -> Condition:
     return AllOf((Equals("version", {"N": str(state.version)}), rev))
 
 
-def state_write(due: Due, pipeline: str) -> Write:
+def state_write(due: Due, pipeline: str) -> OwnWrite:
     """Return the write of a version in the form that a batch of statements can say."""
     item = state_item(due.record.id, due.new, pipeline)
     if due.state is None:
@@ -105,7 +106,12 @@ def _optional(state: State) -> tuple[tuple[str, object], ...]:
 
 
 async def write_together(
-    stores: Mapping[str, Store], due: Sequence[Due], *, pipeline: str, at_once: int
+    stores: Mapping[str, Store],
+    due: Sequence[Due],
+    *,
+    pipeline: str,
+    places: StatePlaces,
+    at_once: int,
 ) -> list[tuple[Due, Outcome | StoreError]]:
     """Try to write each version once, in its home; returns the result of each.
 
@@ -113,23 +119,28 @@ async def write_together(
         StoreError: a home refused the request.
     """
     parts = _parts(due, EACH_WRITES_MAX)
-    jobs = [partial(_written, stores[home], part, pipeline) for home, part in parts]
+    jobs = [partial(_written, stores[home], part, pipeline, places) for home, part in parts]
     done = await run_all(jobs, at_once=at_once) if jobs else []
     return [result for part in done for result in part]
 
 
 async def _written(
-    store: Store, part: Sequence[Due], pipeline: str
+    store: Store, part: Sequence[Due], pipeline: str, places: StatePlaces
 ) -> list[tuple[Due, Outcome | StoreError]]:
     try:
-        answer = await store.write_each([state_write(one, pipeline) for one in part])
+        answer = await store.write_each([places.write(state_write(one, pipeline)) for one in part])
     except StoreError as error:
         return [(one, error) for one in part]
     return list(zip(part, answer.outcomes, strict=True))
 
 
 async def read_together(
-    stores: Mapping[str, Store], todo: Sequence[Todo], *, pipeline: str, at_once: int
+    stores: Mapping[str, Store],
+    todo: Sequence[Todo],
+    *,
+    pipeline: str,
+    places: StatePlaces,
+    at_once: int,
 ) -> list[tuple[Todo, bool]]:
     """Read the state of each version, in its home; returns which could not be read, False.
 
@@ -137,14 +148,17 @@ async def read_together(
         DamagedItem: an item is no state.
     """
     parts = _parts(todo, EACH_GETS_MAX)
-    jobs = [partial(_read, stores[home], part, pipeline) for home, part in parts]
+    jobs = [partial(_read, stores[home], part, pipeline, places) for home, part in parts]
     done = await run_all(jobs, at_once=at_once) if jobs else []
     return [result for part in done for result in part]
 
 
-async def _read(store: Store, part: Sequence[Todo], pipeline: str) -> list[tuple[Todo, bool]]:
+async def _read(
+    store: Store, part: Sequence[Todo], pipeline: str, places: StatePlaces
+) -> list[tuple[Todo, bool]]:
+    keys = [state_key(one.record.id, pipeline) for one in part]
     try:
-        found = await store.get_each([Get(state_key(one.record.id, pipeline)) for one in part])
+        found = await store.get_each(list(map(places.get, keys)))
     except StoreError:
         return [(one, False) for one in part]
     return [

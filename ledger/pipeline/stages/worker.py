@@ -100,7 +100,13 @@ class Pipeline:
         self._ledger_metrics = ledger_metrics or Metrics()
         self._on_counted = on_counted or _ignore
         self._form = form
-        self._lanes = Lanes(lane_id(region, lane), store, clock, pipeline=current.pipeline.name)
+        self._lanes = Lanes(
+            lane_id(region, lane),
+            store,
+            clock,
+            pipeline=current.pipeline.name,
+            states=current.pipeline.state_table or "",
+        )
         retrier = Retrier.of(store, clock=clock, randomness=randomness)
         self._state = StateStage(
             self._lanes,
@@ -208,6 +214,7 @@ class Pipeline:
             self._lanes.forget()
         await self._find_home()
         await self._lanes.check(self._form)
+        self._state.places = await self._lanes.places()
         if self._is_new:
             at = self._lanes.position
             await self._state.passed_over([one for one in self._begun if one.position <= at])

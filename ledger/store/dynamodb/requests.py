@@ -30,6 +30,7 @@ from ledger.store.writes import (
     Update,
     Write,
     placed,
+    placed_write,
 )
 
 Request = dict[str, Any]
@@ -114,7 +115,8 @@ def _update_expression(update: Update, names: _Names) -> str:
 
 def write_request(write: Write, table: str) -> tuple[str, Request]:
     """Return operation and request of one write."""
-    request = _body(write, table)
+    name, write = placed_write(write)
+    request = _body(write, name or table)
     match write:
         case Put():
             returns = {"ReturnValues": "ALL_OLD"} if write.returns_old else {}
@@ -234,7 +236,7 @@ def scan_request(scan: Scan, table: str) -> Request:
     """Return the request of one page of a Scan; with a projection DynamoDB counts the units."""
     names = _Names()
     request: Request = {
-        "TableName": table,
+        "TableName": scan.table or table,
         "Segment": scan.segment,
         "TotalSegments": scan.segments,
         **({"ConsistentRead": True} if scan.consistent else {}),

@@ -35,7 +35,18 @@ from ledger.store.conditions import (
     Not,
 )
 from ledger.store.dynamodb.requests import Request
-from ledger.store.writes import Applied, Delete, Outcome, Put, Rejected, Unknown, Update, Write
+from ledger.store.writes import (
+    Applied,
+    Delete,
+    Outcome,
+    OwnWrite,
+    Put,
+    Rejected,
+    Unknown,
+    Update,
+    Write,
+    placed_write,
+)
 
 STATEMENT_CHARACTERS_MAX = 8192
 """Source: API Reference, BatchStatementRequest."""
@@ -55,8 +66,9 @@ class _Inexpressible(Exception):
 
 def statement(write: Write, table: str) -> Request | None:
     """Return the statement that does a write, None if none does the same."""
+    name, own = placed_write(write)
     try:
-        text, parameters = _statement(write, table)
+        text, parameters = _statement(own, name or table)
     except _Inexpressible:
         return None
     if len(text) > STATEMENT_CHARACTERS_MAX:
@@ -68,7 +80,7 @@ def statement(write: Write, table: str) -> Request | None:
     }
 
 
-def _statement(write: Write, table: str) -> tuple[str, list[AttributeValue]]:
+def _statement(write: OwnWrite, table: str) -> tuple[str, list[AttributeValue]]:
     match write:
         case Put(item, Absent(), returns_old=False):
             fields = ",".join(f"'{_plain(name)}':?" for name in item)

@@ -46,7 +46,7 @@ class MeteredStore(ForwardingStore):
         """Do one conditional write; a rejected one is charged too."""
         started = self._clock.monotonic()
         outcome = await self._inner.write(write)
-        operation = type(write).__name__.lower()
+        operation = type(placed(write)[1]).__name__.lower()
         self._written(operation, _units([write], outcome), outcome_name(outcome), 1, started)
         return outcome
 
@@ -121,7 +121,7 @@ class MeteredStore(ForwardingStore):
     async def scan(self, scan: Scan) -> Page:
         """Read one page of one segment."""
         page = await self._inner.scan(scan)
-        self._read("scan", _page_units(page, consistent=False))
+        self._read("scan", _page_units(page, consistent=scan.consistent))
         return page
 
     def _written(
@@ -169,9 +169,10 @@ def _units(actions: Sequence[Action], outcome: Outcome, *, transactional: bool =
 def _each_units(write: Write, outcome: Outcome) -> int:
     """Return the units of one of several writes, whose answer has no new item."""
     units = _units([write], outcome)
-    if not isinstance(write, Update) or isinstance(outcome, Unknown):
+    _, own = placed(write)
+    if not isinstance(own, Update) or isinstance(outcome, Unknown):
         return units
-    return max(units, write_units(item_size(write.set)))
+    return max(units, write_units(item_size(own.set)))
 
 
 def _size(action: Action) -> int:

@@ -1,0 +1,172 @@
+"""Moving a pipeline's states into a table of their own, or back, while lanes go on.
+
+1. The registry of every region says where the states lie from now on, and where others may be.
+2. Every lane's item is marked so, under a new fence: who was at work by the former settings can
+   commit nothing any more. A lane that begins reads the registry after its entry is in it, so it is
+   either marked here or marks itself.
+3. Workers whose settings say the new place go on, and look at both; so a lane waits no longer than
+   it takes to start its worker again.
+4. Each state that still lies at the place before is moved, in one transaction, on condition that it
+   is as it was read; a worker may be faster. What is left there beside one at its own place
+   was written by a worker that had been fenced: it is in no total, and is deleted.
+5. The registry forgets the place before.
+
+No audit runs meanwhile: it would read a state twice, or never. Cut off, it is run again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+
+from ledger.core.entry import Item
+from ledger.core.errors import InvalidInput, Unreachable
+from ledger.pipeline.auditing.checkpoints import Findings
+from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, silent
+from ledger.pipeline.core.items import (
+    POSITION_SORT_KEY,
+    position_key,
+    state_item,
+    state_key,
+    state_of,
+)
+from ledger.pipeline.core.registry import region_key
+from ledger.pipeline.core.state_places import StatePlaces, in_table, named, places_of, shown
+from ledger.pipeline.core.transitions import State
+from ledger.pipeline.stages.state_writes import still_there
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.settings.live import LiveSettings
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.writes import Applied, Delete, Update
+
+MOVES_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a move did: so many states moved by it, others by lanes; so many lanes marked."""
+
+    records: int
+    lanes: int
+
+
+class Move(Task):
+    """One move of a pipeline's states to where the settings say, in all regions of the table."""
+
+    def __init__(
+        self,
+        stores: Mapping[str, Store],
+        settings: LiveSettings,
+        *,
+        clock: Clock,
+        randomness: Random,
+        tell: Callable[[str], None] = silent,
+    ) -> None:
+        target = settings.current.pipeline.state_table or ""
+        name = f"move-states to {shown(target)}"
+        super().__init__(stores, settings, clock=clock, randomness=randomness, name=name, tell=tell)
+        self._records = 0
+
+    async def run(self) -> Moved:
+        """Move the states to the table that the settings name, from wherever they lie.
+
+        Raises:
+            InvalidInput: an audit, a mend or another move is under way.
+            StoreError: a region does not answer; run again, it goes on.
+        """
+        await self.begin(is_audit=False)
+        if self.places.before is None:
+            await self.end()
+            return Moved(0, 0)
+        await self._register_lanes()
+        await self._announce(self.places.before)
+        lanes = 0
+        for region in sorted(self.stores):
+            for lane in await self.lanes(region):
+                lanes += await self._mark(lane)
+        await self._move_all(self.places.before)
+        for region, store in sorted(self.stores.items()):
+            await store.write(Update(region_key(region, self.pipeline), remove=("before",)))
+        await self.end()
+        return Moved(self._records, lanes)
+
+    def _check_places(self, regions: Sequence[Item | None]) -> None:
+        """Find out where states lie that are to be moved, also by a move that was cut off."""
+        target = self.places.table
+        found = list(map(places_of, regions))
+        others = {each.table for each in found} | {each.before for each in found} - {target, None}
+        others -= {target}
+        if len(others) > 1:
+            names = ", ".join(sorted(shown(each or "") for each in others))
+            raise InvalidInput(f"states are on their way from {names}: finish that move first")
+        self.places = StatePlaces(target, next(iter(others), None))
+
+    def findings(self) -> Findings:
+        """Return how many states were moved so far."""
+        return {"records": self._records}
+
+    async def _register_lanes(self) -> None:
+        """Enter lanes of earlier releases in the registry, unless this was done before."""
+        regions = [await self._region(region) for region in sorted(self.stores)]
+        if all(places_of(item).table == self.places.table for item in regions):
+            return
+        own, known = position_key("", self.pipeline)[0], set[str]()
+        for region in sorted(self.stores):
+            known |= {*await self.lanes(region)}
+        async for page in self.scan(tables=("",)):
+            for found in page:
+                partition, sort_key = found.item["pk"]["S"], found.item["sk"]["S"]
+                lane = partition.removeprefix(own)
+                if partition != lane and sort_key == POSITION_SORT_KEY and lane not in known:
+                    await self.register(lane)
+                    known.add(lane)
+
+    async def _announce(self, before: str) -> None:
+        """Say in every region where the states lie, and where others may be."""
+        values = {"states": {"S": named(self.places.table)}, "before": {"S": named(before)}}
+        for region, store in sorted(self.stores.items()):
+            await store.write(Update(region_key(region, self.pipeline), set=values))
+
+    async def _mark(self, lane: str) -> bool:
+        """Mark a lane, and fence its worker; returns whether it was not yet."""
+        for _ in range(TRIES_MAX):
+            known, states = await self.lane(lane), named(self.places.table)
+            if known.states == states:
+                return False
+            wanted = replace(known, states=states, fence=known.fence + 1)
+            if await self.change_lane(lane, known, wanted):
+                return True
+        raise Unreachable(f"lane {lane} could not be marked in {TRIES_MAX} tries")
+
+    async def _move_all(self, before: str) -> None:
+        checkpoints = self.checkpoints(self._name)
+        kept = await checkpoints.read()
+        if kept is not None:
+            self._records = kept[1]["records"]
+        async for page in self.scan(checkpoints, kept[0] if kept else None, tables=(before,)):
+            states = [(found, self.state_at(found, before)) for found in page]
+            jobs = [partial(self._move, found, *one) for found, one in states if one is not None]
+            if jobs:
+                await run_all(jobs, at_once=MOVES_AT_ONCE)
+        await checkpoints.forget()
+
+    async def _move(self, found: Found, record_id: str, state: State) -> None:
+        """Move a state, unless a worker has, and delete it if there is one at its own place."""
+        store, key = self.stores[found.region], state_key(record_id, self.pipeline)
+        before = self.places.before or ""
+        for _ in range(TRIES_MAX):
+            item = state_item(record_id, state, self.pipeline)
+            moved = self.places.move(item, key, still_there(state))
+            if isinstance(await store.transact(moved), Applied):
+                self._records += 1
+                return
+            if await store.get(self.places.get(key)) is not None:
+                await store.write(in_table(before, Delete(key)))
+                return
+            now = await store.get(Get(key, table=before))
+            if now is None:
+                return
+            state = state_of(now)
+        raise Unreachable(f"record {record_id[:40]!r} could not be moved in {TRIES_MAX} tries")
