@@ -61,7 +61,7 @@ def within_range(number: Decimal) -> Decimal:
     if not number:
         return Decimal(0)
     text = str(number)
-    if len(text) <= DIGITS_MAX and text.removeprefix("-").isdigit():  # the common case
+    if len(text) <= DIGITS_MAX and "E" not in text:  # the common case
         return number
     if not EXPONENT_MIN <= number.adjusted() <= EXPONENT_MAX:
         raise AmountOverflow(
@@ -169,8 +169,8 @@ def to_text(number: Decimal) -> str:
     if not number:
         return "0"
     text = str(number)
-    if text.removeprefix("-").isdigit() and len(text) <= _PLAIN_EXPONENT:
-        return text
+    if len(text) <= _PLAIN_EXPONENT and "E" not in text:  # the common case
+        return text.rstrip("0").rstrip(".") if "." in text else text
     trimmed = number.normalize(_WIDE)
     if abs(trimmed.adjusted()) < _PLAIN_EXPONENT:
         return format(trimmed, "f")

@@ -262,5 +262,7 @@ def checked_actions(actions: Sequence[Action], most: int) -> None:
     """
     if not 1 <= len(actions) <= most:
         raise RequestRefused(f"a request must have 1 to {most} actions, got {len(actions)}")
+    if len({action.key for action in actions}) == len(actions):
+        return
     if len({(placed(action)[0], action.key) for action in actions}) < len(actions):
         raise RequestRefused("the actions of a request must be on different items, got two on one")

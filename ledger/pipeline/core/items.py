@@ -156,7 +156,13 @@ def _transitions(by_position: Mapping[str, Changes]) -> AttributeValue:
 
 
 def _numbers(changes: Changes) -> dict[str, AttributeValue]:
-    return {category: {"N": amounts.to_text(change)} for category, change in changes.items()}
+    found: dict[str, AttributeValue] = {}
+    last, text = None, ""
+    for category, change in changes.items():
+        if change is not last:  # most often a record's categories have one change
+            last, text = change, amounts.to_text(change)
+        found[category] = {"N": text}
+    return found
 
 
 def _open_of(item: Item) -> Open:

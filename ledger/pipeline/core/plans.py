@@ -27,7 +27,6 @@ from datetime import datetime
 from decimal import Decimal
 
 from ledger.core import amounts, ids
-from ledger.core.capacity import item_size
 from ledger.core.contract import Validity
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.sums import SumPlace, since_name
@@ -98,13 +97,14 @@ def plan_map(
         map_item(lane, name, number, part, pipeline, audit=known.audit)
         for number, part in enumerate(parts)
     ]
-    if sum(map(item_size, made)) > MAP_BYTES_MAX:
+    items = tuple(map(map_item_of, made))
+    if sum(item.size_bytes for item in items) > MAP_BYTES_MAX:
         return None
     state = replace(known.moved(upto), rev=known.rev + 1)
     item = lane_item(lane, state, pipeline)
     puts = (Put(one, Absent()) for one in made)
     token = request_token(name, repr(state))
-    return MapPlan(state, tuple(map(map_item_of, made)), (Put(item, still(known)), *puts), token)
+    return MapPlan(state, items, (Put(item, still(known)), *puts), token)
 
 
 def grouped(items: Iterable[MapItem]) -> list[list[MapItem]]:

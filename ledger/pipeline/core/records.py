@@ -25,7 +25,7 @@ from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.times import period_of, time_of
 from ledger.primitives.versions.state import checked_version
 from ledger.settings import Settings
-from ledger.settings.templates import Field, Path, look_up, path_of, template_of
+from ledger.settings.templates import Field, Path, path_of, template_of
 
 WHOLE_DIGITS_MAX = 15
 DECIMALS_MAX = 15
@@ -286,16 +286,20 @@ class Form:
         raise _Bad(f"{name} {_shown(text)} matches none of pipeline.home.regions")
 
 
-def _at(found: Mapping[str, Any], path: Path) -> Any:
+def _at(found: Any, path: Path) -> Any:
     try:
-        return look_up(found, path)
-    except KeyError:
+        for name in path:
+            found = found[name]
+    except (KeyError, TypeError):  # what is no object has no fields
         raise _Missing(f"the record has no field {'.'.join(path)}") from None
+    return found
 
 
 def _label(found: Mapping[str, Any], path: Path) -> str:
     """Return a field that names something: a text, or a whole number as text."""
     value = _at(found, path)
+    if type(value) is str and value:  # the common case
+        return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
@@ -337,6 +341,8 @@ def _version(found: Mapping[str, Any], path: Path) -> int:
 
 def _value(found: Mapping[str, Any], path: Path) -> Decimal:
     value = _at(found, path)
+    if type(value) is Decimal and len(text := str(value)) <= DECIMALS_MAX and "E" not in text:
+        return value or Decimal(0)  # the common case
     try:
         number = amounts.parse(value) if isinstance(value, str) else amounts.exact(value)
     except InvalidInput as error:

@@ -44,6 +44,8 @@ class Image:
 def difference(before: Image | None, after: Image) -> Changes:
     """Return what it takes to bring the totals from one version of a record to another."""
     if before is None:
+        if after.value and not after.counted:
+            return dict.fromkeys(after.categories, after.value)
         return {name: change for name, change in after.changes.items() if change}
     if before.categories == after.categories and before.counted == after.counted:
         change = amounts.total_wide((after.value, before.value.copy_negate()))

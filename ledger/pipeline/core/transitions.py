@@ -67,7 +67,7 @@ def advanced(
     `committed` has positions that lanes are known to have committed; what they cover is dropped.
     """
     image = Image(record.value, record.categories, record.counted)
-    still_open = dict(_uncovered(state.open if state else {}, committed))
+    still_open = dict(_uncovered(state.open, committed)) if state and state.open else {}
     changes = difference(state.image if state else None, image)
     if changes:
         still_open[lane] = {**still_open.get(lane, {}), position: changes}

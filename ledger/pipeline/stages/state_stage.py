@@ -300,7 +300,8 @@ class StateStage:
         return rest
 
     async def _due(self, record: Record, delivery: Delivery, state: State | None) -> Due:
-        committed = await self._lanes.committed(state.open if state else ())
+        opened = state.open if state else ()
+        committed = await self._lanes.committed(opened) if opened else {}
         lane, position = self._lanes.lane, delivery.position
         new = advanced(state, record, lane=lane, position=position, committed=committed)
         return Due(record, delivery, state, new)

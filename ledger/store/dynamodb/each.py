@@ -18,6 +18,7 @@ from ledger.store.dynamodb.requests import Request, write_request, written_units
 from ledger.store.writes import Applied, EachOutcome, Outcome, Unknown, Write, signed_by
 
 _OPERATION = "batch_execute_statement"
+_APPLIED = Applied()
 _ALONE_AT_ONCE = 8
 
 
@@ -117,7 +118,9 @@ class EachWrite:
         self._units = None if units is None or self._units is None else self._units + units
         again: dict[int, Mapping[str, Any]] = {}
         for place, error in zip(sent, errors, strict=True):
-            if error.get("Code") in statements.PASSING:
+            if not error:
+                self._results[place] = _APPLIED
+            elif error.get("Code") in statements.PASSING:
                 again[place] = error
             else:
                 self._results[place] = statements.outcome_of(error, self._where)

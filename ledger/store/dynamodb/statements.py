@@ -20,6 +20,7 @@ Pure: no clock, no randomness, no I/O.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ledger.core.entry import AttributeValue, Key
@@ -48,6 +49,8 @@ from ledger.store.writes import (
     placed_write,
 )
 
+KNOWN_MAX = 1024
+"""Names, and statements without their conditions, that are kept as texts."""
 STATEMENT_CHARACTERS_MAX = 8192
 """Source: API Reference, BatchStatementRequest."""
 THROTTLED = frozenset({"ProvisionedThroughputExceeded", "RequestLimitExceeded", "ThrottlingError"})
@@ -55,6 +58,7 @@ PASSING = THROTTLED | {"TransactionConflict"}
 """Codes of statements that wrote nothing and may be sent again."""
 _REJECTED = frozenset({"ConditionalCheckFailed", "DuplicateItem"})
 _QUOTES = frozenset("\"'")
+_NO_ERROR: Mapping[str, Any] = {}
 _FIELD = re.compile("'([^']*)':")
 _NAME = re.compile('"[^"]*"')
 _WHERE = 'WHERE "pk"=?'
@@ -83,20 +87,29 @@ def statement(write: Write, table: str) -> Request | None:
 def _statement(write: OwnWrite, table: str) -> tuple[str, list[AttributeValue]]:
     match write:
         case Put(item, Absent(), returns_old=False):
-            fields = ",".join(f"'{_plain(name)}':?" for name in item)
-            return f'INSERT INTO "{table}" VALUE {{{fields}}}', [*item.values()]
+            return _insert(table, tuple(item)), [*item.values()]
         case Update(key, set=values, remove=removed, condition=condition) if _is_plain(write):
-            sets = ",".join(f"{_name(name)}=?" for name in values)
-            removes = "".join(f" REMOVE {_name(name)}" for name in removed)
             if condition is None or not _demands_item(condition):
                 raise _Inexpressible
             where, more = _where(key, condition)
-            text = f'UPDATE "{table}" SET {sets}{removes} {where}'  # noqa: S608 (names without quotes; values are parameters)
-            return text, [*values.values(), *more]
+            return f"{_update(table, tuple(values), removed)} {where}", [*values.values(), *more]
         case Delete(key, None):
             where, more = _where(key, None)
             return f'DELETE FROM "{table}" {where}', more  # noqa: S608 (values are parameters)
     raise _Inexpressible
+
+
+@lru_cache(KNOWN_MAX)
+def _insert(table: str, names: Sequence[str]) -> str:
+    fields = ",".join(f"'{_plain(name)}':?" for name in names)
+    return f'INSERT INTO "{table}" VALUE {{{fields}}}'
+
+
+@lru_cache(KNOWN_MAX)
+def _update(table: str, names: Sequence[str], removed: Sequence[str]) -> str:
+    sets = ",".join(f"{_name(name)}=?" for name in names)
+    removes = "".join(f" REMOVE {_name(name)}" for name in removed)
+    return f'UPDATE "{table}" SET {sets}{removes}'  # noqa: S608 (names without quotes; values are parameters)
 
 
 def _is_plain(update: Update) -> bool:
@@ -110,6 +123,7 @@ def _plain(name: str) -> str:
     return name
 
 
+@lru_cache(KNOWN_MAX)
 def _name(name: str) -> str:
     return f'"{_plain(name)}"'
 
@@ -171,7 +185,8 @@ def answers(response: Mapping[str, Any], count: int) -> list[Mapping[str, Any]] 
     """Return the errors of the statements in order, empty for none; None if they are not there."""
     try:
         errors: list[Mapping[str, Any]] = [
-            dict(part.get("Error") or {}) for part in response["Responses"]
+            dict(part["Error"]) if part.get("Error") else _NO_ERROR
+            for part in response["Responses"]
         ]
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
