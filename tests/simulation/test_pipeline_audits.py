@@ -1,16 +1,29 @@
 """Audits and mends in the deterministic world, beside lanes that crash, stall and come twice."""
 
+from collections.abc import Iterator
 from functools import partial
+from unittest.mock import patch
 
 import pytest
 from support.audits import MUTANTS, AuditedWorld
 
-from ledger.lab.simulator import loop
+from ledger.lab.simulator import loop, store
+from ledger.pipeline.auditing import checkpoints
 
 pytestmark = pytest.mark.slow
 
 SEEDS = range(100)
 MUTANT_SEEDS = range(60)
+
+
+@pytest.fixture(autouse=True)
+def small_pages() -> Iterator[None]:
+    """Read few items at once, and keep the place after each."""
+    with (
+        patch.object(store, "SCAN_PAGE_ITEMS_MAX", 5),
+        patch.object(checkpoints, "CHECKPOINT_PAGES", 1),
+    ):
+        yield
 
 
 async def live(seed: int, *, mends: bool) -> AuditedWorld:

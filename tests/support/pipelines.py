@@ -179,6 +179,8 @@ class PipelineWorld:
         self.lanes = self._lanes()
         self.pause_seconds = self.draw.choice((0.0, 0.0, 1.0, 10.0))
         self.folds = 0
+        self.form: dict[str, Any] = {}
+        """What its workers' settings say otherwise."""
         self._workers = 0
 
     def _lanes(self) -> list[Lane]:
@@ -221,6 +223,7 @@ class PipelineWorld:
                 home=BOTH_HOMES,
                 totals=self.adding.choice(self.totals),
                 slots=self.adding.choice((1, 1, 3)),
+                **self.form,
             ),
             dead_letters=self.letters,
             clock=process.clock,
@@ -274,9 +277,13 @@ class PipelineWorld:
             )
             self.folds += (await compactor.run_once()).folds
 
+    def right(self) -> dict[str, Decimal]:
+        """Return what the totals must be in the end."""
+        return truth(self.messages)
+
     def verdict(self) -> list[str]:
         """Return what is wrong in the end; nothing, if all is right."""
-        right = truth(self.messages)
+        right = self.right()
         wrong = [
             f"{region} shows {found}, not {right}"
             for region in (HOME, AWAY)
