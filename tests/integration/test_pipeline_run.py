@@ -161,6 +161,37 @@ def test_a_reset_takes_one_pipeline_back_and_no_other(desk: Desk, tmp_path: Path
         assert "0 bytes" in said.stdout
 
 
+@pytest.mark.slow
+def test_a_rebuild_gives_all_states_other_categories(desk: Desk, tmp_path: Path) -> None:
+    """A dry run says what the rebuild does; a state without a field takes it from the file."""
+    raws = [raw for raw in traffic("Rebuild") if raw != POISON]
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(lines(raws))
+    before = {**PIPELINE, "name": "rebuilt", "categories": ["before/{Hierarchy.Desk}"]}
+    after = {**before, "categories": ["after/{Hierarchy.RiskType}"]}
+    said = pipeline("run", str(file), config=desk.write_settings(desk.settings(pipeline=before)))
+    assert said.exit_code == 0, said.output
+    config = desk.write_settings(desk.settings(pipeline=after))
+    total = truth(raws)["risk/Rebuild"]
+    for words, code, last in (
+        (["--dry-run"], 1, f"{TRADES} states, 0 would be rewritten"),
+        ([], 1, f"{TRADES} states, 0 rewritten"),
+        (["--from", str(file), "--dry-run"], 0, f"{TRADES} states, {TRADES} would be rewritten"),
+        (["--from", str(file)], 0, f"{TRADES} states, {TRADES} rewritten"),
+        (["--dry-run"], 0, f"{TRADES} states, 0 would be rewritten"),
+    ):
+        said = pipeline("rebuild", *words, config=config)
+        assert (said.exit_code, said.stdout.splitlines()[-1]) == (code, last), said.output
+        if words[:1] == ["--from"]:
+            assert f"after/Rebuild: {total}" in said.stdout
+            assert f"before/Rebuild: {-total}" in said.stdout
+    desk.wait_replicated()
+    right = {"after/Rebuild": total, "before/Rebuild": Decimal(0)}
+    assert desk.portal.call(shown, desk.settings(), right) == everywhere(right)
+    said = pipeline("audit", config=config)
+    assert (said.exit_code, "all exact" in said.stdout) == (0, True), said.output
+
+
 def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) -> None:
     """Mended settings take the letters in, each once; what dies again is kept with its place."""
     raws = [message("D1", 1, 5, "Dead", "D"), POISON, message("D2", 1, 7, "Dead", "D")]

@@ -110,6 +110,8 @@ class Rebuild(Task):
         self._done = Rebuilt()
         self._marked: set[str] = set()
         self._made = dict.fromkeys(stores, 0)
+        self._brought: set[str] = set()
+        """Records whose states, of a dry run, would be rewritten by what was read once more."""
 
     async def run(self, sources: Mapping[str, Source] | None = None) -> Rebuilt:
         """Give every state the image of the form in the settings, if it keeps what that needs.
@@ -164,7 +166,10 @@ class Rebuild(Task):
             for name, source in sorted(sources.items()):
                 most = self.settings.current.pipeline.batch_max
                 async for region, states, judge in again.states(name, source, most):
-                    await self._rewrite(region, states, judge)
+                    left = [one for one in states if one[0] not in self._brought]
+                    await self._rewrite(region, left, judge)
+                    if self._is_dry:
+                        self._brought |= {one for one, state in left if judge(one, state)}
         async for page in self.scan(checkpoints, begins):
             await self._take(page)
 
@@ -281,10 +286,12 @@ class Rebuild(Task):
                 await self._unknown(lane)
             elif (state := self.state_in(found)) is not None:
                 kept.append(state)
-        for record_id, one in kept:
+        self._done.records += len(kept)
+        left = [one for one in kept if one[0] not in self._brought]
+        for record_id, one in left:
             self._count(record_id, one)
         if page:
-            await self._rewrite(page[0].region, kept, self._wanted)
+            await self._rewrite(page[0].region, left, self._wanted)
 
     async def _unknown(self, lane: str) -> None:
         """Require the form of a lane that is not in the registry, as of earlier releases."""
@@ -297,7 +304,6 @@ class Rebuild(Task):
         return self._form.image_of(state.kept, state.image.value if self._has_value else None)
 
     def _count(self, record_id: str, state: State) -> None:
-        self._done.records += 1
         image = self._image(state)
         if isinstance(image, Image):
             return
@@ -320,8 +326,7 @@ class Rebuild(Task):
         """Bring states of a region to what `judge` makes of them, several in a transaction."""
         due = [(one, state, new) for one, state in states if (new := judge(one, state)) is not None]
         if self._is_dry:
-            for one in due:
-                self._applied([one])
+            self._applied(due)
             return
         jobs = [partial(self._commit, region, part, judge) for part in self._divided(due)]
         if jobs:

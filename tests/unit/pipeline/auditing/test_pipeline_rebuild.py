@@ -97,6 +97,16 @@ async def test_a_dry_run_says_what_would_change_and_writes_nothing() -> None:
     assert dry.changes["both/Delta/A"] == 1_001_001
 
 
+async def test_a_dry_run_counts_a_state_that_records_bring_once() -> None:
+    """However often its record is read, and whether it keeps its fields or not."""
+    store = await filled()
+    forget_fields(store, "T1", "T4")
+    source = ListSource(deliveries([*RAWS, *RAWS]))
+    dry = await rebuilt(store, source, is_dry=True, **BY_BOTH)
+    assert (dry.rewritten, dry.lacking, dry.is_complete) == (9, 0, True)
+    assert dry == await rebuilt(store, source, **BY_BOTH)
+
+
 async def test_states_without_the_fields_are_left_and_named_until_records_bring_them() -> None:
     """Of the same version; an older or a newer one, or one without a state, changes nothing."""
     store = await filled()
