@@ -126,6 +126,7 @@ class KinesisStream:
 class ShardSource:
     """The records of one shard, until it is closed and read to its end."""
 
+    is_live = True
     lag_unit: LagUnit = "seconds"
 
     def __init__(

@@ -100,6 +100,11 @@ class FileSource:
         self._known: OrderedDict[int, _Known] = OrderedDict()
 
     @property
+    def is_live(self) -> bool:
+        """Whether it waits for more at the end of the file."""
+        return self._grows is not None
+
+    @property
     def lag_unit(self) -> LagUnit | None:
         """What is counted; None for a compressed file, whose length is not that of its content."""
         return None if self._file is None and is_gzip(self._path) else "bytes"

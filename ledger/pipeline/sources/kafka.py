@@ -113,6 +113,7 @@ class PartitionSource:
     """The records of one partition; they never end."""
 
     is_finished = False
+    is_live = True
     lag_unit: LagUnit = "records"
 
     def __init__(self, lane: str, topic: Topic, *, skips_lost: bool = False) -> None:

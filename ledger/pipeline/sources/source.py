@@ -45,6 +45,15 @@ class Measured(Protocol):
         """Return how much lies after a position; may be called by any thread."""
 
 
+@runtime_checkable
+class Live(Protocol):
+    """A source that may be one whose lane goes on: what it gives at once depends on when."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it waits for more at the end of what is there."""
+
+
 class ListSource:
     """Records that are there already, in the order of their positions."""
 

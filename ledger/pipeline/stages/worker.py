@@ -22,11 +22,12 @@ from ledger.pipeline.core.items import MapItem, lane_id
 from ledger.pipeline.core.records import Delivery, Form
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
-from ledger.pipeline.sources.source import Source
+from ledger.pipeline.sources.source import Live, Source
 from ledger.pipeline.stages.homes import settled_home
 from ledger.pipeline.stages.lag import Lag
 from ledger.pipeline.stages.lanes import Lanes
 from ledger.pipeline.stages.map_stage import MapStage
+from ledger.pipeline.stages.pace import WAIT_TIMES, Pace
 from ledger.pipeline.stages.reduce_stage import Reduced, ReduceStage
 from ledger.pipeline.stages.state_stage import Prepared, StateStage
 from ledger.runtime.clock import Clock
@@ -249,6 +250,9 @@ class Pipeline:
     async def _read(self, after: str, to_map: MemoryObjectSendStream[Prepared]) -> None:
         """Take in batch after batch of what follows a position."""
         most, is_open = self._settings.pipeline.batch_max, False
+        longest = WAIT_TIMES * self._settings.pipeline.reduce_every
+        is_live = isinstance(self._source, Live) and self._source.is_live
+        pace = Pace(longest if is_live else 0.0, at=self._clock.monotonic())
         async with aclosing(self._source.batches(after, most=most)) as batches:
             while not self._is_stopping:
                 found: Sequence[Delivery] | None = None
@@ -256,6 +260,7 @@ class Pipeline:
                     found = await anext(batches, None)
                 if not found:
                     break
+                pace.read(len(found), at=self._clock.monotonic())
                 self._lag.read(self._form.time_of(found[0]), found[-1].position)
                 if not is_open:
                     await self._lanes.open(self._form, [one.position for one in self._begun])
@@ -264,7 +269,16 @@ class Pipeline:
                     async for prepared in ready:
                         await to_map.send(prepared)
                 after = found[-1].position
+                if len(found) < most:
+                    await self._wait_until(pace.next())
         to_map.close()
+
+    async def _wait_until(self, moment: float) -> None:
+        """Let records gather until a moment, or a stop."""
+        seconds = moment - self._clock.monotonic()
+        if seconds > 0 and not self._is_stopping:
+            with anyio.CancelScope() as self._waiting:
+                await self._clock.sleep(seconds)
 
     async def _commit(
         self,
