@@ -101,6 +101,11 @@ class Traffic:
             if self._newest_lines[record] in sent:
                 self._newest[record] = replace(counted, by_month=by_month)
 
+    def count_all_under(self, *, by_month: bool) -> None:
+        """Count every record under these categories, as a rebuild has it."""
+        for record, counted in self._newest.items():
+            self._newest[record] = replace(counted, by_month=by_month)
+
     def _line(self) -> bytes:
         if self._late and self._late[0][0] <= self.sent:
             self.late += 1

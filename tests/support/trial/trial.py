@@ -5,7 +5,8 @@ whose workers are killed, suspended, succeeded while they live, cut off from reg
 renamed, rotated and exported again; the table itself is killed and started again. Then all lanes
 are brought to their end, and every category of every region must have its expected total, every
 malformed record its dead letter. Between rounds a category comes or goes: a lane that was left
-open is refused under the other form, and finished under the former one, as the error says. All
+open is refused under the other form, and finished under the former one, as the error says. Then the
+states of one pipeline are rebuilt, beside its lanes, by a process that is killed as they are. All
 that is drawn comes from the seed; what the machine does in a given time does not.
 """
 
@@ -104,6 +105,7 @@ class Trial:
         self.lanes = [self._lane(number) for number in range(plan.lanes)]
         self._compactor: Worker | None = None
         self._moving: Worker | None = None
+        self._rebuilding: Worker | None = None
         self._due: list[tuple[float, str, tuple[str, str]]] = []
         self._ended_at: dict[str, float] = {}
         self._has_audit = run_command("ledger", "pipeline", "audit", "--help", folder=folder)
@@ -158,6 +160,8 @@ class Trial:
         for one in [one for one in self._due if one[0] <= now]:
             self._due.remove(one)
             self._restore(one[1], one[2])
+        if self._rebuilding is not None and self._rebuilding.process.poll():
+            self._rebuilding = self._rebuilder()
         if self._compactor is None or not self._compactor.is_alive:
             words = ("run", "--every", "0.5s", "--config", str(self.config))
             self._compactor = started(command_line("compactor", *words), self.folder, "compactor")
@@ -185,8 +189,10 @@ class Trial:
                 self.table.restart()
                 self._heal()
             case "compactor":
-                if self._compactor is not None:
-                    self._compactor.kill()
+                for worker in (self._compactor, self._rebuilding):
+                    if worker is not None and worker.is_alive:
+                        worker.kill()
+                        self.report.applied["rebuild killed"] += worker is self._rebuilding
             case _:
                 self._cut(event, until)
         self.report.applied[name] += 1
@@ -235,6 +241,7 @@ class Trial:
             if is_last:
                 lane.kill_all()
         self._finish_all()
+        self._end_rebuild()
         self._judge()
 
     def _finish_all(self) -> None:
@@ -313,6 +320,25 @@ class Trial:
         self.config = self._forms[by_month]
         for one in self.traffics.values():
             one.by_month = by_month
+        self.traffics[PINNED].count_all_under(by_month=by_month)
+        self._rebuilding = self._rebuilder()
+
+    def _rebuilder(self) -> Worker:
+        words = ("pipeline", "rebuild", "--pipeline", PINNED, "--config", str(self.config))
+        return started(command_line("ledger", *words), self.folder, "rebuild")
+
+    def _end_rebuild(self) -> None:
+        if self._rebuilding is None:
+            return
+        for _ in range(HOME_TRIES_MAX):
+            if not self._rebuilding.process.wait(HOME_SECONDS_MAX):
+                break
+            self.report.applied["not rebuilt at once"] += 1
+            self._rebuilding = self._rebuilder()
+        if self._rebuilding.process.wait(HOME_SECONDS_MAX):
+            self.report.wrong.append(f"not rebuilt: {self._rebuilding.said()}")
+        self.report.applied["rebuilt"] += 1
+        self._rebuilding = None
 
     def _move_home(self) -> None:
         others = [region for region in self.plan.regions if region != self.home]
@@ -339,7 +365,7 @@ class Trial:
     def _end(self) -> None:
         for lane in self.lanes:
             lane.kill_all()
-        for worker in (self._compactor, self._moving):
+        for worker in (self._compactor, self._moving, self._rebuilding):
             if worker is not None:
                 worker.kill()
 
@@ -366,6 +392,7 @@ class Trial:
             for name in (PINNED, PLAIN)
         }
         pipelines[PLAIN]["totals"] = "entries"  # so that there is something to merge
+        pipelines[PINNED]["keep_fields"] = ["Place.Month"]
         pipelines[PINNED]["home"] = {"field": "Row.Id", "regions": digits}
         settings = self.table.world.settings(**TIMES, compactor=MERGING, pipelines=pipelines)
         path = self.folder / f"regions-{int(by_month)}.yaml"
