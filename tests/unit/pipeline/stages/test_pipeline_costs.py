@@ -14,6 +14,8 @@ from support.pipeline_reduces import by_adding, by_batches, by_transaction
 from support.pipelines import CATEGORIES, FIELDS, deliveries, message, pipeline_settings
 
 from compactor.job import Compactor
+from ledger.pipeline.auditing import rebuild
+from ledger.pipeline.auditing.rebuild import TOGETHER_MAX
 from ledger.pipeline.core.items import MapItem, map_item, map_item_of
 from ledger.pipeline.core.plans import plan_reduce
 from ledger.runtime.metrics import Metrics
@@ -234,12 +236,16 @@ async def test_what_a_live_category_costs(totals: str, writes: float, reads: int
     assert max(category.reading) == reads
 
 
-async def test_a_rebuild_costs_two_write_units_a_state_and_a_half() -> None:
+@pytest.mark.parametrize(("together", "units"), [(TOGETHER_MAX, 2.32), (1, 8.2)])
+async def test_what_a_rebuild_costs(
+    monkeypatch: pytest.MonkeyPatch, together: int, units: float
+) -> None:
     """Many share a transaction, a map item and its reduce; of the new image already: none."""
+    monkeypatch.setattr(rebuild, "TOGETHER_MAX", together)
     meter = Meter(await known())
     done = await rebuilt(meter.store, categories=["both/{Hierarchy.RiskType}/{Hierarchy.Desk}"])
     assert done.rewritten == TRADES
     first = meter.units() / TRADES
-    assert 2 < first < 2.5
+    assert first == pytest.approx(units)
     await rebuilt(meter.store, categories=["both/{Hierarchy.RiskType}/{Hierarchy.Desk}"])
     assert meter.units() / TRADES - first < 0.2
