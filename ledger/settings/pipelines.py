@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from ledger.core.sums import SLOTS_MAX
-from ledger.settings.groups import Count, Group, Seconds, constant, is_url, rule, table_name
+from ledger.settings.groups import (
+    Count,
+    Group,
+    PositiveSeconds,
+    Seconds,
+    constant,
+    is_url,
+    rule,
+    table_name,
+)
 from ledger.settings.templates import path_of, template_of
 
 TEMPLATES_MAX = 20
@@ -89,6 +98,8 @@ class PipelineSettings(Group):
     Lanes of one region add to the same sum item of a category, unless `slots` spread them. States
     keep the fields that templates name, and `keep_fields`, for `ledger pipeline rebuild`; they lie
     in `state_table`, if that is named, where the search for what is to be merged does not read.
+    `ledger pipeline forget` deletes those of records whose own time is longer ago than
+    `keep_states`; such records are refused from then on.
     """
 
     name: str = ""
@@ -107,6 +118,7 @@ class PipelineSettings(Group):
     dead_letter_queue: str | None = None
     deletes: Literal["refuse", "ignore"] = "refuse"
     state_table: str | None = None
+    keep_states: PositiveSeconds | None = None
 
     @property
     def is_configured(self) -> bool:

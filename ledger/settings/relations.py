@@ -50,6 +50,12 @@ def _broken_pipelines(settings: SettingsFields) -> Iterator[Broken]:
         )
     places = {"pipeline": own, **{f"pipelines.{name}": one for name, one in several.items()}}
     for place, chosen in places.items():
+        if chosen.keep_states is not None and not (chosen.fields and chosen.fields.time):
+            yield Broken(
+                (f"{place}.keep_states", f"{place}.fields.time"),
+                f"{place}.keep_states needs {place}.fields.time: how old a record is goes by its"
+                " own time",
+            )
         if chosen.state_table in {settings.table, settings.marker_table} - {None}:
             yield Broken(
                 (f"{place}.state_table", "table", "marker_table"),

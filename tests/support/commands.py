@@ -61,7 +61,6 @@ def run_command(
     folder: Path,
     variables: Mapping[str, str] | None = None,
     stdin: str = "",
-    seconds_max: float = COMMAND_SECONDS_MAX,
 ) -> Ran:
     """Run a command in a folder to its end."""
     ran = subprocess.run(
@@ -71,7 +70,7 @@ def run_command(
         text=True,
         cwd=folder,
         env=environment(folder, **(variables or {})),
-        timeout=seconds_max,
+        timeout=COMMAND_SECONDS_MAX,
         check=False,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr)

@@ -87,7 +87,8 @@ def lines_of(report: Report) -> list[str]:
     ]
     lines += [_lane_line(one) for one in report.lanes.values() if one.records or one.is_open]
     found = f"{len(report.differences):,} differ" if report.differences else "all exact"
-    counted = f"{report.records:,} records, {report.categories:,} categories"
+    gone = f" and {report.forgotten:,} forgotten" if report.forgotten else ""
+    counted = f"{report.records:,} records{gone}, {report.categories:,} categories"
     return [*lines, f"audit {report.number}: {counted}, {found}"]
 
 

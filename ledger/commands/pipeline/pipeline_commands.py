@@ -20,7 +20,7 @@ from ledger.commands.pipeline.letters import fetch, prepare, show_letters
 from ledger.commands.pipeline.page import serve_page
 from ledger.commands.pipeline.rebuild_command import rebuild
 from ledger.commands.pipeline.reset_command import reset
-from ledger.commands.pipeline.state_commands import move_states
+from ledger.commands.pipeline.state_commands import forget, move_states
 from ledger.commands.pipeline.watching import publish_totals
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.progress import Progress, StreamProgress
@@ -247,6 +247,7 @@ app.command("mend")(mend)
 app.command("rebuild")(rebuild)
 app.command("reset")(reset)
 app.command("move-states")(move_states)
+app.command("forget")(forget)
 add_lazily(app, DEMO, PRODUCE)
 
 

@@ -1,17 +1,20 @@
-"""`ledger pipeline move-states`: where the states of a pipeline's records lie."""
+"""`ledger pipeline move-states` and `forget`: where states lie, and for how long."""
 
 from typing import Annotated
 
 import typer
 
 from ledger.contract.opening import open_table
+from ledger.pipeline.auditing.forget import Forget, Forgotten
 from ledger.pipeline.auditing.move import Move, Moved
 from ledger.pipeline.core.state_places import shown
+from ledger.pipeline.core.times import at_seconds
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config
 from ledger.runtime.loops import run_on_loop
 from ledger.settings import Settings
 
+LANES_SHOWN_MAX = 3
 PipelineName = Annotated[
     str | None,
     typer.Option(
@@ -36,8 +39,35 @@ def move_states(*, pipeline: PipelineName = None, config: Config = None) -> None
     )
 
 
+def forget(*, pipeline: PipelineName = None, config: Config = None) -> None:
+    """Delete the states of records older than `keep_states`; corrections of those are refused.
+
+    Run it from a scheduler, such as once a day. A record is as old as its own time (`fields.time`)
+    says. Only settled states go, and their sums are kept for `ledger pipeline audit`, so totals and
+    audits stay exact. Waits some minutes first, for what workers have in hand. Safe to run again:
+    one that was cut off is continued.
+    """
+    settings = Settings.load(config).of_pipeline(pipeline)
+    done = run_on_loop(_forget(settings))
+    held = f" by lanes {', '.join(sorted(done.lanes)[:LANES_SHOWN_MAX])}" if done.lanes else ""
+    left = f", {done.left:,} not settled yet are held{held}" if done.left else ""
+    moment = at_seconds(done.before).isoformat()
+    typer.echo(f"{done.records:,} records of before {moment} forgotten{left}")
+
+
 def _tell(line: str) -> None:
     typer.echo(line, err=True)
+
+
+async def _forget(settings: Settings) -> Forgotten:
+    async with open_table(settings, clock=SystemClock()) as table:
+        return await Forget(
+            table.stores,
+            table.view,
+            clock=SystemClock(),
+            randomness=system_random(),
+            tell=_tell,
+        ).run()
 
 
 async def _move(settings: Settings) -> Moved:

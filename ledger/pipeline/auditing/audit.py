@@ -27,6 +27,7 @@ from random import Random
 from ledger.core import keys
 from ledger.core.amounts import total_wide
 from ledger.core.contract import Terms
+from ledger.core.entry import number_of
 from ledger.core.errors import LedgerError, Unreachable
 from ledger.core.sums import SUM_PREFIX, since_of, sum_of
 from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
@@ -36,6 +37,7 @@ from ledger.pipeline.core.registry import (
     DIFFERENCE_LAST,
     DIFFERENCE_PREFIX,
     difference_item,
+    forgotten_in,
     registry_partition,
 )
 from ledger.pipeline.core.sums import add_in
@@ -94,6 +96,7 @@ class Report:
 
     number: int
     records: int = 0
+    forgotten: int = 0
     categories: int = 0
     differences: list[Difference] = field(default_factory=list)
     lanes: dict[str, LaneReport] = field(default_factory=dict)
@@ -140,6 +143,7 @@ class Audit(Task):
         async for page in self.scan(checkpoints, begins):
             for found in page:
                 await self._take(found)
+        await self._add_forgotten()
         await self._reduce_what_came_before()
         differences = await self._differences(sorted(self._truth))
         if not await self.is_current(number):
@@ -220,6 +224,15 @@ class Audit(Task):
             if beyond:
                 report.records += 1
                 report.first = min(filter(None, [report.first, *beyond]))
+
+    async def _add_forgotten(self) -> None:
+        """Add the images of the states that were forgotten: none is, until this audit ends."""
+        for item in await self.forgotten():
+            _, category = forgotten_in(item)
+            if category:
+                add_in(self._truth, {category: number_of(item, "value")})
+            else:
+                self._report.forgotten += int(number_of(item, "records"))
 
     async def _reduce_what_came_before(self) -> None:
         """Add to the totals what was committed before the cut, as its lanes would."""

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from ledger.core.entry import Item
+from ledger.core.entry import Item, key_of, number_of
 from ledger.core.errors import InvalidInput, LedgerError, Unreachable
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
 from ledger.pipeline.core.items import (
@@ -42,6 +42,7 @@ from ledger.pipeline.core.registry import (
     DIFFERENCE_PREFIX,
     FORM_LAST,
     FORM_PREFIX,
+    forgotten_in,
     region_key,
     registry_partition,
 )
@@ -50,10 +51,10 @@ from ledger.pipeline.core.transitions import State, beyond
 from ledger.pipeline.stages.state_writes import still_there
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
-from ledger.store.conditions import Absent, Equals
+from ledger.store.conditions import Absent, Equals, Has
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.writes import Applied, Check, Delete, Put
+from ledger.store.writes import Action, Applied, Check, Delete, Put, Update
 
 RESET_TASK = "reset"
 RESET = "~reset"
@@ -127,6 +128,7 @@ class Reset(Task):
             await self.clock.sleep(self.settings.current.write_deadline)
         else:
             raise LedgerError(f"workers still write states after {PASSES_MAX} searches: stop them")
+        await self._take_forgotten()
         await self._empty()
         await self.end()
         return self._done
@@ -270,6 +272,27 @@ class Reset(Task):
         outcome = await self.stores[region].transact([*deletes, *puts, still])
         return isinstance(outcome, Applied)
 
+    async def _take_forgotten(self) -> None:
+        """Take what was forgotten out of the totals as well; then nothing is forgotten any more."""
+        for item in await self.forgotten():
+            own, category = forgotten_in(item)
+            region = own if own in self.stores else self.home.region
+            actions: list[Action] = [Delete(key_of(item), Has("pk"))]
+            if category:
+                change = number_of(item, "value").copy_negate()
+                partition = position_key(lane_id(region, RESET), self.pipeline)[0]
+                name = digest(partition, category, repr(item), {category: change})
+                part = map_item(lane_id(region, RESET), name, 0, {category: change}, self.pipeline)
+                actions.append(Put(part, Absent()))
+                self._done.categories.add(category)
+            else:
+                self._done.records += int(number_of(item, "records"))
+            still = Check(region_key(region, self.pipeline), Equals("task", {"S": RESET_TASK}))
+            await self.stores[region].transact([*actions, still])
+        for region, store in sorted(self.stores.items()):
+            await self._reduce(lane_id(region, RESET))
+            await store.write(Update(region_key(region, self.pipeline), remove=("forgotten",)))
+
     async def _added(self, state: State) -> list[Changes]:
         """Return what a state has in the totals, or in map items: without what is beyond."""
         found: list[Changes] = [state.image.changes]
@@ -316,7 +339,9 @@ class Reset(Task):
 def _at_its_beginning(state: LaneState) -> LaneState:
     """Return a lane as before its first record; what else stands in its item stays."""
     begun = replace(state, position="", form="", is_open=False, begun=None)
-    return replace(begun, audit=0, retain="", required="", is_closed=False)
+    return replace(
+        begun, audit=0, retain="", required="", is_closed=False, forgotten=0, forgotten_at=0
+    )
 
 
 def _in_use(lanes: Sequence[str], how: str) -> str:

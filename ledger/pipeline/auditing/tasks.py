@@ -26,8 +26,11 @@ from ledger.pipeline.core.items import (
 )
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of, still
 from ledger.pipeline.core.registry import (
+    FORGOTTEN_LAST,
+    FORGOTTEN_PREFIX,
     LANE_PREFIX,
     audit_of,
+    forgotten_in,
     lane_entry,
     last_audit_of,
     region_key,
@@ -46,6 +49,8 @@ from ledger.store.reads import Get, Query, Scan
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Update
 
+UNDER_WAY = ("task", "audit", "required", "forgetting")
+"""Attributes of a region's item for as long as something is under way."""
 TRIES_MAX = 50
 """Of one write of a lane's item: each rejection means that its worker committed a batch."""
 REPORT_PAGES = 100
@@ -151,7 +156,7 @@ class Task:
         for region, store in sorted(self.stores.items(), reverse=True):
             mine = Equals("task", {"S": self._name})
             key = region_key(region, self.pipeline)
-            await store.write(Update(key, remove=("task", "audit", "required"), condition=mine))
+            await store.write(Update(key, remove=UNDER_WAY, condition=mine))
 
     async def _region(self, region: str) -> Item | None:
         return await self.stores[region].get(Get(region_key(region, self.pipeline)))
@@ -187,6 +192,18 @@ class Task:
         state = replace(wanted, rev=known.rev + 1)
         put = Put(lane_item(lane, state, self.pipeline), still(known))
         return isinstance(await store.write(put), Applied)
+
+    async def forgotten(self) -> list[Item]:
+        """Return the items of what was forgotten in every region; of a lost one, as home shows."""
+        found: list[Item] = []
+        partition = registry_partition(self.pipeline)
+        for region, store in sorted(self.stores.items()):
+            query = Query(partition, first=FORGOTTEN_PREFIX, last=FORGOTTEN_LAST)
+            async for item in pages(store, query):
+                own = forgotten_in(item)[0]
+                if own == region or (store is self.home and own not in self.stores):
+                    found.append(item)
+        return found
 
     async def map_items(self, lane: str, store: Store) -> list[MapItem]:
         """Return the map items of a lane that wait in a region."""

@@ -17,6 +17,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +27,7 @@ from ledger.core.entry import AttributeValue, Item, Key, damaged, key_of, number
 from ledger.core.errors import InvalidAmount, InvalidInput
 from ledger.core.keys import RESERVED
 from ledger.pipeline.core.sums import Changes, Image
+from ledger.pipeline.core.times import seconds_of, time_of
 from ledger.pipeline.core.transitions import Open, State
 from ledger.primitives.versions.state import version_of
 
@@ -93,6 +95,8 @@ def state_item(record_id: str, state: State, pipeline: str = "") -> Item:
         item["counted"] = {"SS": list(state.image.counted)}
     if state.rev:
         item["rev"] = {"N": str(state.rev)}
+    if state.at is not None:
+        item["time"] = {"N": amounts.to_text(seconds_of(state.at))}
     if state.kept:
         item["fields"] = {"S": state.kept}
     if state.open:
@@ -118,7 +122,7 @@ def state_of(item: Item) -> State:
     if not isinstance(kept, str):
         raise damaged(item, "fields must be a text (S)")
     image = Image(number_of(item, "value"), tuple(sorted(categories)), tuple(sorted(counted)))
-    return State(version, image, home, _open_of(item), _whole(item, "rev"), kept)
+    return State(version, image, home, _open_of(item), _whole(item, "rev"), kept, _time_of(item))
 
 
 def map_item(
@@ -141,6 +145,13 @@ def map_item_of(item: Item) -> MapItem:
     """
     changes = _changes_of(item, item.get("sums", {}))
     return MapItem(key_of(item), changes, _whole(item, "audit"), item_size(item))
+
+
+def _time_of(item: Item) -> datetime | None:
+    try:
+        return time_of(number_of(item, "time")) if "time" in item else None
+    except ValueError as error:
+        raise damaged(item, f"time cannot be read: {error}") from None
 
 
 def _whole(item: Item, name: str) -> int:

@@ -21,6 +21,9 @@ one worker, an audit or an operator puts into it, no other overwrites unread.
   under another one the lane is not opened;
 - `at`: when its worker last wrote it, in seconds since 1970 by its machine's clock: what is open
   since then has not been committed;
+- `forgotten`: states of records before this time, in whole seconds since 1970, are forgotten, or
+  will be soon: those records are refused (`ledger.pipeline.core.ageing`); `forgotten_at`, since
+  when that is in the item, by the clock of who wrote it; 0 for since its beginning;
 - `states`: where the states lie that its workers write (`ledger.pipeline.core.state_places`);
 - `closed`: an operator took the lane out of service; `fence` counts the times that was done: a
   worker of before must forget what it knows of states.
@@ -60,6 +63,8 @@ class LaneState:
     required: str = ""
     at: int = 0
     states: str = ""
+    forgotten: int = 0
+    forgotten_at: int = 0
 
     @property
     def covers(self) -> str:
@@ -86,9 +91,17 @@ class LaneState:
         )
 
     def is_begun_as(self, other: "LaneState") -> bool:
-        """Return whether only an audit or rebuild came or went between two: work may go on."""
+        """Return whether nothing but an audit, rebuild or forgetting came between two states.
+
+        Work may go on then: what the batch was judged by still holds for as long as its writes are
+        signed (`ledger.pipeline.auditing.forget`).
+        """
         one, two = (
-            replace(each, rev=0, audit=0, retain="", is_open=False, required="", at=0)
+            replace(
+                replace(each, rev=0, audit=0, retain="", is_open=False, required="", at=0),
+                forgotten=0,
+                forgotten_at=0,
+            )
             for each in (self, other)
         )
         return not self.is_closed and one == two
@@ -129,6 +142,8 @@ def lane_item(lane: str, state: LaneState, pipeline: str = "") -> Item:
         "required": {"S": state.required} if state.required else None,
         "at": {"N": str(state.at)} if state.at else None,
         "states": {"S": state.states} if state.states else None,
+        "forgotten": {"N": str(state.forgotten)} if state.forgotten else None,
+        "forgotten_at": {"N": str(state.forgotten_at)} if state.forgotten_at else None,
     }
     kept = {name: value for name, value in given.items() if value is not None}
     return {"pk": {"S": partition}, "sk": {"S": sort_key}, **kept}
@@ -156,6 +171,8 @@ def lane_state_of(item: Item | None) -> LaneState:
             required=_text(item, "required"),
             at=int(item.get("at", {"N": "0"})["N"]),
             states=_text(item, "states"),
+            forgotten=int(item.get("forgotten", {"N": "0"})["N"]),
+            forgotten_at=int(item.get("forgotten_at", {"N": "0"})["N"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(item, f"an attribute of a lane cannot be read: {error!r}") from None

@@ -34,8 +34,8 @@ from ledger.core.tokens import request_token
 from ledger.core.values import Entry
 from ledger.pipeline.core.items import MapItem, map_item, map_item_of, position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, still
-from ledger.pipeline.core.registry import registry_partition
-from ledger.pipeline.core.sums import Changes, digest, divided, place_of, total
+from ledger.pipeline.core.registry import forgotten_key, registry_partition
+from ledger.pipeline.core.sums import Changes, Image, digest, divided, place_of, total
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Compares, Condition, Has, Not
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Action, Delete, Put, Update
@@ -172,6 +172,24 @@ def plan_reduce(
     ]
     entries = tuple(change.entry for change in planned)
     return ReducePlan(entries, tuple(items), (*puts, *deletes), token)
+
+
+def plan_forget(images: Iterable[Image], region: str, pipeline: str = "") -> list[Update]:
+    """Plan to add the images of states that are deleted to the sums of what was forgotten.
+
+    One addition a category, the last one of how many records there are.
+    """
+    found = list(images)
+    adds = [
+        Update(
+            forgotten_key(region, category, pipeline),
+            add={"value": {"N": amounts.to_text(change)}},
+            condition=_has_room(change),
+        )
+        for category, change in total(image.changes for image in found).items()
+    ]
+    count = {"records": {"N": str(len(found))}}
+    return [*adds, Update(forgotten_key(region, pipeline=pipeline), add=count)]
 
 
 def since_item(audit: int, changes: Changes, name: str, pipeline: str = "") -> Item:

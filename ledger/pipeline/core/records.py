@@ -67,6 +67,8 @@ class Record:
     home: str
     counted: tuple[str, ...] = ()
     kept: str = field(default="", compare=False)
+    at: datetime | None = field(default=None, compare=False)
+    """Its own time, where records have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,11 @@ class Form:
         return bool(self._homes)
 
     @property
+    def time_field(self) -> str:
+        """The field that has a record's own time; empty if none has."""
+        return ".".join(self._time or ())
+
+    @property
     def homes(self) -> frozenset[str]:
         """Every region that is home to some record."""
         return frozenset(self._homes.values() or [self._fixed_home])
@@ -218,8 +225,7 @@ class Form:
 
     def _record(self, found: Mapping[str, Any]) -> Record:
         texts = tuple([_text(found, field) for field in self._fields])
-        if self._time is not None:
-            _time(found, self._time)
+        at = None if self._time is None else _time(found, self._time)
         categories, counted, kept = self._categories(texts)
         return Record(
             id=_record_id(found, self._id),
@@ -229,6 +235,7 @@ class Form:
             home=self._fixed_home or self._home(_label(found, self._home_path)),
             counted=counted,
             kept=kept if self._keeps_texts or self._keeps_all else kept_of(found, self._keep),
+            at=at,
         )
 
     @property

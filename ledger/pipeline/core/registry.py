@@ -9,7 +9,10 @@ written by their own region alone:
 - `region#` + region: `task` S, the audit, mend or rebuild that is under way there, `audit` N, the
   audit's number, `last` N, that of the last one, `required` S, the fingerprint of the form under
   which alone lanes may be opened while a rebuild runs; `states` S and `before` S, where the states
-  lie, and where others may still be (`ledger.pipeline.core.state_places`);
+  lie, and where others may still be (`ledger.pipeline.core.state_places`); `forgotten` N, seconds
+  since 1970: records before that time are refused; `forgetting` N, while that is under way;
+- `forgotten#` + region + `#` + category: `value` N, the sum of the images that were forgotten in
+  that region; `forgotten#` + region: `records` N, how many;
 - `difference#` + category: `change` N, by which the last audit found its total to differ from what
   the states say; at the table's home.
 
@@ -27,6 +30,7 @@ from ledger.pipeline.core.items import PIPELINE_PREFIX
 LANE_PREFIX, LANE_LAST = "lane#", "lane$"
 FORM_PREFIX, FORM_LAST = "form#", "form$"
 REGION_PREFIX = "region#"
+FORGOTTEN_PREFIX, FORGOTTEN_LAST = "forgotten#", "forgotten$"
 HOME_SORT_KEY = "home"
 DIFFERENCE_PREFIX, DIFFERENCE_LAST = "difference#", "difference$"
 
@@ -56,6 +60,27 @@ def audit_of(item: Item | None) -> int:
         return int((item or {}).get("audit", {"N": "0"})["N"])
     except (KeyError, TypeError, ValueError):
         raise damaged(item or {}, "audit must be a number") from None
+
+
+def forgotten_of(item: Item | None, name: str = "forgotten") -> int:
+    """Return the time, in seconds since 1970, before which records are refused; 0 for none.
+
+    Raises:
+        DamagedItem: it is no number.
+    """
+    return audit_of({"audit": item[name]}) if item and name in item else 0
+
+
+def forgotten_key(region: str, category: str = "", pipeline: str = "") -> Key:
+    """Return the key of what was forgotten in a region, of a category; without one, how much."""
+    sort_key = f"{FORGOTTEN_PREFIX}{region}"
+    return registry_partition(pipeline), f"{sort_key}#{category}" if category else sort_key
+
+
+def forgotten_in(item: Item) -> tuple[str, str]:
+    """Return the region and the category of what was forgotten; no category: how many records."""
+    region, _, category = item["sk"]["S"].removeprefix(FORGOTTEN_PREFIX).partition("#")
+    return region, category
 
 
 def task_of(item: Item | None) -> str:

@@ -18,6 +18,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from ledger.core.entry import Item, Key, damaged
 from ledger.store.conditions import Absent, Condition
@@ -43,10 +44,12 @@ class StatePlaces:
         """Return the read of a state at its own place."""
         return Get(key, table=self.table)
 
-    def move(self, item: Item, key: Key, condition: Condition) -> list[Write]:
+    def move(
+        self, item: Item, key: Key, condition: Condition, until: datetime | None = None
+    ) -> list[Write]:
         """Return the transaction that moves a state which is as demanded at the place before."""
         gone = in_table(self.before or "", Delete(key, condition))
-        return [self.write(Put(item, Absent())), gone]
+        return [self.write(Put(item, Absent(), not_after=until)), gone]
 
 
 def in_table(table: str, write: OwnWrite) -> Write:

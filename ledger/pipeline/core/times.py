@@ -32,6 +32,16 @@ def time_of(value: object) -> datetime:
     raise ValueError("a time is ISO 8601 text or a number of seconds since 1970")
 
 
+def seconds_of(time: datetime) -> Decimal:
+    """Return a time in seconds since 1970, exactly."""
+    return Decimal((time - _EPOCH) // timedelta(microseconds=1)).scaleb(-6)
+
+
+def at_seconds(seconds: int) -> datetime:
+    """Return the time of a whole number of seconds since 1970."""
+    return _EPOCH + timedelta(seconds=seconds)
+
+
 def period_of(time: datetime, form: str) -> str:
     """Return the hour, day or month of a time in UTC, such as 2026-11-22T21."""
     return time.isoformat()[: TIME_FORMS[form]]

@@ -24,6 +24,7 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from ledger.pipeline.core.records import Record
 from ledger.pipeline.core.sums import Changes, Image, difference
@@ -45,6 +46,8 @@ class State:
     open: Open
     rev: int = 0
     kept: str = ""
+    at: datetime | None = None
+    """The record's own time, by which it can be forgotten, and which stays as it is then."""
     is_before: bool = field(default=False, compare=False)
     """Whether it was found at the place before, from which its next write moves it."""
 
@@ -61,10 +64,12 @@ def advanced(
     lane: str,
     position: str,
     committed: Mapping[str, str],
+    at: datetime | None = None,
 ) -> State:
     """Return the state after a newer version, which came through a lane at this position.
 
     `committed` has positions that lanes are known to have committed; what they cover is dropped.
+    `at` is the time that it keeps of its record.
     """
     image = Image(record.value, record.categories, record.counted)
     still_open = dict(_uncovered(state.open, committed)) if state and state.open else {}
@@ -72,7 +77,7 @@ def advanced(
     if changes:
         still_open[lane] = {**still_open.get(lane, {}), position: changes}
     rev = state.rev if state else 0
-    return State(record.version, image, record.home, still_open, rev + 1, record.kept)
+    return State(record.version, image, record.home, still_open, rev + 1, record.kept, at)
 
 
 def between(state: State, lane: str, after: str, upto: str) -> Iterator[tuple[str, Changes]]:

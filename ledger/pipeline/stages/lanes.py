@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
+from ledger.core.contract import CONTRACT_LIFE
 from ledger.core.entry import Item, Key
 from ledger.core.errors import FormConflict, LaneClosed, LaneFenced, StoreError, Unreachable
 from ledger.pipeline.core.fingerprints import differences
@@ -11,6 +13,7 @@ from ledger.pipeline.core.lane_state import LaneState, Span, lane_item, lane_sta
 from ledger.pipeline.core.records import Form
 from ledger.pipeline.core.registry import (
     audit_of,
+    forgotten_of,
     form_item,
     form_key,
     lane_entry,
@@ -40,7 +43,14 @@ class Lanes:
     """
 
     def __init__(
-        self, lane: str, store: Store, clock: Clock, *, pipeline: str = "", states: str = ""
+        self,
+        lane: str,
+        store: Store,
+        clock: Clock,
+        *,
+        pipeline: str = "",
+        states: str = "",
+        life_seconds: float = CONTRACT_LIFE,
     ) -> None:
         self.lane = lane
         self.pipeline = pipeline
@@ -48,6 +58,9 @@ class Lanes:
         """The table of the states by our settings, "" for the table itself."""
         self.known = LaneState()
         """Our lane's item as it was last read or written."""
+        self.viewed = clock.now()
+        """When the request was sent that showed it so."""
+        self._life = timedelta(seconds=life_seconds)
         self._store = store
         self._clock = clock
         self._others: dict[str, tuple[float, str]] = {}
@@ -85,8 +98,37 @@ class Lanes:
         Raises:
             StoreError: the table cannot be read.
         """
+        sent_at = self.now()
         self.known = lane_state_of(await self._store.get(Get(self._key(self.lane))))
+        self.viewed = sent_at
         return self.known
+
+    @property
+    def until(self) -> datetime:
+        """When a write may be signed at the latest that rests on the item as it is known."""
+        return self.viewed + self._life
+
+    def took(self, state: LaneState, sent_at: datetime) -> None:
+        """Note what our lane's item is, since a write of it that was sent then."""
+        self.known, self.viewed = state, sent_at
+
+    async def renew(self) -> None:
+        """Look at our lane's item again, if that was long ago: others may ask something of it.
+
+        Raises:
+            LaneFenced: another worker, or an operator, has gone on with the lane.
+            StoreError: the table cannot be read.
+        """
+        while not timedelta(0) <= self.now() - self.viewed <= self._life / 2:
+            known, sent_at = self.known, self.now()
+            found = lane_state_of(await self._store.get(Get(self._key(self.lane))))
+            if self.known is known:  # else a commit has shown it meanwhile
+                self._check_goes_on(known, found)
+                self.took(found, sent_at)
+
+    def now(self) -> datetime:
+        """Return the time by our machine's clock."""
+        return self._clock.now()
 
     def forget(self) -> None:
         """Forget what was read of other lanes: a reset has put them back to their beginnings."""
@@ -160,7 +202,9 @@ class Lanes:
             if known.form != form.fingerprint:
                 await self._introduce(form)
             if not known.rev:
-                await self._store.write(Put(lane_entry(self.lane, self.pipeline)))
+                entry = Put(lane_entry(self.lane, self.pipeline))
+                if not isinstance(await self._store.write(entry), Applied):
+                    continue  # what looks for lanes must find this one
                 wanted = await self._as_asked(wanted, form)
             if await self._written(known, wanted):
                 return
@@ -189,12 +233,15 @@ class Lanes:
             StoreError: the table cannot be read.
         """
         found = await self.read()
+        self._check_goes_on(before, found)
+        return found
+
+    def _check_goes_on(self, before: LaneState, found: LaneState) -> None:
         if not found.is_begun_as(before):
             raise LaneFenced(
                 f"lane {self.lane}: another has gone on from"
                 f" {before.position or 'its beginning'}, to {found.position or 'its beginning'}"
             )
-        return found
 
     async def committed(self, lanes: Iterable[str]) -> Mapping[str, str]:
         """Return up to where transitions of these lanes may be dropped."""
@@ -227,7 +274,11 @@ class Lanes:
         if not self.known.rev:
             places = places_of(item)
             self._check_states(places.table)
-            wanted = replace(wanted, states=named(places.table) if places.table else "")
+            wanted = replace(
+                wanted,
+                states=named(places.table) if places.table else "",
+                forgotten=forgotten_of(item),
+            )
         if audit != wanted.audit:
             wanted = replace(wanted, audit=audit, retain=wanted.position if audit else "")
         return replace(wanted, required=required)
@@ -238,16 +289,13 @@ class Lanes:
 
     async def _written(self, known: LaneState, wanted: LaneState) -> bool:
         """Write our lane's item if it is as known; returns whether it is written."""
-        state = replace(wanted, rev=known.rev + 1, at=self.now())
+        sent_at = self.now()
+        state = replace(wanted, rev=known.rev + 1, at=int(sent_at.timestamp()))
         put = Put(lane_item(self.lane, state, self.pipeline), still(known))
         if isinstance(await self._store.write(put), Applied):
-            self.known = state
+            self.took(state, sent_at)
             return True
         return False
-
-    def now(self) -> int:
-        """Return the time in seconds since 1970, as a lane's item has it."""
-        return int(self._clock.now().timestamp())
 
     def _key(self, lane: str) -> Key:
         return position_key(lane, self.pipeline)

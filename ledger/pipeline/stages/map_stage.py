@@ -58,11 +58,11 @@ class MapStage:
     async def _sent(self, batch: Prepared, left: Sequence[Delivery]) -> tuple[int, MapPlan]:
         """Commit as many of these records as fit, once more if only an audit came in between."""
         for _ in range(TRIES_MAX):
-            known = self._lanes.known
+            known, sent_at = self._lanes.known, self._lanes.now()
             count, plan = self._fitting(batch, known, left)
             outcome = await self._send(plan)
             if isinstance(outcome, Applied):
-                self._lanes.known = plan.state
+                self._lanes.took(plan.state, sent_at)
                 return count, plan
             if not isinstance(outcome, Rejected):
                 break
@@ -75,7 +75,7 @@ class MapStage:
         """Plan the commit of as many of these records as fit in one transaction, all if they do."""
         count = len(left)
         after = known.position
-        written = replace(known, at=self._lanes.now())
+        written = replace(known, at=int(self._lanes.now().timestamp()))
         while count:
             upto = left[count - 1].position
             taken = (

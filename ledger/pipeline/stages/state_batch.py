@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from ledger.pipeline.core.ageing import Horizon, has_moved
 from ledger.pipeline.core.records import Delivery, Poison, Record
 from ledger.pipeline.core.transitions import State, is_newer
 from ledger.pipeline.sources.dead_letters import DeadLetter
@@ -13,7 +14,8 @@ class StateBatch:
     A version that names another home than the others is judged apart: it may be a dead letter.
     """
 
-    def __init__(self, lane: str, regions: Collection[str]) -> None:
+    def __init__(self, lane: str, regions: Collection[str], horizon: Horizon) -> None:
+        self.horizon = horizon
         self.parked: list[tuple[Record, Delivery]] = []
         self.silent: set[str] = set()
         self.cause = ""
@@ -33,7 +35,9 @@ class StateBatch:
 
     def is_due(self, record: Record, state: State) -> bool:
         """Return whether a record is to be written over a state."""
-        return is_newer(record, state) and not self.is_elsewhere(record, state)
+        return is_newer(record, state) and not (
+            self.is_elsewhere(record, state) or has_moved(record, state)
+        )
 
     def first_parked(self) -> str:
         """Return the position of the first record that is parked, in any of its versions.
@@ -42,8 +46,9 @@ class StateBatch:
         """
         return min(self._first[record.id] for record, _ in self.parked)
 
-    def add(self, delivery: Delivery, record: Record | Poison) -> None:
+    def add(self, delivery: Delivery, read: Record | Poison) -> None:
         """Take in one record as it was read."""
+        record = self.horizon.judged(read)
         if isinstance(record, Poison):
             self._dead_letter(delivery, record.reason)
             if record.id:
@@ -69,6 +74,15 @@ class StateBatch:
                 " what decides a record's home must never change",
             )
             self.dying.add((record.id, frozenset({state.home})))
+            return
+        if is_newer(record, state) and has_moved(record, state):
+            self._dead_letter(
+                delivery,
+                f"the time of record {record.id[:40]!r} was {state.at}, is {record.at}: with"
+                " pipeline.keep_states it never changes. Record what it changes with `ledger"
+                " record`, or send it under another id, and this one with value 0",
+            )
+            self.dying.add((record.id, frozenset({record.home})))
             return
         self.states[record.id, record.home] = state
         if state.version > record.version:

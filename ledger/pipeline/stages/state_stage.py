@@ -15,9 +15,11 @@ Several at a time in few requests (`state_writes`), then what is left one by one
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
-from ledger.core.errors import LedgerError, StoreError, Throttled, Unreachable
+from ledger.core.errors import LaneFenced, LedgerError, StoreError, Throttled, Unreachable
+from ledger.pipeline.core.ageing import Horizon, horizon
 from ledger.pipeline.core.items import state_item, state_key, state_of
 from ledger.pipeline.core.kept import REMEMBERED_CHARACTERS_MAX
 from ledger.pipeline.core.records import Delivery, Form, Record
@@ -87,6 +89,7 @@ class StateStage:
         self._regions = frozenset(settings.regions)
         self._stores = stores
         self._pipeline = settings.pipeline.name
+        self._settings = settings
         self.places = StatePlaces(settings.pipeline.state_table or "")
         self._in_flight = settings.pipeline.in_flight
         self._dead_letters = dead_letters
@@ -110,9 +113,7 @@ class StateStage:
                 in `PARKED_TRIES_MAX` tries a state in another region.
         """
         check_order(after, deliveries)
-        batch = StateBatch(self._lanes.lane, self._regions)
-        for delivery in deliveries:
-            batch.add(delivery, self.form.take(delivery))
+        batch = await self._judged(deliveries)
         await self._write_states(batch, batch.newest.values())
         await self._look_up(batch)
         if batch.letters:
@@ -152,6 +153,37 @@ class StateStage:
         parked, batch.parked, batch.silent = batch.parked, [], set()
         await self._write_states(batch, parked)
 
+    def _horizon(self) -> Horizon:
+        """Return which records are too old, as our lane's item says."""
+        return horizon(self._lanes.known, self.form, self._settings)
+
+    async def _judged(self, deliveries: Sequence[Delivery]) -> StateBatch:
+        """Judge records by what is forgotten, once nothing can land that was judged without it."""
+        records = [self.form.take(delivery) for delivery in deliveries]
+        for _ in range(TRIES_MAX):
+            await self._lanes.renew()
+            known = self._horizon()
+            if known.settled is None or not any(map(known.is_over, records)):
+                break
+            if (left := (known.settled - self._lanes.now()).total_seconds()) <= 0:
+                break
+            await self._retrier.clock.sleep(left)
+        batch = StateBatch(self._lanes.lane, self._regions, known)
+        for delivery, record in zip(deliveries, records, strict=True):
+            batch.add(delivery, record)
+        return batch
+
+    async def _until(self, batch: StateBatch) -> datetime:
+        """Return until when writes may be signed that are judged by what was forgotten then.
+
+        Raises:
+            LaneFenced: more is, so the batch is judged again from its beginning.
+        """
+        await self._lanes.renew()
+        if self._lanes.known.forgotten != batch.horizon.forgotten:
+            raise LaneFenced(f"lane {self._lanes.lane}: more records are too old by now")
+        return self._lanes.until
+
     def forget(self) -> None:
         """Forget the states that were seen: others have rewritten some of them."""
         self._states = _States(self._most)
@@ -175,7 +207,8 @@ class StateStage:
                 lane = self._lanes.lane
                 letters.append(DeadLetter(lane, delivery.position, PASSED_OVER, delivery.raw))
 
-        taken = ((delivery, self.form.take(delivery)) for delivery in deliveries)
+        judged = self._horizon().judged
+        taken = ((delivery, judged(self.form.take(delivery))) for delivery in deliveries)
         jobs = [partial(look, one, record) for one, record in taken if isinstance(record, Record)]
         if jobs:
             await run_all(jobs, at_once=self._in_flight)
@@ -271,7 +304,8 @@ class StateStage:
 
         A request of several hands back no item in the way of one that was not remembered.
         """
-        due = [await self._due(one.record, one.delivery, one.state) for one in todo]
+        until = await self._until(batch)
+        due = [await self._due(batch, one, until) for one in todo]
         rest: list[Todo] = []
         met = known = 0
         for one, result in await write_together(
@@ -299,12 +333,14 @@ class StateStage:
             self._strangers.meet(met, known)
         return rest
 
-    async def _due(self, record: Record, delivery: Delivery, state: State | None) -> Due:
+    async def _due(self, batch: StateBatch, one: Todo, until: datetime) -> Due:
+        record, delivery, state = one.record, one.delivery, one.state
         opened = state.open if state else ()
         committed = await self._lanes.committed(opened) if opened else {}
         lane, position = self._lanes.lane, delivery.position
-        new = advanced(state, record, lane=lane, position=position, committed=committed)
-        return Due(record, delivery, state, new)
+        at = batch.horizon.kept(record, state)
+        new = advanced(state, record, lane=lane, position=position, committed=committed, at=at)
+        return Due(record, delivery, state, new, until)
 
     async def _advance_or_park(self, batch: StateBatch, one: Todo) -> None:
         """Write a record's version, or park it if its home, another region, does not answer."""
@@ -331,7 +367,7 @@ class StateStage:
         for tries in range(1, TRIES_MAX + 1):
             if state is not None and not batch.is_due(record, state):
                 break
-            state, is_done = await self._put(store, record, delivery, state)
+            state, is_done = await self._put(batch, store, Todo(record, delivery, state))
             if is_done:
                 break
             if tries > QUICK_TRIES_MAX:
@@ -345,9 +381,7 @@ class StateStage:
         self._states.keep(record.id, state)
         batch.found(record, delivery, state)
 
-    async def _put(
-        self, store: Store, record: Record, delivery: Delivery, state: State | None
-    ) -> tuple[State | None, bool]:
+    async def _put(self, batch: StateBatch, store: Store, one: Todo) -> tuple[State | None, bool]:
         """Try to write a version once; returns the state that is there, and whether it is written.
 
         A rejected put of a record that is not remembered returns its state; that is no retry.
@@ -355,16 +389,19 @@ class StateStage:
         Raises:
             StoreError: nothing was written, or its outcome could not be read.
         """
-        new = (await self._due(record, delivery, state)).new
+        record, state = one.record, one.state
+        until = await self._until(batch)
+        new = (await self._due(batch, one, until)).new
         expected = still_there(state)
         item = state_item(record.id, new, self._pipeline)
         if state is not None and state.is_before and self.places.before is not None:
-            moved = self.places.move(item, state_key(record.id, self._pipeline), expected)
+            key = state_key(record.id, self._pipeline)
+            moved = self.places.move(item, key, expected, until)
             if isinstance(await store.transact(moved), Applied):
                 return new, True
             self._metrics.retry()
             return await self._read_from(store, record.id), False
-        outcome = await store.write(self.places.write(Put(item, expected)))
+        outcome = await store.write(self.places.write(Put(item, expected, not_after=until)))
         if isinstance(outcome, Applied):
             return new, True
         # Not every engine hands back the item that was in the way.

@@ -14,6 +14,7 @@ read, is left to requests of its own.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -79,6 +80,8 @@ class Due:
     delivery: Delivery
     state: State | None
     new: State
+    until: datetime | None = None
+    """When its request may be signed at the latest."""
 
 
 def still_there(state: State | None) -> Condition:
@@ -93,11 +96,12 @@ def state_write(due: Due, pipeline: str) -> OwnWrite:
     """Return the write of a version in the form that a batch of statements can say."""
     item = state_item(due.record.id, due.new, pipeline)
     if due.state is None:
-        return Put(item, Absent())
+        return Put(item, Absent(), not_after=due.until)
     values = {name: value for name, value in item.items() if name not in {"pk", "sk"}}
     gone = tuple(name for name, was in _optional(due.state) if was and name not in values)
     key = state_key(due.record.id, pipeline)
-    return Update(key, set=values, remove=gone, condition=still_there(due.state))
+    there = still_there(due.state)
+    return Update(key, set=values, remove=gone, condition=there, not_after=due.until)
 
 
 def _optional(state: State) -> tuple[tuple[str, object], ...]:

@@ -107,6 +107,7 @@ class Pipeline:
             clock,
             pipeline=current.pipeline.name,
             states=current.pipeline.state_table or "",
+            life_seconds=current.contract_life,
         )
         retrier = Retrier.of(store, clock=clock, randomness=randomness)
         self._state = StateStage(

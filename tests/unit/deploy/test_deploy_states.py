@@ -4,6 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from support.clock import FakeClock
+from support.forgets import dated
 from support.lanes import lane_worker
 from support.ledgers import seeded
 from support.permissions import HOME, OTHER, SETTINGS, Recorder
@@ -13,6 +14,7 @@ from ledger.administration.templates import Role, policy
 from ledger.administration.templates.table import table_template
 from ledger.core.errors import AccessDenied
 from ledger.pipeline.auditing.audit import Audit
+from ledger.pipeline.auditing.forget import Forget
 from ledger.pipeline.auditing.move import Move
 from ledger.store.wrappers.faults import Call, FaultyStore, Raises
 
@@ -54,6 +56,22 @@ async def test_states_of_a_table_of_their_own_are_within_the_policies() -> None:
         assert OWN not in str(policy(AFTER, role))
     for statement in policy(AFTER, Role.ADMINISTRATOR)["Statement"][:2]:
         assert len(statement["Resource"]) == 4  # two tables in two regions
+
+
+async def test_to_forget_states_is_within_the_policy_of_audits() -> None:
+    """Every call of a run that forgets states is allowed to who audits."""
+    recorder = Recorder()
+    stores = {region: recorder.store(region) for region in (HOME, OTHER)}
+    given = {**GROUP, "fields": {**FIELDS, "time": "At"}, "keep_states": "1h"}
+    settings = SETTINGS.replace(pipeline=given)
+    raws = [dated(f"T{number}", 1, 5, 90_000) for number in range(3)]
+    await lane_worker(deliveries(raws), stores, region=HOME, settings=settings).run()
+    recorder.calls.clear()
+    clock = FakeClock(instant=True)
+    done = await Forget(stores, settings, clock=clock, randomness=seeded()).run()
+    assert done.records == len(raws)
+    document = policy(settings, Role.AUDIT)
+    assert [call for call in recorder.calls if not call.is_allowed(document)] == []
 
 
 def test_states_have_tables_of_their_own_where_the_settings_name_them() -> None:
