@@ -16,10 +16,12 @@ from support.pipelines import deliveries, pipeline_settings, shown, truth
 from ledger.core.errors import AccessDenied, FormConflict, InvalidInput, SettingsError
 from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX, state_item, state_key, state_of
-from ledger.pipeline.core.registry import forgotten_of, region_key
+from ledger.pipeline.core.registry import forgotten_of, region_key, registry_partition
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.store.memory import MemoryStore
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Outcome, Unknown, Write
 
 OLD, YOUNG = KEEP - 10, 5.0
 """Ages of records in seconds: within the time they are kept, and not long after it."""
@@ -239,3 +241,19 @@ def test_how_long_states_are_kept_goes_by_a_records_own_time() -> None:
     """Without a field of it the setting is refused."""
     with pytest.raises(SettingsError, match=r"keep_states needs pipeline\.fields\.time"):
         pipeline_settings(keep_states="400d")
+
+
+async def test_a_lane_whose_entry_got_no_answer_is_entered_again() -> None:
+    """Else a moment before which records are refused would never be left in its item."""
+    store = MemoryStore(HOME)
+    lost: list[str] = []
+
+    class Losing(ForwardingStore):
+        async def write(self, write: Write) -> Outcome:
+            if write.key[1].startswith("lane#") and not lost:
+                lost.append(write.key[1])
+                return Unknown("no answer")
+            return await super().write(write)
+
+    await run(Losing(store), NEW)
+    assert store.table.get((registry_partition(), lost[0])) is not None
