@@ -114,6 +114,33 @@ def test_status_and_delete_reach_the_markers_table(
     assert seen == ["marks", "marks"]
 
 
+def test_the_tables_of_states_are_reached_by_an_option(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--states` is for all that pipelines name, without a contract; one of several is deleted."""
+    seen: list[str] = []
+
+    def observe(settings: Settings, **_: object) -> TableState:
+        seen.append(settings.table)
+        return state()
+
+    for name in ("create_table", "table_state", "delete_table"):
+        monkeypatch.setattr(table_commands, name, observe)
+    assert isinstance(run("create", "--config", config, "--states").exception, SettingsError)
+    monkeypatch.setenv("LEDGER_PIPELINE__STATE_TABLE", "one-aside")
+    monkeypatch.setenv("LEDGER_PIPELINES", '{"fx": {"state_table": "two-aside"}}')
+    created = run("create", "--config", config, "--states")
+    assert (created.exit_code, "contract" in created.stdout) == (0, False)
+    assert run("status", "--config", config, "--states").exit_code == 0
+    assert seen == ["one-aside", "two-aside"] * 2
+    assert isinstance(run("delete", "--config", config, "--states").exception, SettingsError)
+    given = ("delete", "--config", config, "--states", "--confirm", "two-aside")
+    assert run(*given).exit_code == 0
+    assert seen[4:] == ["two-aside"]
+    both = run("status", "--config", config, "--states", "--markers")
+    assert isinstance(both.exception, InvalidInput)
+
+
 def test_status_names_a_replica_that_does_not_replicate(
     config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,15 +13,28 @@ from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
 from support.pipelines import deliveries, pipeline_settings, shown, truth
 
-from ledger.core.errors import AccessDenied, FormConflict, InvalidInput, SettingsError
+from ledger.core.errors import (
+    AccessDenied,
+    AmountOverflow,
+    FormConflict,
+    InvalidInput,
+    LedgerError,
+    SettingsError,
+)
 from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import STATE_PREFIX, state_item, state_key, state_of
-from ledger.pipeline.core.registry import forgotten_of, region_key, registry_partition
+from ledger.pipeline.core.registry import (
+    forgotten_key,
+    forgotten_of,
+    region_key,
+    registry_partition,
+)
 from ledger.pipeline.sources.dead_letters import DeadLetterList
 from ledger.store.memory import MemoryStore
+from ledger.store.reads import Page, Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
-from ledger.store.writes import Outcome, Unknown, Write
+from ledger.store.writes import Outcome, Unknown, Update, Write
 
 OLD, YOUNG = KEEP - 10, 5.0
 """Ages of records in seconds: within the time they are kept, and not long after it."""
@@ -221,6 +234,35 @@ async def test_an_idle_worker_looks_at_its_lane_before_it_goes_on() -> None:
     await worker.run()
     assert [letter.position for letter in letters.letters] == ["000002"]
     assert shown(store.table) == truth_of([*RAWS, NEW[0]])
+
+
+async def test_a_sum_without_room_forgets_nothing() -> None:
+    """What would not fit in 38 digits is refused, and the states stay."""
+    store = MemoryStore(HOME)
+    await run(store, RAWS)
+    partition, sort_key = forgotten_key(HOME, "risk/Delta")
+    full = {"pk": {"S": partition}, "sk": {"S": sort_key}, "value": {"N": "9" * 23}}
+    store.table.set((partition, sort_key), full)
+    with pytest.raises(AmountOverflow, match="has no room left"):
+        await forgotten(store, clock=at())
+    assert len(states_in(store)) == len(RAWS)
+    assert store.table.get((partition, sort_key)) == full
+
+
+async def test_a_run_that_another_has_ended_stops() -> None:
+    """It deletes nothing more once its moment is in the registry no longer."""
+    store = MemoryStore(HOME)
+    await run(store, RAWS)
+
+    class Ended(ForwardingStore):
+        async def scan(self, scan: Scan) -> Page:
+            page = await super().scan(scan)
+            await super().write(Update(region_key(HOME), remove=("forgetting", "task")))
+            return page
+
+    with pytest.raises(LedgerError, match="another run has ended this one"):
+        await forgotten(Ended(store), clock=at())
+    assert len(states_in(store)) == len(RAWS)
 
 
 async def test_a_reset_forgets_what_was_forgotten() -> None:
