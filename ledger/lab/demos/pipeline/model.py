@@ -147,16 +147,16 @@ def _processes(rate: float, lanes: int, load: Load) -> int:
 
 
 MEASURED = Load(
-    message_seconds=0.00027, change_seconds=0.00055, process_seconds=1.0, message_units=0.97
+    message_seconds=0.00011, change_seconds=0.00014, process_seconds=0.65, message_units=0.95
 )
-"""Of the runs below: dynoxide, 22 November 2026, on two cores that other work used as well."""
+"""Of the runs below: dynoxide, 23 November 2026, on two cores that other work used as well."""
 MEASURED_RUNS = (
-    MeasuredRun(lanes=1, processes=1, messages=16_000, changes=2_076, seconds=5.92, units=19_824),
-    MeasuredRun(lanes=2, processes=2, messages=16_000, changes=3_556, seconds=7.72, units=22_208),
-    MeasuredRun(lanes=3, processes=3, messages=16_000, changes=5_284, seconds=10.42, units=25_120),
-    MeasuredRun(lanes=4, processes=4, messages=16_000, changes=5_700, seconds=10.46, units=25_408),
-    MeasuredRun(lanes=4, processes=1, messages=16_000, changes=6_579, seconds=8.17, units=27_152),
+    MeasuredRun(lanes=1, processes=1, messages=16_000, changes=1_196, seconds=2.20, units=18_098),
+    MeasuredRun(lanes=2, processes=2, messages=16_000, changes=2_000, seconds=3.52, units=19_033),
+    MeasuredRun(lanes=3, processes=3, messages=16_000, changes=2_634, seconds=4.15, units=19_675),
+    MeasuredRun(lanes=4, processes=4, messages=16_000, changes=3_629, seconds=5.50, units=21_166),
+    MeasuredRun(lanes=4, processes=1, messages=16_000, changes=3_893, seconds=2.54, units=21_729),
     MeasuredRun(
-        lanes=1, processes=1, messages=200_000, changes=38_087, seconds=90.41, units=285_200
+        lanes=1, processes=1, messages=100_000, changes=11_479, seconds=15.12, units=124_726
     ),
 )
