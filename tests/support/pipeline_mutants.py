@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import datetime
 from unittest.mock import patch
 
 from ledger.core.sums import SumPlace
@@ -16,29 +17,47 @@ _advanced = transitions.advanced
 
 
 def _overwritten_before(
-    state: State | None, record: Record, *, lane: str, position: str, committed: dict[str, str]
+    state: State | None,
+    record: Record,
+    *,
+    lane: str,
+    position: str,
+    committed: dict[str, str],
+    at: datetime | None = None,
 ) -> State:
     """Measure a change from an image that was never committed, and forget how it came to be."""
-    new = _advanced(state, record, lane=lane, position=position, committed=committed)
+    new = _advanced(state, record, lane=lane, position=position, committed=committed, at=at)
     own = {at: one for at, one in new.open.get(lane, {}).items() if at == position}
     return replace(new, open={**new.open, lane: own})
 
 
 def _joined(
-    state: State | None, record: Record, *, lane: str, position: str, committed: dict[str, str]
+    state: State | None,
+    record: Record,
+    *,
+    lane: str,
+    position: str,
+    committed: dict[str, str],
+    at: datetime | None = None,
 ) -> State:
     """Keep one open transition of a lane, from its first uncommitted image to its newest."""
-    new = _advanced(state, record, lane=lane, position=position, committed=committed)
+    new = _advanced(state, record, lane=lane, position=position, committed=committed, at=at)
     own = new.open.get(lane, {})
     joined = {max(own): sums.total(own.values())} if own else {}
     return replace(new, open={**new.open, lane: joined})
 
 
 def _others_forgotten(
-    state: State | None, record: Record, *, lane: str, position: str, committed: dict[str, str]
+    state: State | None,
+    record: Record,
+    *,
+    lane: str,
+    position: str,
+    committed: dict[str, str],
+    at: datetime | None = None,
 ) -> State:
     """Drop what other lanes changed, committed or not."""
-    new = _advanced(state, record, lane=lane, position=position, committed=committed)
+    new = _advanced(state, record, lane=lane, position=position, committed=committed, at=at)
     return replace(new, open={name: one for name, one in new.open.items() if name == lane})
 
 
