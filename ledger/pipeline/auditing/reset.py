@@ -66,6 +66,9 @@ REDUCED_MAX = 20
 """Transactions after which map items are reduced."""
 TOLD_MAX = 10_000
 """Records after which it is told how many."""
+NAMED_MAX = 3
+"""Lanes in an error."""
+ENDED = "this reset was ended by another run of it"
 PASSES_MAX = 20
 """Searches of the table, as long as each finds what workers wrote meanwhile."""
 
@@ -112,11 +115,8 @@ class Reset(Task):
             StoreError: a region does not answer; run again, it goes on.
         """
         await self.begin(is_audit=False)
-        try:
-            await self._close_all()
-        except InvalidInput:
-            await self.end()
-            raise
+        await self._close_all()
+        await self._note_taking()
         for lane in list(self._positions):
             await self._reduce(lane)
         for _pass in range(PASSES_MAX):
@@ -137,7 +137,8 @@ class Reset(Task):
         """Close every lane that is known, unless one is in use.
 
         Raises:
-            InvalidInput: one is.
+            InvalidInput: one is. What a run that was cut off has closed goes on, unless it has
+                begun to take records out.
         """
         names = [lane for region in sorted(self.stores) for lane in await self.lanes(region)]
         known = {lane: await self.lane(lane) for lane in names}
@@ -148,19 +149,53 @@ class Reset(Task):
                 await self._close(lane)
             return
         if opened := sorted(lane for lane, state in going.items() if state.is_open):
-            raise InvalidInput(_in_use(opened, "is open: a worker runs it, or died in it"))
+            await self._refuse(opened, "is open: a worker runs it, or died in it")
         if going:
             self.tell(f"{len(going):,} lanes: looking for {QUIET_SECONDS:.0f} s whether one moves")
             await self.clock.sleep(QUIET_SECONDS)
         moved = [lane for lane, state in going.items() if not await self._closed(lane, state)]
         if moved:
-            for lane in going.keys() - set(moved):
-                await self._put_back(lane, lambda state: replace(state, is_closed=False))
-            raise InvalidInput(_in_use(sorted(moved), "was written meanwhile: a worker runs it"))
+            await self._refuse(sorted(moved), "was written meanwhile: a worker runs it")
+
+    async def _refuse(self, lanes: Sequence[str], how: str) -> None:
+        """Give all free again, and say which lanes are in use.
+
+        Raises:
+            InvalidInput: always.
+        """
+        named = ", ".join(lanes[:NAMED_MAX])
+        named += f" and {len(lanes) - NAMED_MAX:,} more" if len(lanes) > NAMED_MAX else ""
+        advice = f"lane {named} {how}. Stop its worker first, or give --force"
+        if await self._is_taking():
+            raise InvalidInput(f"the reset was cut off, and is not at its end: {advice}")
+        for region in sorted(self.stores):
+            for lane in await self.lanes(region):
+                if (await self.lane(lane)).is_resetting:
+                    await self._put_back(lane, _as_before)
+        await self.end()
+        raise InvalidInput(f"nothing was reset: {advice}")
+
+    async def _is_taking(self) -> bool:
+        """Return whether a run has begun to take records out."""
+        items = [await self._region(region) for region in self.stores]
+        return any("taking" in (item or {}) for item in items)
+
+    async def _note_taking(self) -> None:
+        """Note that records are taken out from now on: what is closed stays closed to the end.
+
+        Raises:
+            LedgerError: another run has ended this one.
+        """
+        mine = Equals("task", {"S": RESET_TASK})
+        for region, store in sorted(self.stores.items()):
+            key = region_key(region, self.pipeline)
+            update = Update(key, set={"taking": {"BOOL": True}}, condition=mine)
+            if not isinstance(await store.write(update), Applied):
+                raise LedgerError(ENDED)
 
     async def _closed(self, lane: str, known: LaneState) -> bool:
         """Close a lane if it is as known; returns whether it was."""
-        wanted = replace(known, is_closed=True, fence=known.fence + 1)
+        wanted = replace(known, is_closed=True, is_resetting=True, fence=known.fence + 1)
         if not await self.change_lane(lane, known, wanted):
             return False
         self._positions[lane] = known.position
@@ -242,7 +277,7 @@ class Reset(Task):
                 return
             state = state_of(item)
             if not await self.is_under_way(region):
-                raise LedgerError("this reset was ended by another run of it")
+                raise LedgerError(ENDED)
         raise Unreachable(f"record {record_id[:40]!r} could not be reset in {TRIES_MAX} tries")
 
     async def _taken(self, region: str, group: Sequence[tuple[str, State]]) -> bool:
@@ -336,14 +371,12 @@ class Reset(Task):
         raise Unreachable(f"lane {lane} could not be put back in {TRIES_MAX} tries")
 
 
+def _as_before(state: LaneState) -> LaneState:
+    """Return a lane that a reset has closed as it was."""
+    return replace(state, is_closed=False, is_resetting=False)
+
+
 def _at_its_beginning(state: LaneState) -> LaneState:
     """Return a lane as before its first record; what else stands in its item stays."""
-    begun = replace(state, position="", form="", is_open=False, begun=None)
-    return replace(
-        begun, audit=0, retain="", required="", is_closed=False, forgotten=0, forgotten_at=0
-    )
-
-
-def _in_use(lanes: Sequence[str], how: str) -> str:
-    named = ", ".join(lanes[:3]) + (f" and {len(lanes) - 3:,} more" if len(lanes) > 3 else "")  # noqa: PLR2004
-    return f"nothing was reset: lane {named} {how}. Stop its worker first, or give --force"
+    begun = replace(_as_before(state), position="", form="", is_open=False, begun=None)
+    return replace(begun, audit=0, retain="", required="", forgotten=0, forgotten_at=0)

@@ -49,7 +49,7 @@ from ledger.store.reads import Get, Query, Scan
 from ledger.store.retrier import Retrier
 from ledger.store.writes import Applied, Put, Update
 
-UNDER_WAY = ("task", "audit", "required", "forgetting")
+UNDER_WAY = ("task", "audit", "required", "forgetting", "taking")
 """Attributes of a region's item for as long as something is under way."""
 TRIES_MAX = 50
 """Of one write of a lane's item: each rejection means that its worker committed a batch."""

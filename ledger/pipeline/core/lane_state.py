@@ -25,8 +25,8 @@ one worker, an audit or an operator puts into it, no other overwrites unread.
   will be soon: those records are refused (`ledger.pipeline.core.ageing`); `forgotten_at`, since
   when that is in the item, by the clock of who wrote it; 0 for since its beginning;
 - `states`: where the states lie that its workers write (`ledger.pipeline.core.state_places`);
-- `closed`: an operator took the lane out of service; `fence` counts the times that was done: a
-  worker of before must forget what it knows of states.
+- `closed`: an operator took the lane out of service; `resetting`: a reset did, until its end;
+  `fence` counts the times that was done: a worker of before must forget what it knows of states.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -59,6 +59,7 @@ class LaneState:
     audit: int = 0
     retain: str = ""
     is_closed: bool = False
+    is_resetting: bool = False
     fence: int = 0
     required: str = ""
     at: int = 0
@@ -138,6 +139,7 @@ def lane_item(lane: str, state: LaneState, pipeline: str = "") -> Item:
         "audit": {"N": str(state.audit)} if state.audit else None,
         "retain": {"S": state.retain} if state.audit and state.retain else None,
         "closed": {"BOOL": True} if state.is_closed else None,
+        "resetting": {"BOOL": True} if state.is_resetting else None,
         "fence": {"N": str(state.fence)} if state.fence else None,
         "required": {"S": state.required} if state.required else None,
         "at": {"N": str(state.at)} if state.at else None,
@@ -167,6 +169,7 @@ def lane_state_of(item: Item | None) -> LaneState:
             audit=int(item.get("audit", {"N": "0"})["N"]),
             retain=_text(item, "retain"),
             is_closed="closed" in item,
+            is_resetting="resetting" in item,
             fence=int(item.get("fence", {"N": "0"})["N"]),
             required=_text(item, "required"),
             at=int(item.get("at", {"N": "0"})["N"]),

@@ -11,6 +11,7 @@ written by their own region alone:
   which alone lanes may be opened while a rebuild runs; `states` S and `before` S, where the states
   lie, and where others may still be (`ledger.pipeline.core.state_places`); `forgotten` N, seconds
   since 1970: records before that time are refused; `forgetting` N, while that is under way;
+  `taking`, while a reset takes records out of the totals;
 - `forgotten#` + region + `#` + category: `value` N, the sum of the images that were forgotten in
   that region; `forgotten#` + region: `records` N, how many;
 - `difference#` + category: `change` N, by which the last audit found its total to differ from what

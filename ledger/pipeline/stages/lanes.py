@@ -138,12 +138,17 @@ class Lanes:
         """Check that a form may go on with the lane as it was read.
 
         Raises:
-            LaneClosed: it was closed for good.
+            LaneClosed: it was closed for good, or until a reset has come to its end.
             FormConflict: a batch may be under way under another form, or states lie elsewhere.
         """
         known = self.known
         if known.rev:
             self._check_states(table_of(known.states))
+        if known.is_resetting:
+            raise LaneClosed(
+                f"lane {self.lane} is closed until `ledger pipeline reset` has come to its end: run"
+                " that again if it was cut off"
+            )
         if known.is_closed:
             raise LaneClosed(
                 f"lane {self.lane} was closed by `ledger pipeline mend`: records that still come"

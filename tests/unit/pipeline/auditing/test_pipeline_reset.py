@@ -1,6 +1,6 @@
 """A reset takes what records added out of the totals, once, and leaves the rest as it is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -66,6 +66,13 @@ async def reset(
         randomness=seeded(),
         is_forced=is_forced,
     ).run()
+
+
+def killed_at(number: int) -> Callable[[Call], Fault | None]:
+    """Return the fault of a process that ends behind a request."""
+    return lambda call: (
+        Raises(AccessDenied("killed"), applied=True) if call.number == number else None
+    )
 
 
 def kept(store: MemoryStore, prefix: str) -> list[str]:
@@ -214,6 +221,39 @@ async def test_an_open_lane_is_not_reset_unless_forced() -> None:
     assert shown(store.table) == {}
     await lane_worker(deliveries([*RAWS, *MORE]), store).run()
     assert shown(store.table) == truth([*RAWS, *MORE])
+
+
+async def test_lanes_that_a_reset_has_closed_go_on_if_it_is_refused_when_run_again() -> None:
+    """Killed anywhere: lanes go on, or it has begun, then it says so and is brought to its end."""
+    quiet, raws = f"{HOME}/quiet", [*RAWS, *MORE]
+    refusals = set[str]()
+    for number in range(1, 100):
+        store = MemoryStore(HOME)
+        for lane in ("lane", "quiet"):
+            await lane_worker(deliveries(RAWS), store, lane=lane).run()
+        faulty = FaultyStore(store, killed_at(number))
+        with suppress(AccessDenied):
+            await reset(faulty)
+        if faulty.calls < number:
+            break
+        if lane_state(store).is_resetting:
+            with pytest.raises(LaneClosed, match="until `ledger pipeline reset` has come to its"):
+                await lane_worker(deliveries(raws), store).run()
+        await dead_lane(store, raws, lane="new")
+        try:
+            await reset(store)
+        except InvalidInput as error:
+            refusals.add(str(error).partition(":")[0])
+            if str(error).startswith("the reset"):
+                await reset(store, is_forced=True)
+                assert shown(store.table) == {}, number
+        assert not lane_state(store).is_closed
+        assert not lane_state(store, quiet).is_closed
+        for lane in ("new", "lane", "quiet"):
+            await lane_worker(deliveries(raws), store, lane=lane, clock=later()).run()
+        assert shown(store.table) == truth(raws), number
+        assert (await audited(store)).differences == []
+    assert refusals == {"nothing was reset", "the reset was cut off, and is not at its end"}
 
 
 async def test_a_lane_that_moves_is_not_reset() -> None:

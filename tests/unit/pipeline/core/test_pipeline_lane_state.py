@@ -28,6 +28,7 @@ STATES = st.builds(
     begun=st.none() | st.builds(Span, PLACES, PLACES),
     fence=st.integers(0, 3),
     is_closed=st.booleans(),
+    is_resetting=st.booleans(),
     required=st.sampled_from(["", "e" * 16]),
     at=st.sampled_from([0, 1_763_846_400]),
 ) | st.builds(LaneState, rev=st.just(1), audit=st.integers(1, 9), retain=PLACES)
