@@ -19,6 +19,8 @@ KEPT_BYTES_MAX = 65_536
 """Of what one state keeps: a record of the usual limit fits whole."""
 REMEMBERED_CHARACTERS_MAX = 512
 """Of what a state keeps, in the cache of a worker, which needs none of it."""
+NOT_REMEMBERED = "{}"
+"""Stands for more than that: a state that keeps something, which a next one may not."""
 
 
 def kept_of(record: Mapping[str, Any], paths: Iterable[Path]) -> str:

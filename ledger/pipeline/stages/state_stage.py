@@ -12,7 +12,6 @@
 Several at a time in few requests (`state_writes`), then what is left one by one.
 """
 
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,7 +20,6 @@ from functools import partial
 from ledger.core.errors import LaneFenced, LedgerError, StoreError, Throttled, Unreachable
 from ledger.pipeline.core.ageing import Horizon, horizon
 from ledger.pipeline.core.items import state_item, state_key, state_of
-from ledger.pipeline.core.kept import REMEMBERED_CHARACTERS_MAX
 from ledger.pipeline.core.records import Delivery, Form, Record
 from ledger.pipeline.core.state_places import StatePlaces
 from ledger.pipeline.core.sums import Changes
@@ -29,6 +27,7 @@ from ledger.pipeline.core.transitions import State, advanced, between, is_newer
 from ledger.pipeline.metrics import StageMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetter, DeadLetters
 from ledger.pipeline.stages.lanes import Lanes
+from ledger.pipeline.stages.remembered import Remembered
 from ledger.pipeline.stages.state_batch import StateBatch
 from ledger.pipeline.stages.state_writes import (
     ROUNDS_MAX,
@@ -97,7 +96,7 @@ class StateStage:
         self._metrics = metrics
         self._most = settings.pipeline.cache_max
         self._strangers = Strangers()
-        self._states = _States(self._most)
+        self._states = Remembered(self._most)
 
     async def apply(
         self, after: str, deliveries: Sequence[Delivery]
@@ -186,7 +185,7 @@ class StateStage:
 
     def forget(self) -> None:
         """Forget the states that were seen: others have rewritten some of them."""
-        self._states = _States(self._most)
+        self._states = Remembered(self._most)
 
     async def passed_over(self, deliveries: Sequence[Delivery]) -> None:
         """Keep as dead letters those of records behind the position that no state shows.
@@ -416,25 +415,6 @@ class StateStage:
         metrics.leave_out("duplicate", batch.duplicates)
         metrics.leave_out("stale", batch.stale)
         metrics.leave_out("dead", len(batch.letters))
-
-
-class _States:
-    """States that were seen last, up to a number; one that is behind costs a rejected write."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._states: OrderedDict[str, State] = OrderedDict()
-
-    def get(self, record_id: str) -> State | None:
-        return self._states.get(record_id)
-
-    def keep(self, record_id: str, state: State) -> None:
-        if len(state.kept) > REMEMBERED_CHARACTERS_MAX:
-            state = replace(state, kept="")
-        self._states[record_id] = state
-        self._states.move_to_end(record_id)
-        if len(self._states) > self._most:
-            self._states.popitem(last=False)
 
 
 def check_order(after: str, deliveries: Iterable[Delivery]) -> None:

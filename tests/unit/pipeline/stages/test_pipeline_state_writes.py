@@ -1,7 +1,9 @@
 """States written together: few requests, and exact whatever becomes of each write."""
 
+import json
 from collections import Counter
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from support.lanes import lane_worker
@@ -10,6 +12,7 @@ from support.pipelines import deliveries, message, pipeline_settings, position, 
 
 from ledger.core.errors import Unreachable
 from ledger.pipeline.core.items import state_item, state_key
+from ledger.pipeline.core.kept import KEPT_BYTES_MAX, REMEMBERED_CHARACTERS_MAX
 from ledger.pipeline.core.records import Form, Record
 from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.transitions import Open, State
@@ -97,3 +100,25 @@ async def test_a_state_is_rewritten_as_a_put_would(still_open: Open) -> None:
     assert await store.get(Get(state_key(record.id))) == state_item(record.id, new)
     again = await store.write(state_write(Due(record, delivery, OLD, new), ""))
     assert isinstance(again, Rejected)
+
+
+async def test_what_a_version_does_not_keep_is_not_left_of_the_one_before() -> None:
+    """Nor where the worker remembers the state without it, since that was long."""
+    store = MemoryStore(HOME)
+    raws = []
+    for version, length in ((1, 2 * REMEMBERED_CHARACTERS_MAX), (2, 2 * KEPT_BYTES_MAX)):
+        for trade in ("T1", "T2"):
+            record = json.loads(message(trade, version, version))
+            raws.append(json.dumps({**record, "Note": "x" * length}).encode())
+    form: dict[str, Any] = {
+        "keep_fields": "all",
+        "record_bytes_max": 4 * KEPT_BYTES_MAX,
+        "batch_max": 2,
+    }
+    await lane_worker(deliveries(raws[:2]), store, **form).run()
+    key = state_key("T1")
+    assert "fields" in (await store.get(Get(key)) or {})
+    store = MemoryStore(HOME)
+    await lane_worker(deliveries(raws), store, **form).run()
+    item = await store.get(Get(key)) or {}
+    assert (item["version"], "fields" in item) == ({"N": "2"}, False)

@@ -1,6 +1,7 @@
 """`ledger pipeline produce`: write the demo's records, or a file's, at a steady rate."""
 
 import json
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -74,8 +75,7 @@ def produce(
     Records that the target refuses for now are sent again, and counted. SIGINT and SIGTERM end it
     once what is begun has been taken; --totals is of what was written.
     """
-    if file is not None and totals is not None:
-        raise InvalidInput("--totals is of generated records: --file has others")
+    _check(target, rate, file, totals)
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
     settings.region(place)
@@ -93,6 +93,24 @@ def produce(
         write_totals(totals, traffic)
     if came.number and count:
         raise typer.Exit(came.status)
+
+
+def _check(target: str, rate: float, file: Path | None, totals: Path | None) -> None:
+    """Check what would show only once records are written.
+
+    Raises:
+        InvalidInput: it cannot be done.
+    """
+    if not math.isfinite(rate):
+        raise InvalidInput(f"--rate {rate}: records a second are a number, 0 for as fast as taken")
+    if file is not None and totals is not None:
+        raise InvalidInput("--totals is of generated records: --file has others")
+    if file is not None and file.suffix.lower() == ".gz":
+        raise InvalidInput(f"--file {file}: lines are written as they are read: unpack it first")
+    if file is not None and Path(target).exists() and file.samefile(target):
+        raise InvalidInput(f"--file {file}: it is the file to write to as well")
+    if totals is not None and not totals.parent.is_dir():
+        raise InvalidInput(f"--totals {totals}: there is no folder {totals.parent}")
 
 
 def options_of(count: int, seed: int) -> PipelineDemoOptions:

@@ -4,6 +4,7 @@ Source: API references of PutRecords (500 records and 5 MiB; some may be refused
 is well) and SendMessageBatch (10 messages and 262,144 bytes; likewise).
 """
 
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import anyio.to_thread
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.core.errors import InvalidInput, LedgerError
+from ledger.pipeline.sources.claims import CSV_SUFFIXES
 from ledger.pipeline.sources.kafka import Writer, writer_of
 from ledger.settings import Settings
 
@@ -34,6 +36,7 @@ THROTTLED = frozenset(
 )
 """Answers after which the same is sent again."""
 SDK_TRIES_MAX = 3
+OTHER_SUFFIXES = CSV_SUFFIXES | {".gz"}
 
 
 class Outgoing(NamedTuple):
@@ -124,19 +127,24 @@ class TopicTarget:
 
 @dataclass(slots=True)
 class FileTarget:
-    """A file, which grows."""
+    """A file, which grows; a last line without an end is a line of its own."""
 
     file: Path
     records_max: int = LINES_MAX
     bytes_max: int = LINES_BYTES_MAX
+    is_begun: bool = False
 
     async def send(self, records: Sequence[Outgoing]) -> Sequence[int]:
         """Append lines."""
         lines = b"".join(one.line.rstrip(b"\n") + b"\n" for one in records)
 
         def append() -> None:
-            with self.file.open("ab") as file:
+            with self.file.open("ab+") as file:
+                if not self.is_begun and file.tell():
+                    file.seek(-1, os.SEEK_END)
+                    file.write(b"" if file.read(1) == b"\n" else b"\n")
                 file.write(lines)
+                self.is_begun = True
 
         try:
             await anyio.to_thread.run_sync(append)
@@ -156,6 +164,11 @@ async def open_target(address: str, settings: Settings, region: str) -> AsyncIte
     scheme, mark, place = address.partition("://")
     host, _, topic = place.partition("/")
     if not mark:
+        if Path(address).suffix.lower() in OTHER_SUFFIXES:
+            raise InvalidInput(
+                f"{address!r}: what is written are lines of JSON, and `ledger pipeline run` reads"
+                " files of this name otherwise: name it .jsonl"
+            )
         yield FileTarget(Path(address))
     elif scheme == "kinesis" and host and not topic:
         async with _client("kinesis", settings, region) as client:

@@ -71,3 +71,38 @@ def test_what_cannot_be_is_refused(config: Path, tmp_path: Path) -> None:
     nowhere = run(config, tmp_path / "out", "--region", "mars-1")
     assert isinstance(nowhere.exception, SettingsError)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "said"),
+    [
+        ("out", ["--rate", "inf"], "--rate inf: records a second are a number"),
+        ("out", ["--totals", "{}/none/totals"], "there is no folder"),
+        ("out.csv", [], "name it .jsonl"),
+        ("out.jsonl.gz", [], "name it .jsonl"),
+        ("out", ["--file", "{}/lines.gz"], "unpack it first"),
+        ("lines", ["--file", "{}/lines"], "it is the file to write to as well"),
+    ],
+)
+def test_what_would_fail_later_is_refused_at_once(
+    config: Path, tmp_path: Path, target: str, more: list[str], said: str
+) -> None:
+    """Before anything is written."""
+    for name in ("lines", "lines.gz"):
+        (tmp_path / name).write_text("{}\n", encoding="utf-8")
+    words = [word.format(tmp_path) for word in more]
+    result = run(config, tmp_path / target, "--count", 3, "--rate", 0, *words)
+    assert isinstance(result.exception, InvalidInput)
+    assert said in str(result.exception)
+    assert (tmp_path / "lines").read_text(encoding="utf-8") == "{}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_line_without_an_end_is_completed_first(config: Path, tmp_path: Path) -> None:
+    """Else the first record would be a part of it."""
+    target = tmp_path / "records.jsonl"
+    target.write_text('{"half": 1', encoding="utf-8")
+    assert run(config, target, "--count", 3, "--rate", 0).exit_code == 0
+    half, *lines = target.read_bytes().splitlines()
+    assert half == b'{"half": 1'
+    assert len([json.loads(line) for line in lines]) == 3
