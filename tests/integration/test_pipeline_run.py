@@ -32,6 +32,8 @@ from ledger.settings import Settings
 pytestmark = pytest.mark.slow
 
 TRADES, VERSIONS = 30, 3
+COLUMNS = 200
+"""Room for the name of a lane in one line."""
 PIPELINE = {
     "fields": FIELDS,
     "categories": CATEGORIES,
@@ -95,7 +97,8 @@ def everywhere(right: Mapping[str, Decimal]) -> Shown:
 
 def pipeline(*words: str, config: Path) -> Result:
     """Run `ledger pipeline` in this process."""
-    return CliRunner().invoke(app, ["pipeline", *words, "--config", str(config)])
+    given = ["pipeline", *words, "--config", str(config)]
+    return CliRunner().invoke(app, given, env={"COLUMNS": str(COLUMNS)})
 
 
 @pytest.mark.parametrize("kills", ["few", pytest.param("many", marks=SLOW)])
