@@ -61,6 +61,7 @@ def run_command(
     folder: Path,
     variables: Mapping[str, str] | None = None,
     stdin: str = "",
+    seconds_max: float = COMMAND_SECONDS_MAX,
 ) -> Ran:
     """Run a command in a folder to its end."""
     ran = subprocess.run(
@@ -70,7 +71,7 @@ def run_command(
         text=True,
         cwd=folder,
         env=environment(folder, **(variables or {})),
-        timeout=COMMAND_SECONDS_MAX,
+        timeout=seconds_max,
         check=False,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr)

@@ -34,6 +34,7 @@ OPERATIONS: Mapping[str, str] = {
     "get_item": "GetItem",
     "put_item": "PutItem",
     "query": "Query",
+    "scan": "Scan",
     "transact_write_items": "TransactWriteItems",
     "update_item": "UpdateItem",
 }

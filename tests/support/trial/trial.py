@@ -32,6 +32,7 @@ from support.trial.schedule import Event, schedule
 from support.trial.table import KeptTable
 
 from ledger.settings.model import CONTRACTED
+from ledger.settings.pipelines import PIPELINE_TRANSPORT
 
 TIMES = {"settle": 3.0, "retry_horizon": 1.2, "observation_delay": 1.0, "read_deadline": 0.8}
 MERGING = {"fold_min": 1, "lease": 20.0, "heartbeat": 1.0}
@@ -49,6 +50,8 @@ HOME_TRIES_MAX = 5
 """Of a move of the home: a region that does not answer ends it, and it is run again."""
 WRONG_SHOWN = 40
 AUDIT_CHARACTERS = 600
+AUDIT_SECONDS_MAX = 600.0
+"""A machine that is busy reads the table of an hour's records in minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,6 @@ class Trial:
         self._rebuilding: Worker | None = None
         self._due: list[tuple[float, str, tuple[str, str]]] = []
         self._ended_at: dict[str, float] = {}
-        self._has_audit = run_command("ledger", "pipeline", "audit", "--help", folder=folder)
 
     def run(self, *, seconds: float) -> Report:
         """Run rounds until the time is over, one at least; a wrong total ends it."""
@@ -281,14 +283,15 @@ class Trial:
         wrong = anyio.run(wrong_totals, self.config, expected)
         wrong += wrong_letters(self.lanes, self.traffics.values())
         self.report.wrong += [f"round {self.report.rounds}: {one}" for one in wrong[:WRONG_SHOWN]]
-        if self._has_audit.status == 0:
-            self._audit()
+        self._audit()
 
     def _audit(self) -> None:
         for name in self.traffics:
             words = ("pipeline", "audit", "--pipeline", name, "--config", str(self.config))
             try:
-                ran = run_command("ledger", *words, folder=self.folder)
+                ran = run_command(
+                    "ledger", *words, folder=self.folder, seconds_max=AUDIT_SECONDS_MAX
+                )
                 status, said = ran.status, (ran.out + ran.errors)[-AUDIT_CHARACTERS:]
             except subprocess.TimeoutExpired as error:
                 status, said = 1, str(error)
@@ -394,7 +397,9 @@ class Trial:
         pipelines[PLAIN]["totals"] = "entries"  # so that there is something to merge
         pipelines[PINNED]["keep_fields"] = ["Place.Month"]
         pipelines[PINNED]["home"] = {"field": "Row.Id", "regions": digits}
-        settings = self.table.world.settings(**TIMES, compactor=MERGING, pipelines=pipelines)
+        settings = self.table.world.settings(
+            **TIMES, compactor=MERGING, pipelines=pipelines, transport=PIPELINE_TRANSPORT
+        )
         path = self.folder / f"regions-{int(by_month)}.yaml"
         values = settings.model_dump(mode="json", exclude=set(CONTRACTED))
         path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")

@@ -15,7 +15,7 @@ from support.ledgers import HOME, make_settings
 from support.scripted import Scripted, drip, hang, ok, scripted
 from support.wire import ITEM, PUTS, READS, WRITES, Wire, open_wire
 
-from ledger.core.errors import AccessDenied, RequestRefused
+from ledger.core.errors import AccessDenied, RequestRefused, Unreachable
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.transport import NeverSent
 from ledger.store.opening import CONNECTIONS_MAX, open_store
@@ -42,11 +42,13 @@ async def test_hot_operations_go_through_it_and_the_rest_through_the_sdk(lean_wi
         await call(lean_wire.store)
     items = [{"pk": {"S": "c"}, "sk": {"S": name}} for name in ("a", "b")]
     await lean_wire.store.write_each([Put(item, Absent()) for item in items])
+    with pytest.raises(Unreachable):
+        await lean_wire.store.replicas()
 
     pairs = zip(lean_wire.server.operations, lean_wire.server.headers, strict=True)
     by_sdk = {operation: "cfg/retry-mode" in headers["User-Agent"] for operation, headers in pairs}
     assert {operation for operation, sdk in by_sdk.items() if not sdk} == set(OPERATIONS.values())
-    assert set(by_sdk) - set(OPERATIONS.values()) == {"Scan"}
+    assert set(by_sdk) - set(OPERATIONS.values()) == {"DescribeTable"}
 
 
 async def test_what_no_json_can_hold_is_refused(lean_wire: Wire) -> None:
