@@ -99,17 +99,20 @@ async def open_transport(
 
     Raises:
         BotoCoreError: the profile does not exist.
+        SettingsError: the SDK's configuration names an endpoint or certificates that are none.
     """
     # They take more time to import than all else: a command that sends nothing does without.
     from aiobotocore.session import AioSession  # noqa: PLC0415
 
     from ledger.store.transports.sdk import SdkTransport, sdk_config, watch  # noqa: PLC0415
+    from ledger.store.transports.trust import check_configured  # noqa: PLC0415
 
     described = settings.region(region)
     options = client_options(region, described)
     config = sdk_config(request_timeout=settings.request_timeout, connections_max=CONNECTIONS_MAX)
     session = AioSession(profile=described.profile)
     async with session.create_client("dynamodb", config=config, **options) as client:
+        await check_configured(session, client)
         watch(client)
         sdk = SdkTransport(client)
         if settings.transport == "aiobotocore":

@@ -5,17 +5,20 @@ it. Credentials, the endpoint, certificates and proxies are botocore's, by its p
 what is not in `OPERATIONS` goes through aiobotocore as ever.
 """
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
 from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import ClientError, NoCredentialsError
+from botocore.useragent import sanitize_user_agent_string_component
 
 from ledger.store.dynamodb import signing
 from ledger.store.dynamodb.connect import ClientOptions
@@ -79,12 +82,25 @@ class LeanTransport:
         signed = self._now()  # after every wait: what is signed late must not be sent
         signing.check(signed)
         headers = route.signer.headers(name, body, credentials=credentials, at=signed)
-        return read_answer(await route.http.post({**headers, **self._more}, body), name)
+        more = {**self._more, **trace_headers()}
+        return read_answer(await route.http.post({**headers, **more}, body), name)
 
     async def close(self) -> None:
         """Close every connection, the other transport's too."""
         await self._routes.close()
         await self._otherwise.close()
+
+
+def trace_headers() -> Mapping[str, str]:
+    """Return what lets AWS Lambda notice functions that call each other in a circle, as SDKs send.
+
+    Source: AWS Lambda Developer Guide, "Use Lambda recursive loop detection"; botocore,
+    `handlers.add_recursion_detection_header`.
+    """
+    trace = os.environ.get("_X_AMZN_TRACE_ID")
+    if not trace or "AWS_LAMBDA_FUNCTION_NAME" not in os.environ:
+        return {}
+    return {"X-Amzn-Trace-Id": quote(trace, safe="-=;:+&[]{}\"',")}
 
 
 def read_answer(answer: Answer, operation: str) -> Response:
@@ -143,10 +159,19 @@ async def open_lean(
         yield LeanTransport(
             routes,
             credentials=await _credentials(session, options),
-            user_agent=session.user_agent(),
+            user_agent=_user_agent(session, client),
             now=now,
             otherwise=otherwise,
         )
+
+
+def _user_agent(session: AioSession, client: Any) -> str:
+    """Return the session's name, with the application's own (`sdk_ua_app_id`), as botocore does."""
+    name: str = session.user_agent()
+    app = client.meta.config.user_agent_appid
+    if not app:
+        return name
+    return f"{name} app/{sanitize_user_agent_string_component(app, allow_hash=True)}"
 
 
 async def _credentials(session: AioSession, options: ClientOptions) -> CredentialsSource | None:

@@ -1,10 +1,13 @@
 """Making connections to one endpoint: straight, or through a proxy; with TLS or without.
 
-Certificates and proxies are found where botocore finds them.
+Certificates and proxies are found where botocore finds them, and TLS is set up as it does. Of a
+host's addresses the next is tried beside one that does not answer at once, so that a network
+without working IPv6 costs a moment and not the whole time-out (RFC 8305; aiobotocore has it from
+aiohttp).
 """
 
 import asyncio
-import os
+import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +15,15 @@ from http import HTTPStatus
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
-from botocore.httpsession import ProxyConfiguration, get_cert_path
+from aiohappyeyeballs import AddrInfoType, start_connection
+from botocore.httpsession import ProxyConfiguration
 from botocore.utils import get_environ_proxies
 
 from ledger.store.transports.lean_connection import Connection
+from ledger.store.transports.trust import trusting
 
+NEXT_ADDRESS_SECONDS = 0.25
+"""After which the next address is tried beside the one that has not answered."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -61,13 +68,17 @@ class Dialer:
 
     async def _connect(self, to: SplitResult, *, head_only: bool = False) -> Connection:
         context = self.trust if to.scheme == "https" else None
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(self.url, wait_seconds=self.wait_seconds, head_only=head_only),
-            to.hostname or "",
-            to.port or _PORTS[to.scheme],
-            ssl=context,
-            server_hostname=to.hostname if context else None,
-        )
+        connected = await _connected(to.hostname or "", to.port or _PORTS[to.scheme])
+        try:
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection(self.url, wait_seconds=self.wait_seconds, head_only=head_only),
+                sock=connected,
+                ssl=context,
+                server_hostname=to.hostname if context else None,
+            )
+        except BaseException:
+            connected.close()
+            raise
         return connection
 
     async def _tunnel(self, first: Connection, there: SplitResult) -> Connection:
@@ -95,11 +106,28 @@ class Dialer:
         return connection
 
 
+async def _connected(host: str, port: int) -> socket.socket:
+    found = await addresses(host, port)
+    connected = await start_connection(found, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
+
+
+async def addresses(host: str, port: int) -> Sequence[AddrInfoType]:
+    """Return the addresses of a host, in the order in which they are to be tried.
+
+    Raises:
+        OSError: it has none.
+    """
+    loop = asyncio.get_running_loop()
+    return await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
 async def make_dialer(url: str, *, ca_bundle: str | None, wait_seconds: float) -> Dialer:
     """Look up the way to an endpoint as botocore does.
 
     Raises:
-        OSError: the bundle of certificates cannot be read.
+        SettingsError: the bundle of certificates cannot be read.
     """
     proxies = ProxyConfiguration(proxies=get_environ_proxies(url))
     proxy = proxies.proxy_url_for(url)
@@ -108,14 +136,7 @@ async def make_dialer(url: str, *, ca_bundle: str | None, wait_seconds: float) -
     return Dialer(
         url=url,
         wait_seconds=wait_seconds,
-        # Reading a bundle of certificates takes longer than an event loop should stand still.
-        trust=await asyncio.to_thread(_trust, ca_bundle) if uses_tls else None,
+        trust=await trusting(ca_bundle) if uses_tls else None,
         proxy=urlsplit(proxy) if proxy else None,
         credentials=[f"{name}: {value}" for name, value in given.items()],
     )
-
-
-def _trust(ca_bundle: str | None) -> ssl.SSLContext:
-    """Trust the given bundle, else the one of REQUESTS_CA_BUNDLE, else botocore's."""
-    bundle = ca_bundle or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(verify=True)
-    return ssl.create_default_context(cafile=bundle)

@@ -98,7 +98,7 @@ class Http:
         try:
             async with asyncio.timeout(self._wait_seconds):
                 return await self._dialer.dial()
-        except (OSError, BotoConnectionError) as error:
+        except (OSError, RuntimeError, BotoConnectionError) as error:
             raise self._never(str(error) or type(error).__name__) from error
 
     def _never(self, reason: str) -> NeverSent:
@@ -114,7 +114,7 @@ async def open_http(
     `request_timeout` bounds the wait for a connection, free or made, and each wait for data.
 
     Raises:
-        OSError: the bundle of certificates cannot be read.
+        SettingsError: the bundle of certificates cannot be read.
     """
     dialer = await make_dialer(url, ca_bundle=ca_bundle, wait_seconds=request_timeout)
     http = Http(dialer, wait_seconds=request_timeout, connections_max=connections_max)

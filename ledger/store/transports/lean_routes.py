@@ -2,17 +2,19 @@
 
 DynamoDB has an endpoint for each account (`https://ACCOUNT.ddb.REGION.amazonaws.com`), which
 answers for that account without the hops of the regional one. Which one a request goes to is for
-botocore to say: its rules take in `account_id_endpoint_mode`, the credentials, and endpoints of
-one's own; this asks for the URL of a presigned request, which is its public way to tell it.
+botocore to say: its rules take in `account_id_endpoint_mode`, the credentials, FIPS, dual stack and
+endpoints of one's own; this asks for the URL of a presigned request, which is its public way to
+tell it, and the region that it signs for, which is not always the client's (`local`).
 
-Source: AWS SDKs and Tools Reference Guide, "Account-based endpoints".
+Source: AWS SDKs and Tools Reference Guide, "Account-based endpoints", "Dual-stack and FIPS
+endpoints", "Service-specific endpoints".
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 
@@ -21,6 +23,14 @@ from ledger.store.transports.lean_signing import Signer
 
 ACCOUNTS_MAX = 16
 """Accounts of which the route is remembered; a client's credentials are nearly always of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where requests go, and the region in their signatures."""
+
+    url: str
+    region: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +45,12 @@ class Routes:
     """The routes of one client, by the account of the credentials; made by `open_routes`."""
 
     def __init__(
-        self, find: Callable[[], Awaitable[str]], make: Callable[[str], Awaitable[Route]]
+        self, find: Callable[[], Awaitable[Place]], make: Callable[[Place], Awaitable[Route]]
     ) -> None:
         self._find = find
         self._make = make
         self._by_account: dict[str | None, Route] = {}
-        self._by_url: dict[str, Route] = {}
+        self._by_place: dict[Place, Route] = {}
         self._lock = anyio.Lock()
 
     async def of(self, account: str | None) -> Route:
@@ -59,19 +69,19 @@ class Routes:
                 self._by_account[account] = await self.open(await self._find())
             return self._by_account[account]
 
-    async def open(self, url: str) -> Route:
+    async def open(self, place: Place) -> Route:
         """Return the route to an endpoint, made if there is none.
 
         Raises:
-            OSError: the bundle of certificates cannot be read.
+            SettingsError: the bundle of certificates cannot be read.
         """
-        if url not in self._by_url:
-            self._by_url[url] = await self._make(url)
-        return self._by_url[url]
+        if place not in self._by_place:
+            self._by_place[place] = await self._make(place)
+        return self._by_place[place]
 
     async def close(self) -> None:
         """Close the connections of every route."""
-        for route in self._by_url.values():
+        for route in self._by_place.values():
             await route.http.close()
 
 
@@ -82,31 +92,31 @@ async def open_routes(
     """Open the routes of an aiobotocore client: the regional one now, others when first needed.
 
     Raises:
-        OSError: the bundle of certificates cannot be read.
+        SettingsError: the bundle of certificates cannot be read.
     """
     async with AsyncExitStack() as opened:
 
-        async def make(url: str) -> Route:
-            http = await opened.enter_async_context(open_http(url))
-            return Route(http, Signer(url=url, region=client.meta.region_name))
+        async def make(place: Place) -> Route:
+            http = await opened.enter_async_context(open_http(place.url))
+            return Route(http, Signer(url=place.url, region=place.region))
 
-        async def find() -> str:
-            return await endpoint_of(client)
+        async def find() -> Place:
+            return await place_of(client)
 
         routes = Routes(find, make)
-        await routes.open(client.meta.endpoint_url)
+        await routes.open(Place(client.meta.endpoint_url, client.meta.region_name))
         yield routes
 
 
-async def endpoint_of(client: Any) -> str:
-    """Return the endpoint to which a client would send a request now.
+async def place_of(client: Any) -> Place:
+    """Return where a client would send a request now, and for which region it would sign it.
 
     Raises:
         EndpointResolutionError: an account is required, and the credentials name none.
     """
     regional = str(client.meta.endpoint_url)
-    presigned = await client.generate_presigned_url("describe_limits")
-    there = urlsplit(presigned)
+    there = urlsplit(await client.generate_presigned_url("describe_limits"))
+    _, _, region, *_ = parse_qs(there.query)["X-Amz-Credential"][0].rsplit("/", 4)
     if (there.scheme, there.netloc) == urlsplit(regional)[:2]:
-        return regional
-    return f"{there.scheme}://{there.netloc}"
+        return Place(regional, region)
+    return Place(f"{there.scheme}://{there.netloc}", region)

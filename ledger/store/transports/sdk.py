@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiobotocore.config import AioConfig
-from aiohttp import ClientConnectorError
-from botocore.exceptions import EndpointConnectionError
+from aiohttp import ClientConnectorError, ClientSSLError
+from botocore.exceptions import EndpointConnectionError, SSLError
 
 from ledger.store.dynamodb import signing
 from ledger.store.dynamodb.requests import Request
@@ -54,6 +54,11 @@ class SdkTransport:
             # aiobotocore raises it for a connection lost half-way as well; only aiohttp's own
             # error underneath tells the two apart.
             if isinstance(error.kwargs.get("error"), ClientConnectorError):
+                raise NeverSent(**error.kwargs) from error
+            raise
+        except SSLError as error:
+            # aiohttp has its errors of TLS from making a connection, never from using one.
+            if isinstance(error.kwargs.get("error"), ClientSSLError):
                 raise NeverSent(**error.kwargs) from error
             raise
 

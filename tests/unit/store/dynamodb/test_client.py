@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import pytest
 from support.clock import FakeClock
 from support.ledgers import HOME, make_settings, sample
@@ -11,6 +12,7 @@ from support.scripted import (
     Step,
     ask_to_wait,
     close_connection,
+    drip,
     fault,
     hang,
     ok,
@@ -115,6 +117,17 @@ async def test_hanging_write_is_unknown_after_its_time(impatient: Wire, call: Ca
     """A write that is never answered is unknown once `request_timeout` is over, asked once."""
     impatient.server.play(hang())
     outcome = await call(impatient.store)
+
+    assert isinstance(outcome, Unknown) or outcome.unknown == tuple(range(6))  # type: ignore[attr-defined]
+    assert len(impatient.server.requests) == 1
+
+
+@calls(WRITES)
+async def test_dripping_write_is_unknown_after_its_time(impatient: Wire, call: Call) -> None:
+    """An answer that comes a byte at a time, each within its time, ends all the same."""
+    impatient.server.play(drip())
+    with anyio.fail_after(60):
+        outcome = await call(impatient.store)
 
     assert isinstance(outcome, Unknown) or outcome.unknown == tuple(range(6))  # type: ignore[attr-defined]
     assert len(impatient.server.requests) == 1

@@ -19,7 +19,7 @@ from ledger.store.dynamodb.transport import Transport
 from ledger.store.opening import open_store
 from ledger.store.transports.lean import LeanTransport
 from ledger.store.transports.lean_http import open_http
-from ledger.store.transports.lean_routes import Route, Routes
+from ledger.store.transports.lean_routes import Place, Route, Routes
 from ledger.store.transports.lean_signing import Signer
 from ledger.store.writes import Applied, Put, Unknown, signed_by
 
@@ -122,11 +122,11 @@ async def test_lean_transport_looks_once_it_has_its_credentials(allowed: int, se
     ):
         route = Route(http, Signer(url=server.endpoint, region=HOME))
 
-        async def make(_url: str) -> Route:
+        async def make(_place: Place) -> Route:
             return route
 
-        async def find() -> str:
-            return server.endpoint
+        async def find() -> Place:
+            return Place(server.endpoint, HOME)
 
         lean = LeanTransport(
             Routes(find, make),

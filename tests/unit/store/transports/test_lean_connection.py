@@ -15,6 +15,11 @@ from ledger.store.transports import lean_connection, lean_http
 from ledger.store.transports.lean_http import Http, open_http
 
 HEADERS = {"Host": "dynamodb", "X-Amz-Target": "DynamoDB_20120810.Query"}
+LENGTH_AND_CHUNKS = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+)
+"""Two ends, of which a server between may have taken the other one."""
 LARGE_BYTES = 64 * 1024 * 1024
 """More than the buffers of two sockets hold."""
 
@@ -62,8 +67,31 @@ async def test_answer_in_chunks_and_after_a_notice_is_whole() -> None:
         b"HTTP/1.1 200 OK\r\n\r\n{}",
         b"SSH-2.0-OpenSSH_9.6\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+        LENGTH_AND_CHUNKS,
+        LENGTH_AND_CHUNKS.replace(b"Content-Length: 2\r\n", b"").replace(
+            b"chunked\r\n", b"chunked\r\nContent-Length: 2\r\n", 1
+        ),
+        OK.replace(b"\r\n\r\n", b"\r\nContent-Length: 40\r\n\r\n"),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}}}\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Type: a\r\n b\r\nContent-Length\x00: 2\r\n\r\n{}",
     ],
-    ids=["nothing", "half a head", "half a body", "no length", "no HTTP", "no number"],
+    ids=[
+        "nothing",
+        "half a head",
+        "half a body",
+        "no length",
+        "no HTTP",
+        "no number",
+        "length and chunks",
+        "chunks and length",
+        "two lengths",
+        "negative chunk",
+        "chunk too long",
+        "blank before the colon",
+        "folded, with a zero byte",
+    ],
 )
 async def test_what_is_no_whole_answer_is_an_error(answer: bytes) -> None:
     """An answer that ends early, or is no HTTP, is none, and its connection is not used again."""
@@ -80,14 +108,16 @@ async def test_too_long_an_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(lean_connection, "ANSWER_BYTES_MAX", 90)
     fits = b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n" + b"{" * 50
     endless = b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 99
+    notices = b"HTTP/1.1 100 Continue\r\n\r\n" * 99
     # The last answer is never asked for: the server keeps the connection open.
-    async with answering_bytes([OK, fits, endless, OK]) as server, opened(server) as http:
+    async with answering_bytes([OK, fits, endless, notices, OK]) as server, opened(server) as http:
         assert (await http.post(HEADERS, b"{}")).body == b"{}"
         assert (await http.post(HEADERS, b"{}")).body == b"{" * 50
-        with pytest.raises(ConnectionClosedError):
-            await http.post(HEADERS, b"{}")
+        for _ in range(2):
+            with pytest.raises(ConnectionClosedError):
+                await http.post(HEADERS, b"{}")
 
-    assert server.asked == [1, 1, 1]
+    assert server.asked == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize(

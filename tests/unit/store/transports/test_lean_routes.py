@@ -14,10 +14,11 @@ from botocore.exceptions import EndpointResolutionError
 from ledger.store.transports.lean_http import Http
 from ledger.store.transports.lean_routes import (
     ACCOUNTS_MAX,
+    Place,
     Route,
     Routes,
-    endpoint_of,
     open_routes,
+    place_of,
 )
 
 ACCOUNT = "111122223333"
@@ -72,7 +73,7 @@ async def test_the_endpoint_is_the_one_that_botocore_takes(
     """By default the account's own endpoint is preferred, where the credentials name an account."""
     credentials(account)
     async with client(mode) as opened:
-        assert await endpoint_of(opened) == endpoint
+        assert await place_of(opened) == Place(endpoint, "eu-west-1")
 
 
 async def test_the_mode_of_the_environment_counts(
@@ -82,7 +83,7 @@ async def test_the_mode_of_the_environment_counts(
     credentials(ACCOUNT)
     monkeypatch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")
     async with client() as opened:
-        assert await endpoint_of(opened) == REGIONAL
+        assert (await place_of(opened)).url == REGIONAL
 
 
 async def test_an_account_that_is_required_and_missing_is_an_error(
@@ -102,7 +103,7 @@ async def test_an_endpoint_of_the_settings_stays(
     """Whatever the account: what the settings name is where requests go, path included."""
     credentials(ACCOUNT)
     async with client(endpoint_url=url) as opened:
-        assert await endpoint_of(opened) == url
+        assert (await place_of(opened)).url == url
 
 
 async def test_routes_follow_the_account_and_sign_for_their_host(
@@ -122,12 +123,12 @@ async def test_calls_at_the_same_time_share_what_is_found() -> None:
     """A hundred first requests resolve the endpoint once."""
     found: list[str] = []
 
-    async def find() -> str:
+    async def find() -> Place:
         await checkpoint()
         found.append(OWN)
-        return OWN
+        return Place(OWN, "eu-west-1")
 
-    async def make(_url: str) -> Route:
+    async def make(_place: Place) -> Route:
         return cast("Route", object())
 
     routes = Routes(find, make)
@@ -139,16 +140,17 @@ async def test_calls_at_the_same_time_share_what_is_found() -> None:
 
 async def test_what_is_remembered_is_bounded() -> None:
     """However many accounts pass, their number is kept low, and each still has its route."""
+    regional = Place(REGIONAL, "eu-west-1")
 
-    async def find() -> str:
-        return REGIONAL
+    async def find() -> Place:
+        return regional
 
-    async def make(_url: str) -> Route:
+    async def make(_place: Place) -> Route:
         return cast("Route", object())
 
     routes = Routes(find, make)
     for number in range(3 * ACCOUNTS_MAX):
-        assert await routes.of(str(number)) is await routes.open(REGIONAL)
+        assert await routes.of(str(number)) is await routes.open(regional)
         assert len(routes._by_account) <= ACCOUNTS_MAX
 
 
