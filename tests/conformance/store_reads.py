@@ -10,7 +10,7 @@ from ledger.core.entry import Key, key_of
 from ledger.core.errors import RequestRefused
 from ledger.store.conditions import Equals
 from ledger.store.port import Store
-from ledger.store.reads import EACH_GETS_MAX, Get, Query
+from ledger.store.reads import EACH_GETS_MAX, Get, Query, Scan
 from ledger.store.writes import Applied, Delete, Put
 
 
@@ -183,6 +183,29 @@ class ReadsSuite:
         assert len(seen) == len(keys)
         assert set(seen) == keys
 
+    async def test_a_query_goes_on_behind_an_item_that_was_deleted(self, store: Store) -> None:
+        """A compactor may delete the entry at a page's end before the next page is read."""
+        sort_keys = [f"{place}" for place in range(9)]
+        await fill(store, [item(("counter", one)) for one in sort_keys])
+        seen: list[str] = []
+        query = Query("counter", limit=2, consistent=True)
+        while True:
+            page = await store.query(query)
+            seen += [key_of(one)[1] for one in page.items]
+            if page.after is None:
+                break
+            assert await store.write(Delete(("counter", seen[-1]))) == Applied()
+            query = query.next(page)
+        assert seen == sort_keys
+
+    async def test_a_scan_goes_on_behind_an_item_that_was_deleted(self, store: Store) -> None:
+        """What was at a page's end may go before the next page is read: nothing is left out."""
+        await _scan_and_delete(store, segments=1)
+
+    async def test_a_segment_goes_on_behind_an_item_that_was_deleted(self, store: Store) -> None:
+        """So it is with the segments of a parallel scan."""
+        await _scan_and_delete(store, segments=3)
+
     async def test_a_scan_of_an_empty_table(self, store: Store) -> None:
         """An empty table has no items in any segment."""
         assert await scan_items(store) == []
@@ -194,6 +217,24 @@ class ReadsSuite:
         found = await scan_items(store, attributes=("pk", "sk", "change"))
         assert sorted(found, key=key_of) == [item(("a", "1"), change=ONE), item(("b", "1"))]
         assert {tuple(one) for one in await scan_items(store, attributes=("pk",))} == {("pk",)}
+
+
+async def _scan_and_delete(store: Store, *, segments: int) -> None:
+    """Scan a table, deleting the last item of each page before the next is read."""
+    keys = {(f"counter {part}", f"{place}") for part in range(6) for place in range(4)}
+    await fill(store, [item(key) for key in sorted(keys)])
+    seen: list[Key] = []
+    for segment in range(segments):
+        scan = Scan(segment=segment, segments=segments, limit=2, consistent=True)
+        while True:
+            page = await store.scan(scan)
+            seen += [key_of(one) for one in page.items]
+            if page.after is None:
+                break
+            if page.items:
+                assert await store.write(Delete(seen[-1])) == Applied()
+            scan = scan.next(page)
+    assert sorted(seen) == sorted(keys)
 
 
 def _grouped(keys: list[Key]) -> list[Key]:

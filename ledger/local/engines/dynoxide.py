@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 
 from ledger.core.errors import LocalTableError
-from ledger.local.engines import guard, values
+from ledger.local.engines import guard, segments, values
 from ledger.local.engines.port import Answer, ApiError, Change, Image, KeyToken, TableKey, invalid
 
 START_SECONDS_MAX = 10.0
@@ -189,6 +189,10 @@ class DynoxideEngine:
                 return await self._single(region, operation, body)
             case "UpdateItem" | "BatchWriteItem" | "TransactWriteItems":
                 return await self._framed(region, operation, body)
+            case "Scan" if segments.is_parallel(body):
+                name = self._keys[region, body["TableName"]].names[0]
+                answer = await self._ask(region, operation, segments.whole(body, name))
+                return Answer(segments.part(answer, body, name))
             case _:
                 return Answer(await self._ask(region, operation, body))
 

@@ -237,12 +237,18 @@ def scan_request(scan: Scan, table: str) -> Request:
     names = _Names()
     request: Request = {
         "TableName": scan.table or table,
-        "Segment": scan.segment,
-        "TotalSegments": scan.segments,
+        **_segment(scan),
         **({"ConsistentRead": True} if scan.consistent else {}),
         **_projection(scan.attributes, names),
     }
     return names.into(_paged(request, scan))
+
+
+def _segment(scan: Scan) -> Request:
+    """Return which part of the table is read, if not the whole."""
+    if scan.segments == 1:
+        return {}
+    return {"Segment": scan.segment, "TotalSegments": scan.segments}
 
 
 def _projection(attributes: Sequence[str], names: _Names) -> Request:
