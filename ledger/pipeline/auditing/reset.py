@@ -54,7 +54,7 @@ from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Equals, Has
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.writes import Action, Applied, Check, Delete, Put, Update
+from ledger.store.writes import Action, Applied, Check, Delete, Put, Rejected, Update
 
 RESET_TASK = "reset"
 RESET = "~reset"
@@ -323,7 +323,9 @@ class Reset(Task):
             else:
                 self._done.records += int(number_of(item, "records"))
             still = Check(region_key(region, self.pipeline), Equals("task", {"S": RESET_TASK}))
-            await self.stores[region].transact([*actions, still])
+            outcome = await self.stores[region].transact([*actions, still])
+            if isinstance(outcome, Rejected) and len(actions) in outcome.found:
+                raise LedgerError(ENDED)
         for region, store in sorted(self.stores.items()):
             await self._reduce(lane_id(region, RESET))
             await store.write(Update(region_key(region, self.pipeline), remove=("forgotten",)))

@@ -10,7 +10,7 @@ from itertools import product
 from random import Random
 
 from ledger.core.entry import AttributeValue, Item
-from ledger.core.errors import InvalidInput
+from ledger.core.errors import InvalidInput, Unreachable
 from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
 from ledger.pipeline.core.items import (
     MAP_LAST,
@@ -47,6 +47,7 @@ from ledger.store.conditions import AnyOf, Equals, Has, Not
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.retrier import Retrier
+from ledger.store.wrappers.answered import AnsweredStore
 from ledger.store.writes import Applied, Put, Update
 
 UNDER_WAY = ("task", "audit", "required", "forgetting", "taking")
@@ -84,7 +85,10 @@ class Task:
         name: str,
         tell: Callable[[str], None],
     ) -> None:
-        self.stores = stores
+        self.stores: Mapping[str, Store] = {
+            region: AnsweredStore(store, clock=clock, randomness=randomness)
+            for region, store in stores.items()
+        }
         self.tell = tell
         self.settings = settings
         self.clock = clock
@@ -117,16 +121,27 @@ class Task:
             values = {"task": {"S": self._name}, **(asks or {})}
             if is_audit:
                 values |= {"audit": {"N": str(number)}, "last": {"N": str(number)}}
-            free = AnyOf((Not(Has("task")), Equals("task", {"S": self._name})))
-            update = Update(region_key(region, self.pipeline), set=values, condition=free)
-            if not isinstance(await store.write(update), Applied):
-                task = task_of(await self._region(region))
-                if task != self._name:
-                    raise InvalidInput(
-                        f"`ledger pipeline {task}` is under way in {region}: run it to its end"
-                    )
+            await self._claim(region, store, values)
         self._check_places([await self._region(region) for region in sorted(self.stores)])
         return number
+
+    async def _claim(self, region: str, store: Store, values: Mapping[str, AttributeValue]) -> None:
+        """Claim a region.
+
+        Raises:
+            InvalidInput: something else is under way there.
+        """
+        free = AnyOf((Not(Has("task")), Equals("task", {"S": self._name})))
+        claim = Update(region_key(region, self.pipeline), set=values, condition=free)
+        for _ in range(TRIES_MAX):
+            if isinstance(await store.write(claim), Applied):
+                return
+            task = task_of(await self._region(region))
+            if task and task != self._name:  # without one, it has ended since
+                raise InvalidInput(
+                    f"`ledger pipeline {task}` is under way in {region}: run it to its end"
+                )
+        raise Unreachable(f"{region} could not be claimed in {TRIES_MAX} tries")
 
     def _check_places(self, regions: Sequence[Item | None]) -> None:
         """Check that the states lie where the settings say.
@@ -187,11 +202,14 @@ class Task:
         await store.write(Put(lane_entry(lane, self.pipeline)))
 
     async def change_lane(self, lane: str, known: LaneState, wanted: LaneState) -> bool:
-        """Write a lane's item if it is as known; returns whether it was."""
+        """Write a lane's item if it is as known; returns whether it was.
+
+        Of a write that was applied without an answer the repeat is rejected, and finds its own.
+        """
         store = self.store_of(lane) or self.home
         state = replace(wanted, rev=known.rev + 1)
         put = Put(lane_item(lane, state, self.pipeline), still(known))
-        return isinstance(await store.write(put), Applied)
+        return isinstance(await store.write(put), Applied) or await self.lane(lane) == state
 
     async def forgotten(self) -> list[Item]:
         """Return the items of what was forgotten in every region; of a lost one, as home shows."""

@@ -204,8 +204,8 @@ class Lanes:
                 wanted = await self._as_asked(wanted, form)
             if wanted == known:
                 return
-            if known.form != form.fingerprint:
-                await self._introduce(form)
+            if known.form != form.fingerprint and not await self._introduce(form):
+                continue  # a rebuild looks at the forms that there were
             if not known.rev:
                 entry = Put(lane_entry(self.lane, self.pipeline))
                 if not isinstance(await self._store.write(entry), Applied):
@@ -254,9 +254,13 @@ class Lanes:
         known[self.lane] = self.known.covers
         return known
 
-    async def _introduce(self, form: Form) -> None:
-        """Keep what the form says, so that an error can name what differs from it."""
-        await self._store.write(Put(form_item(form.fingerprint, form.parts, self.pipeline)))
+    async def _introduce(self, form: Form) -> bool:
+        """Keep what the form says, so that an error can name what differs from it.
+
+        Returns whether that was answered.
+        """
+        put = Put(form_item(form.fingerprint, form.parts, self.pipeline))
+        return isinstance(await self._store.write(put), Applied)
 
     async def _as_asked(self, wanted: LaneState, form: Form) -> LaneState:
         """Return a lane's state under the audit or rebuild that runs now, or under none.

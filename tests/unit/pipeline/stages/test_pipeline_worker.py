@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 from support.lanes import committed, lane_worker
-from support.ledgers import HOME, sample
+from support.ledgers import HOME, sample, seeded
 from support.pipelines import (
     BOTH_HOMES,
     FIELDS,
@@ -237,10 +237,12 @@ async def test_failures_that_pass_are_waited_for() -> None:
         Raises(Unreachable("gone")),
     ]
 
+    draw = seeded()
+
     def decide(call: Call) -> Fault | None:
         if call.operation in {"get", "query"}:
-            return Raises(Unreachable("gone")) if call.number % 7 == 0 else None
-        return faults[call.number % 4] if call.number % 3 else None
+            return Raises(Unreachable("gone")) if draw.randrange(7) == 0 else None
+        return draw.choice(faults) if draw.randrange(3) else None
 
     await lane_worker(
         deliveries(RAWS), FaultyStore(store, decide, clock=FakeClock(instant=True))

@@ -1,0 +1,162 @@
+"""Audits, rebuilds, moves and resets whose writes are not answered: none is taken for done."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from support.clock import FakeClock
+from support.lanes import lane_worker
+from support.ledgers import HOME, seeded
+from support.pipelines import deliveries, map_items, message, pipeline_settings, shown, truth
+
+from ledger.core.errors import InvalidInput, Unreachable
+from ledger.pipeline.auditing.audit import Audit
+from ledger.pipeline.auditing.mend import Mend
+from ledger.pipeline.auditing.move import Move
+from ledger.pipeline.auditing.rebuild import Rebuild
+from ledger.pipeline.auditing.reset import Reset
+from ledger.pipeline.auditing.tasks import UNDER_WAY
+from ledger.pipeline.core.registry import region_key
+from ledger.settings import Settings
+from ledger.store.memory import MemoryStore
+from ledger.store.port import Store
+from ledger.store.wrappers.answered import AnsweredStore
+from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverArrived
+from ledger.store.wrappers.forwarding import ForwardingStore
+from ledger.store.writes import Applied, Outcome, Put, Unknown, Update, Write
+
+LANE = f"{HOME}/lane"
+RAWS = [message(f"T{number}", 1, 10**number, desk="AB"[number % 2]) for number in range(5)]
+WRITES = frozenset({"write", "transact"})
+BY_DESK: dict[str, Any] = {"categories": ["by/{Hierarchy.Desk}"]}
+DESKS = {"by/A": Decimal(10_101), "by/B": Decimal(1_010)}
+ALL = truth(RAWS)
+Run = Callable[[Store], Awaitable[None]]
+
+
+def settings_of(**pipeline: Any) -> Settings:
+    """Return settings of one region."""
+    settings = pipeline_settings(**pipeline)
+    return settings.replace(home=HOME, regions={HOME: settings.regions[HOME]})
+
+
+def later() -> FakeClock:
+    """Return a clock behind that of the lane: reduces of the same items have tokens by the time."""
+    clock = FakeClock(instant=True)
+    clock.pass_by(1000)
+    return clock
+
+
+async def audit(store: Store, **pipeline: Any) -> None:
+    """Audit; nothing may differ."""
+    clock, settings = later(), settings_of(**pipeline)
+    report = await Audit({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+    assert report.differences == []
+
+
+async def rebuild(store: Store) -> None:
+    """Give the states other categories."""
+    clock, settings = later(), settings_of(**BY_DESK)
+    await Rebuild({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+
+
+async def move(store: Store) -> None:
+    """Move the states to a table of their own, and back."""
+    for table in ("ledger-states", None):
+        clock, settings = later(), settings_of(state_table=table)
+        await Move({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+
+
+async def reset(store: Store) -> None:
+    """Take everything out."""
+    clock, settings = later(), settings_of()
+    await Reset({HOME: store}, settings, clock=clock, randomness=seeded()).run()
+
+
+async def mend(store: Store) -> None:
+    """Close a lane for good."""
+    clock, settings = later(), settings_of()
+    made = Mend({HOME: store}, settings, clock=clock, randomness=seeded(), lane=LANE, closes=True)
+    await made.run_lane()
+
+
+async def filled() -> MemoryStore:
+    """Return a table with what one lane has brought in."""
+    store = MemoryStore(HOME)
+    await lane_worker(deliveries(RAWS), store, settings=settings_of()).run()
+    return store
+
+
+class Nth:
+    """Lets one write, counted from 1, go without an answer."""
+
+    def __init__(self, number: int, fault: Fault) -> None:
+        self.writes = 0
+        self._number = number
+        self._fault = fault
+
+    def __call__(self, call: Call) -> Fault | None:
+        """Decide on a call."""
+        self.writes += call.operation in WRITES
+        is_it = call.operation in WRITES and self.writes == self._number
+        return self._fault if is_it else None
+
+
+@pytest.mark.parametrize("fault", [NeverArrived(), Lost()], ids=["never arrived", "lost"])
+@pytest.mark.parametrize(
+    ("run", "totals"),
+    [(audit, ALL), (rebuild, DESKS), (move, ALL), (reset, {}), (mend, ALL)],
+    ids=["audit", "rebuild", "move", "reset", "mend"],
+)
+async def test_whichever_write_is_not_answered_all_is_done(
+    run: Run, totals: Mapping[str, Decimal], fault: Fault
+) -> None:
+    """It is sent again; totals are right, nothing waits, and nothing is under way any more."""
+    number, nth = 0, Nth(0, fault)
+    while nth.writes >= number:
+        number += 1
+        store, nth = await filled(), Nth(number, fault)
+        await run(FaultyStore(store, nth, clock=FakeClock(instant=True)))
+        assert shown(store.table) == totals, number
+        assert map_items(store.table) == []
+        region = store.table.get(region_key(HOME)) or {}
+        assert not {*UNDER_WAY} & {*region}, number
+        await audit(store, **(BY_DESK if run is rebuild else {}))
+    assert number > 3
+
+
+async def test_what_ended_meanwhile_is_not_under_way() -> None:
+    """A region that another task gave free between two requests is claimed at the second try."""
+
+    class Ending(ForwardingStore):
+        """Frees the region of another task once that has kept a claim out."""
+
+        is_free = False
+
+        async def write(self, write: Write) -> Outcome:
+            outcome = await super().write(write)
+            if not self.is_free and not isinstance(outcome, Applied):
+                self.is_free = True
+                await super().write(Update(region_key(HOME), remove=("task",)))
+            return outcome
+
+    store = await filled()
+    await store.write(Update(region_key(HOME), set={"task": {"S": "reset"}}))
+    with pytest.raises(InvalidInput, match="`ledger pipeline reset` is under way in"):
+        await audit(store)
+    ending = Ending(store)
+    await audit(ending)
+    assert ending.is_free
+
+
+async def test_a_write_that_is_never_answered_is_an_error() -> None:
+    """It says so, and that it may have been applied."""
+    store = FaultyStore(MemoryStore(HOME), lambda _call: NeverArrived())
+    answered = AnsweredStore(store, clock=FakeClock(instant=True), randomness=seeded())
+    put = Put({"pk": {"S": "a"}, "sk": {"S": "b"}})
+    assert isinstance(await store.write(put), Unknown)
+    with pytest.raises(Unreachable, match="may have been applied: run this again"):
+        await answered.write(put)
+    with pytest.raises(Unreachable, match=HOME):
+        await answered.transact([put])
