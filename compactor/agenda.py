@@ -17,7 +17,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compactor.plan import Plan
@@ -43,13 +43,12 @@ class Visit:
 class PendingAction:
     """What is to be done with a collection, once the clock shows `ripe_at` (monotonic).
 
-    `net` is the one that the plan was made from, `sizes` are those of the items that it touches;
-    its requests are signed within `validity`. In a table that lost a region `succession` has more.
+    `net` is the one that the plan was made from; its requests are signed within `validity`. In a
+    table that lost a region `succession` has more.
     """
 
     visit: Visit
     net: NetChange | None
-    sizes: Mapping[str, int]
     plan: Plan
     ripe_at: float
     validity: Validity | None = None

@@ -11,7 +11,7 @@ from functools import partial
 
 from compactor.plan import Plan
 from compactor.succession import Again, Succession
-from ledger.core import keys
+from ledger.core.capacity import item_size
 from ledger.core.entry import net_item
 from ledger.core.sums import Sum, copy_item
 from ledger.core.values import NetChange
@@ -47,17 +47,16 @@ async def apply(
     plan: Plan,
     *,
     fence: Check,
-    sizes: Mapping[str, int],
 ) -> Done:
     """Carry out a plan that was made from `net`.
 
     Raises:
         StoreError: DynamoDB failed; entries deleted before that stay deleted, which is harmless.
     """
-    deleted = await _delete(store, partition, plan.deletes, sizes)
+    deleted = await _delete(store, partition, plan.deletes)
     if plan.fold is None:
         return Done(deleted)
-    before = 0 if net is None else sizes.get(keys.net_sort_key(net.generation), 0)
+    before = 0 if net is None else item_size(net_item(net, partition))
     put = Put(net_item(plan.fold, partition), condition=_still(net), replaces_bytes=before)
     return Done(deleted, await store.transact([fence, put]))
 
@@ -70,7 +69,6 @@ async def apply_succession(
     succession: Succession,
     *,
     fence: Check,
-    sizes: Mapping[str, int],
 ) -> Done:
     """Carry out what a table that lost a region needs besides the plan made from `net`.
 
@@ -85,11 +83,11 @@ async def apply_succession(
         return Done(0, await store.transact([fence, put]))
     deleted = 0
     for region, sort_keys in (succession.deletes or {}).items():
-        deleted += await _delete(stores[region], partition, sort_keys, sizes)
+        deleted += await _delete(stores[region], partition, sort_keys)
     for again in succession.again:
         await _put_again(stores[again.region], partition, again)
     plan = replace(succession.plan, deletes=())
-    done = await apply(store, partition, net, plan, fence=fence, sizes=sizes)
+    done = await apply(store, partition, net, plan, fence=fence)
     return Done(deleted, done.fold)
 
 
@@ -122,13 +120,9 @@ def _still(net: NetChange | None) -> Condition:
     return Absent() if net is None else Equals("version", {"S": net.version})
 
 
-async def _delete(
-    store: Store, partition: str, sort_keys: Sequence[str], sizes: Mapping[str, int]
-) -> int:
+async def _delete(store: Store, partition: str, sort_keys: Sequence[str]) -> int:
     async def delete(chunk: Sequence[str]) -> int:
-        outcome = await store.write_batch(
-            [Delete((partition, key), size_bytes=sizes.get(key, 0)) for key in chunk]
-        )
+        outcome = await store.write_batch([Delete((partition, key)) for key in chunk])
         return len(chunk) - len(outcome.unprocessed) - len(outcome.unknown)
 
     starts = range(0, len(sort_keys), BATCH_WRITES_MAX)

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
+from compactor.own_folds import OwnFolds
 from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
@@ -83,6 +84,7 @@ class Compactor:
         self._given_stores = stores
         self._is_contracted = contract or stores is None
         self._seen = SeenNets()
+        self._own = OwnFolds()
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self.owner = owner or f"{socket.gethostname()}-{self._random.getrandbits(_OWNER_BITS):012x}"
@@ -197,6 +199,7 @@ class Compactor:
             randomness=self._random,
             metrics=self.metrics,
             seen=self._seen,
+            own=self._own,
             keeping=self._keeping(settings.current),
             watcher=self._watcher(stores[settings.current.home], settings),
         )

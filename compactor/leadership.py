@@ -20,6 +20,7 @@ from compactor.checks import check_clock
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
 from compactor.observe import lease_name
+from compactor.own_folds import OwnFolds
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
@@ -50,6 +51,7 @@ class Candidate:
         randomness: Random,
         metrics: CompactorMetrics,
         seen: SeenNets | None = None,
+        own: OwnFolds | None = None,
         keeping: Keeping = in_loop,
         watcher: PassWatcher | None = None,
     ) -> None:
@@ -64,6 +66,7 @@ class Candidate:
         self._seen = seen or SeenNets()
         self._watcher = watcher
         self._put_again: dict[tuple[str, str], float] = {}
+        self._own = OwnFolds() if own is None else own
         self._lease = Lease(
             stores[self._settings.home],
             self._name,
@@ -159,6 +162,7 @@ class Candidate:
             stop=stop,
             seen=self._seen,
             put_again=self._put_again,
+            own=self._own,
             watcher=self._watcher,
         )
         try:

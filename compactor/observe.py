@@ -8,16 +8,14 @@ the net names**: an id that was not looked for would be taken for gone, and coun
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from compactor.plan import Observation, Plan, Rules
+from compactor.plan import Observation, Rules, older_than
 from ledger.core import ids, keys
-from ledger.core.capacity import item_size
-from ledger.core.entry import entry_id
 from ledger.core.errors import RegionUnreadable, StoreError
-from ledger.core.fold import Collection
+from ledger.core.fold import ATTRIBUTES, Collection
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
@@ -42,39 +40,30 @@ class Reach:
     @staticmethod
     def of(rules: Rules, *, now: datetime) -> "Reach":
         """Return how far a visit by these rules has to read."""
-        settled = now - timedelta(seconds=rules.settle)
-        return Reach(str(entry_id(settled, 0)), rules.fold_max + 1)
+        return Reach(older_than(rules.settle, now=now), rules.fold_max + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A collection as one region shows it, with the size of each item in bytes.
+    """A collection as one region shows it.
 
     It holds every entry up to the sort key `upto`, and perhaps more; None if it holds them all.
     """
 
     collection: Collection
-    sizes: Mapping[str, int]
     upto: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An observation, when it was complete (monotonic), and the sizes of the home's items.
+    """An observation, and when it was complete (monotonic).
 
     The views hold every entry up to the sort key `upto`; None if they hold them all.
     """
 
     observation: Observation
     at: float
-    sizes: Mapping[str, int]
     upto: str | None = None
-
-    def sizes_for(self, plan: Plan) -> dict[str, int]:
-        """Return the sizes of the items that a plan deletes or replaces."""
-        net = self.observation.net
-        touched = [*plan.deletes, *([keys.net_sort_key(net.generation)] if net else [])]
-        return {key: self.sizes[key] for key in touched if key in self.sizes}
 
 
 async def observe(
@@ -110,7 +99,24 @@ async def observe(
         region: own.collection if region == home else views[region].collection for region in stores
     }
     seen = Observation(partition, net, collections)
-    return Observed(seen, clock.monotonic(), own.sizes, upto)
+    return Observed(seen, clock.monotonic(), upto)
+
+
+async def observe_nets(
+    stores: Mapping[str, Store], partition: str
+) -> Mapping[str, NetChange | None]:
+    """Read the net in every region, consistent.
+
+    Raises:
+        RegionUnreadable: one of them cannot be read.
+        DamagedItem: a net cannot be read whole.
+    """
+
+    async def read(store: Store) -> NetChange | None:
+        return await _readable(store.region, read_net(store, partition))
+
+    found = await run_all([partial(read, one) for one in stores.values()], at_once=len(stores))
+    return dict(zip(stores, found, strict=True))
 
 
 def _enough(net: NetChange | None, upto: str | None) -> str | None:
@@ -140,26 +146,25 @@ async def _read_view(
     entries_max: int | None = None,
 ) -> View:
     """Read page after page up to a sort key, or `entries_max` and `least`; then net and sums."""
-    collection, sizes = Collection(), {}
-    query = Query(partition)
+    collection = Collection(partition=partition)
+    query = Query(partition, attributes=ATTRIBUTES)
     entries = 0
     while True:
         page = await _readable(store.region, store.query(query))
         collection.add(page.items)
-        sizes.update({item["sk"]["S"]: item_size(item) for item in page.items})
         if page.after is None:
-            return View(collection, sizes)
+            return View(collection)
         query, last = query.next(page), page.after[1]
         is_full = False
         if entries_max is not None and least is not None:
-            entries += sum(ids.parse(item["sk"]["S"]) is not None for item in page.items)
+            entries += len(ids.ours([item["sk"]["S"] for item in page.items]))
             is_full = entries >= entries_max and last >= least
         is_far = upto is not None and last >= upto
         if (is_full or is_far) and last < keys.NET_PREFIX:
-            rest = await _readable(store.region, query_nets(store, partition, with_sums=True))
-            collection.add(rest)
-            sizes.update({item["sk"]["S"]: item_size(item) for item in rest})
-            return View(collection, sizes, last)
+            collection.add(
+                await _readable(store.region, query_nets(store, partition, with_sums=True))
+            )
+            return View(collection, last)
 
 
 async def _readable(region: str, read: Awaitable[Result]) -> Result:

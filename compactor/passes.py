@@ -25,7 +25,8 @@ from compactor.apply import Done, apply, apply_succession
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
-from compactor.observe import Observed, Reach, observe
+from compactor.observe import Observed, Reach, observe, observe_nets
+from compactor.own_folds import OwnFold, OwnFolds
 from compactor.plan import Rules, decide
 from compactor.report import CompactorReport
 from compactor.succession import Succession, succeed
@@ -43,6 +44,7 @@ from ledger.core.errors import (
     ReplicasDiffer,
     StoreError,
 )
+from ledger.core.fold import stamp_of
 from ledger.primitives.leases.lease import Lease
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
@@ -99,6 +101,7 @@ class Pass:
         stop: anyio.Event,
         seen: SeenNets | None = None,
         put_again: dict[tuple[str, str], float] | None = None,
+        own: OwnFolds | None = None,
         watcher: PassWatcher | None = None,
     ) -> None:
         self._stores = stores
@@ -115,6 +118,7 @@ class Pass:
         self._watcher = watcher
         self._report = CompactorReport()
         self._put_again = put_again if put_again is not None else {}
+        self._own = OwnFolds() if own is None else own
         self._replicas_due = -math.inf
 
     async def run(self) -> CompactorReport:
@@ -194,7 +198,10 @@ class Pass:
         """Observe a collection, decide, and hold the decision until it may be carried out."""
         before = {region: self._seen.of(region, visit.partition) for region in self._stores}
         validity = await self._renew()
+        own = None if self._has_lost else self._own.of(visit.partition)
         try:
+            if own is not None and await self._look_at_nets(visit, own, agenda, validity):
+                return
             with signed_within(validity, self._clock):
                 observed = await observe(
                     self._stores,
@@ -210,23 +217,44 @@ class Pass:
             self._quarantine(visit, error)
             agenda.looked(visit)
             return
-        if self._watcher is not None:
-            self._watcher.visited(visit.partition)
         plan = succession.plan
-        if visit.number == 1:
-            self._report.collections += 1
-            self._report.backlog += 0 if self._report.searched else plan.backlog
+        self._visited(visit, plan.backlog)
         if not succession.is_idle:
             ripe_at = observed.at + self._settings.observation_delay
             net = observed.observation.net
-            sizes = observed.sizes_for(plan)
             more = succession if self._has_lost else None
-            agenda.hold(PendingAction(visit, net, sizes, plan, ripe_at, validity, more))
+            agenda.hold(PendingAction(visit, net, plan, ripe_at, validity, more))
             return
         if succession.is_last:
             search.book.finish(visit.partition)
         is_late = visit.number > 1 and not succession.is_last  # its last fold has not arrived yet
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
+
+    async def _look_at_nets(
+        self, visit: Visit, own: OwnFold, agenda: Agenda, validity: Validity | None
+    ) -> bool:
+        """Hold the deletes of what was folded last; return whether this visit is over by that."""
+        with signed_within(validity, self._clock):
+            nets = await observe_nets(self._stores, visit.partition)
+        ripe_at = self._clock.monotonic() + self._settings.observation_delay
+        self._check_clock()
+        net = nets[self._home.region]
+        if stamp_of(net) != own.stamp:  # another's fold, or another table
+            self._own.take(visit.partition)
+            return False
+        self._visited(visit, 0)
+        if own.is_committed(nets):
+            agenda.hold(PendingAction(visit, net, own.plan(), ripe_at, validity))
+        else:
+            agenda.looked(visit, again_at=self._again_at() if visit.number > 1 else None)
+        return True
+
+    def _visited(self, visit: Visit, backlog: int) -> None:
+        if self._watcher is not None:
+            self._watcher.visited(visit.partition)
+        if visit.number == 1:
+            self._report.collections += 1
+            self._report.backlog += 0 if self._report.searched else backlog
 
     def _check_clock(self) -> None:
         check_clock(self._stores, skew=self._settings.clock_skew)
@@ -324,6 +352,9 @@ class Pass:
             agenda.acted(visit)
             return
         self._take(done, plan.folded)
+        self._own.take(visit.partition)
+        if done.is_folded and plan.fold is not None and not plan.is_cut:
+            self._own.add(visit.partition, held.net, plan.fold)
         if plan.is_last and done.is_folded:
             search.book.finish(visit.partition)
         agenda.acted(visit, again_at=self._again_at() if plan.is_cut else None)
@@ -331,9 +362,7 @@ class Pass:
     async def _apply(self, held: PendingAction, fence: Check) -> Done:
         partition, more = held.visit.partition, held.succession
         if more is None:
-            return await apply(
-                self._home, partition, held.net, held.plan, fence=fence, sizes=held.sizes
-            )
+            return await apply(self._home, partition, held.net, held.plan, fence=fence)
         for each in more.again:
             self._put_again[partition, each.key] = self._clock.monotonic()
         return await apply_succession(
@@ -343,7 +372,6 @@ class Pass:
             held.net,
             more,
             fence=fence,
-            sizes=held.sizes,
         )
 
     def _again_at(self) -> float:

@@ -21,15 +21,16 @@ No plan changes what a reader sees: the net grows by exactly the entries that it
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from ledger.core import amounts, ids, keys
 from ledger.core.contract import matches_any
-from ledger.core.fold import Collection, stamp_of
-from ledger.core.ids import EntryId
+from ledger.core.fold import Collection, named_by, stamp_of
+from ledger.core.ids import MICROSECOND, EntryIds
 from ledger.core.sums import SumPlace
 from ledger.core.values import NetChange
 from ledger.settings.groups import FOLD_MAX_LIMIT
@@ -124,27 +125,29 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     if not is_committed(observation):
         return Plan(waits="not committed")
     home = observation.views[rules.home]
-    merged = net.merged if net else ()
-    deletes = tuple(key for key in map(str, merged) if key in home.entries)
-    kept = tuple(entry for entry in merged if _is_kept(entry, observation.views, rules, now=now))
-    gone = len(merged) - len(kept)
-    found = _candidates(observation, rules, now=now, room=len(home.entries))
-    open_ids = len(_open(kept, observation.views, rules, now=now))
+    named, at_home = named_by(net), home.sort_keys
+    deletes = tuple([key for key in named if key in at_home])
+    visible = _visible(named, observation.views)
+    remembered = _remembered_below(rules, now=now)
+    kept = [key for key in named if key in visible or key < remembered]
+    gone = len(named) - len(kept)
+    found = _candidates(observation, rules, now=now, room=len(at_home))
+    open_ids = sum(key in visible for key in kept)
     room = min(rules.fold_max - open_ids, NAMED_MAX - len(kept))
     candidates = found[: max(0, room)]
     backlog, is_cut = len(found), len(found) > len(candidates)
-    if not is_worthwhile(
-        settled=len(candidates), oldest=candidates[0] if candidates else None, rules=rules, now=now
-    ):
+    oldest = candidates[0] if candidates else None
+    if not is_worthwhile(settled=len(candidates), oldest=oldest, rules=rules, now=now):
         candidates = ()
     if not candidates and gone < rules.prune_min:
+        still_open = sum(key in visible or key >= remembered for key in named)
         return Plan(
             deletes=deletes,
             waits="too few entries",
             backlog=backlog,
             is_cut=is_cut,
             is_last=not deletes
-            and len(_open(merged, observation.views, rules, now=now)) < rules.prune_min
+            and still_open < rules.prune_min
             and not _is_waited_for(observation, rules, now=now),
         )
     fold = _folded(net, kept, candidates, home, rules=rules, version=version)
@@ -154,8 +157,8 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         folded=len(candidates),
         backlog=backlog,
         is_cut=is_cut,
-        is_last=not _open(fold.merged, observation.views, rules, now=now)
-        and not _is_waited_for(observation, rules, now=now),
+        # A candidate is visible, and so stays open.
+        is_last=not (candidates or open_ids) and not _is_waited_for(observation, rules, now=now),
     )
 
 
@@ -165,96 +168,75 @@ def is_committed(observation: Observation) -> bool:
     return all(stamp_of(view.net) == expected for view in observation.views.values())
 
 
-def is_worthwhile(*, settled: int, oldest: EntryId | None, rules: Rules, now: datetime) -> bool:
-    """Return whether enough entries are settled, or one has waited long enough, for a fold."""
+def is_worthwhile(*, settled: int, oldest: str | None, rules: Rules, now: datetime) -> bool:
+    """Return whether enough entries are settled, or one has waited long enough, for a fold.
+
+    `oldest` is the sort key of the one that waits longest.
+    """
     if oldest is None:
         return False
-    return settled >= rules.fold_min or is_older(oldest, rules.fold_age, now=now)
+    return settled >= rules.fold_min or oldest < older_than(rules.fold_age, now=now)
 
 
-def is_older(entry: EntryId, seconds: float, *, now: datetime) -> bool:
-    """Return whether an id is older than this many seconds."""
-    return now - entry.at > timedelta(seconds=seconds)
+def older_than(seconds: float, *, now: datetime) -> str:
+    """Return the sort key that the ids older than so many seconds, and they alone, are below."""
+    return ids.earliest(now - timedelta(seconds=seconds))
 
 
-def _visible_somewhere(key: str, views: Mapping[str, Collection]) -> bool:
-    return any(key in view.entries for view in views.values())
+def _visible(named: Sequence[str], views: Mapping[str, Collection]) -> AbstractSet[str]:
+    """Return those of the named sort keys that any region shows."""
+    return {key for view in views.values() for key in view.sort_keys & named}
 
 
-def _is_remembered(entry: EntryId, rules: Rules, *, now: datetime) -> bool:
-    """Return whether a copy of this entry may still arrive from a lost region, with any stamp."""
-    if rules.given_up is None or entry.at > rules.given_up:
-        return False
-    return now - rules.given_up <= timedelta(seconds=REMEMBERED_SECONDS)
+def _remembered_below(rules: Rules, *, now: datetime) -> str:
+    """Return the sort key below which a copy may still arrive from a lost region, with any stamp.
 
-
-def _is_kept(
-    entry: EntryId, views: Mapping[str, Collection], rules: Rules, *, now: datetime
-) -> bool:
-    return _visible_somewhere(str(entry), views) or _is_remembered(entry, rules, now=now)
-
-
-def _open(
-    merged: tuple[EntryId, ...], views: Mapping[str, Collection], rules: Rules, *, now: datetime
-) -> tuple[EntryId, ...]:
-    """Return the named ids that are still to be deleted or forgotten by a visit soon."""
-    return tuple(
-        entry
-        for entry in merged
-        if _visible_somewhere(str(entry), views) or not _is_remembered(entry, rules, now=now)
-    )
+    Empty, so below every id, if there is none.
+    """
+    lost = rules.given_up
+    if lost is None or now - lost > timedelta(seconds=REMEMBERED_SECONDS):
+        return ""
+    return ids.earliest(lost + MICROSECOND)
 
 
 def _is_waited_for(observation: Observation, rules: Rules, *, now: datetime) -> bool:
     """Return whether the settled entries that any region shows would be worth a fold."""
     if not rules.merges(observation.partition):
         return False
-    merged = set(observation.net.merged) if observation.net else set()
-    shown = {key for view in observation.views.values() for key in view.entries}
-    found = [
-        entry for key in shown if (entry := ids.parse(key)) is not None and entry not in merged
-    ]
-    settled = [entry for entry in found if is_older(entry, rules.settle, now=now)]
-    return is_worthwhile(
-        settled=len(settled), oldest=min(settled, default=None), rules=rules, now=now
-    )
+    settled = older_than(rules.settle, now=now)
+    shown = {key for view in observation.views.values() for key in view.sort_keys if key < settled}
+    found = ids.ours(shown - {*named_by(observation.net)})
+    return is_worthwhile(settled=len(found), oldest=min(found, default=None), rules=rules, now=now)
 
 
 def _candidates(
     observation: Observation, rules: Rules, *, now: datetime, room: int
-) -> tuple[EntryId, ...]:
+) -> tuple[str, ...]:
     """Return up to `room` settled entries that every region shows alike, oldest first."""
     if not rules.merges(observation.partition):
         return ()
-    home = observation.views[rules.home].entries
-    others = [view.entries for view in observation.views.values()]
-    merged = set(observation.net.merged) if observation.net else set()
-    found = []
-    for key, change in home.items():
-        entry = ids.parse(key)
-        if entry is None or entry in merged or not is_older(entry, rules.settle, now=now):
-            continue
-        if all(other.get(key) == change for other in others):
-            found.append(entry)
-    return tuple(sorted(found)[: max(0, room)])
+    alike = observation.views[rules.home].alike(observation.views.values())
+    alike.difference_update(named_by(observation.net))
+    settled = older_than(rules.settle, now=now)
+    found = ids.ours(sorted([key for key in alike if key < settled]))
+    return tuple(found[: max(0, room)])
 
 
 def _folded(
     net: NetChange | None,
-    kept: tuple[EntryId, ...],
-    candidates: tuple[EntryId, ...],
+    kept: Sequence[str],
+    candidates: Sequence[str],
     home: Collection,
     *,
     rules: Rules,
     version: str,
 ) -> NetChange:
     before = net.change if net else Decimal(0)
-    changes = [home.entries[str(candidate)] for candidate in candidates]
-    newest = str(candidates[-1]) if candidates else ""
+    newest = candidates[-1] if candidates else ""
     return NetChange(
-        change=amounts.total([before, *changes]),
+        change=amounts.total([before, home.sum_of(candidates)]),
         count=(net.count if net else 0) + len(candidates),
-        merged=tuple(sorted((*kept, *candidates))),
+        merged=EntryIds.of_sort_keys([*kept, *candidates]),
         version=version,
         until=max(net.until if net else "", newest),
         home=rules.home,

@@ -37,7 +37,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from compactor.plan import Observation, Plan, Rules, decide, is_committed, is_older
+from compactor.plan import Observation, Plan, Rules, decide, is_committed, older_than
 from ledger.core import ids, keys
 from ledger.core.fold import Collection, Stamp, named_by, stamp_of
 from ledger.core.sums import Sum, SumPlace, to_copy
@@ -160,12 +160,13 @@ def _successor(net: NetChange, rules: Rules, version: str) -> NetChange:
 
 def _deletes(observation: Observation, home: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield by region the keys of entries that the net names, and of nets that do not count."""
-    at_home = observation.views[home].entries
+    named, at_home = named_by(observation.net), observation.views[home].sort_keys
     for region, view in observation.views.items():
-        shown = [key for key in named_by(observation.net) if key in view.entries]
-        named = [key for key in shown if region == home or key not in at_home]
+        there = view.sort_keys
+        shown = [key for key in named if key in there]
+        own = [key for key in shown if region == home or key not in at_home]
         outdated = map(keys.net_sort_key, sorted(view.outdated))
-        if found := (*named, *outdated):
+        if found := (*own, *outdated):
             yield region, found
 
 
@@ -174,15 +175,12 @@ def _again(
 ) -> Iterator[Again]:
     """Yield the settled entries that the net does not name and not all regions show alike."""
     views = observation.views
-    named = set(named_by(observation.net))
-    shown = {key for view in views.values() for key in view.entries}
-    for key in sorted(shown - named):
-        entry = ids.parse(key)
-        if entry is None or not is_older(entry, rules.settle, now=now):
-            continue
-        is_read = upto is None or key <= upto
-        if not is_read or len({view.entries.get(key) for view in views.values()}) == 1:
-            continue
+    settled = older_than(rules.settle, now=now)
+    shown = {key for view in views.values() for key in view.sort_keys if key < settled}
+    alike = views[rules.home].alike(views.values())
+    for key in ids.ours(sorted(shown - alike - {*named_by(observation.net)})):
+        if upto is not None and key > upto:
+            return
         yield Again(
             region=_shows(key, views, rules.home),
             key=key,
@@ -193,4 +191,4 @@ def _again(
 
 def _shows(key: str, views: Mapping[str, Collection], home: str) -> str:
     """Return a region that shows an entry: home if it does."""
-    return next(region for region in (home, *views) if key in views[region].entries)
+    return next(region for region in (home, *views) if key in views[region].sort_keys)

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 
-from compactor.plan import Rules, is_older, is_worthwhile
+from compactor.plan import NAMED_MAX, Rules, is_worthwhile, older_than
 from ledger.core import ids, keys
 from ledger.core.entry import AttributeValue, Item, Key
-from ledger.core.ids import EntryId
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
@@ -27,13 +26,29 @@ from ledger.store.writes import Put
 _ATTRIBUTES = ("pk", "sk", "merged", "version")
 
 
+class Backlog(NamedTuple):
+    """How many entries are to be merged, and the sort key of the oldest."""
+
+    entries: int
+    oldest: str | None
+
+
+KEYS_MAX = 2 * NAMED_MAX
+"""Of a longer collection further entries are only counted; what a net names comes before them."""
+
+
 @dataclass(slots=True)
 class Summary:
-    """The keys of one collection in the home region, summarized."""
+    """The keys of one collection in the home region, summarized; `settled` bounds those counted.
+
+    At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is.
+    """
 
     partition: str
-    entries: set[EntryId] = field(default_factory=set)
-    merged: set[EntryId] = field(default_factory=set)
+    settled: str
+    entries: list[str] = field(default_factory=list)
+    more: int = 0
+    merged: frozenset[str] = frozenset()
     nets: int = 0
     sums: dict[SumPlace, int] = field(default_factory=dict)
     copies: dict[SumPlace, int] = field(default_factory=dict)
@@ -42,16 +57,19 @@ class Summary:
     def add(self, item: Item) -> None:
         """Add the keys of one item."""
         sort_key = item["sk"]["S"]
-        if sort_key.startswith(keys.NET_PREFIX):
+        if not sort_key.startswith(keys.RESERVED):
+            if len(self.entries) < KEYS_MAX:
+                self.entries.append(sort_key)
+            else:
+                self.more += sort_key < self.settled
+        elif sort_key.startswith(keys.NET_PREFIX):
             self.nets += 1
             try:
-                self.merged = set(ids.unpack_all(item["merged"]["B"]))
+                self.merged = frozenset(ids.unpack_all(item["merged"]["B"]).sort_keys)
             except (KeyError, ValueError):
                 self.is_damaged = True
         elif sort_key.startswith(SUM_PREFIX):
             self._add_sum(sort_key, item.get("version", {}).get("N", ""))
-        elif (entry := ids.parse(sort_key)) is not None:
-            self.entries.add(entry)
 
     def _add_sum(self, sort_key: str, version: str) -> None:
         found = place_of(sort_key)
@@ -61,12 +79,13 @@ class Summary:
         place, is_copy = found
         (self.copies if is_copy else self.sums)[place] = int(version)
 
-    def backlog(self, rules: Rules, *, now: datetime) -> list[EntryId]:
-        """Return the settled entries that are to be merged and that no net counts, oldest first."""
+    def backlog(self, rules: Rules) -> Backlog:
+        """Return the settled entries that are to be merged and that no net counts."""
         if not rules.merges(self.partition):
-            return []
-        unmerged = self.entries - self.merged
-        return sorted(entry for entry in unmerged if is_older(entry, rules.settle, now=now))
+            return Backlog(0, None)
+        found = {key for key in self.entries if key < self.settled} - self.merged
+        ours = ids.ours(sorted(found))
+        return Backlog(len(ours) + self.more, ours[0] if ours else None)
 
     def is_due(self, rules: Rules, *, now: datetime) -> bool:
         """Return whether a visit would find something to do: fold, delete, or drop ids.
@@ -74,15 +93,15 @@ class Summary:
         Of several nets all but the last are outdated: one that a lost region wrote may arrive once
         its collection is quiet; and so may what it added to a sum.
         """
-        backlog = self.backlog(rules, now=now)
-        oldest = backlog[0] if backlog else None
+        backlog = self.backlog(rules)
         return (
             self.is_damaged
             or self.nets > 1
+            or self.more > 0
             or self._is_to_be_copied(rules)
-            or bool(self.entries & self.merged)
+            or not self.merged.isdisjoint(self.entries)
             or len(self.merged) >= rules.prune_min
-            or is_worthwhile(settled=len(backlog), oldest=oldest, rules=rules, now=now)
+            or is_worthwhile(settled=backlog.entries, oldest=backlog.oldest, rules=rules, now=now)
         )
 
     def _is_to_be_copied(self, rules: Rules) -> bool:
@@ -136,6 +155,7 @@ class Finder:
         self._store = store
         self._rules = rules
         self._now = now
+        self._settled = older_than(rules.settle, now=now)
         self._segments = segments
         self._pages_left = pages_max
         self._stop = stop
@@ -185,7 +205,7 @@ class Finder:
             if current is None or current.partition != partition:
                 if current is not None:
                     self._complete(current, is_cut=False)
-                current = Summary(partition)
+                current = Summary(partition, self._settled)
             current.add(item)
         return current
 
@@ -193,7 +213,7 @@ class Finder:
         if keys.counter_of(summary.partition) is None:
             return
         self._found.collections += 1
-        self._found.backlog_entries += len(summary.backlog(self._rules, now=self._now))
+        self._found.backlog_entries += summary.backlog(self._rules).entries
         if is_cut or summary.is_due(self._rules, now=self._now):
             self._found.due.append(summary.partition)
 

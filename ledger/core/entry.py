@@ -15,7 +15,7 @@ from typing import Any
 
 from ledger.core import amounts, ids, keys
 from ledger.core.errors import DamagedItem, InvalidAmount, InvalidEntry
-from ledger.core.ids import EPOCH, MICROSECOND, MICROSECONDS_MAX, EntryId
+from ledger.core.ids import EPOCH, MICROSECOND, MICROSECONDS_MAX, EntryId, EntryIds
 from ledger.core.values import Entry, NetChange
 
 AttributeValue = Mapping[str, Any]
@@ -94,7 +94,7 @@ def entry_of(item: Item) -> Entry:
 
 def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
     """Return the item of a net change in a partition."""
-    packed = ids.pack_all(net.merged)
+    packed = EntryIds.of(net.merged).packed
     return {
         "pk": {"S": partition},
         "sk": {"S": keys.net_sort_key(net.generation)},

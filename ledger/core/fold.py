@@ -17,7 +17,7 @@ leaves out the entries that one net names, so it is valid for that net only (`is
 Pure: no clock, no randomness, no I/O.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar
@@ -25,6 +25,7 @@ from typing import TypeVar
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, net_of, number_of
 from ledger.core.errors import LedgerError
+from ledger.core.ids import EntryIds
 from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
 from ledger.core.values import NetChange
 
@@ -91,6 +92,36 @@ class Collection:
             self._parsed.update(zip(self._texts, map(Decimal, self._texts.values()), strict=True))
             self._texts.clear()
         return self._parsed
+
+    @property
+    def sort_keys(self) -> KeysView[str]:
+        """The sort key of each entry, including merged ones; no change is made into a number."""
+        return self.entries.keys() if self._parsed else self._texts.keys()
+
+    def alike(self, others: Iterable["Collection"]) -> set[str]:
+        """Return the sort keys of the entries that all others show with the same change."""
+        found = set(self.sort_keys)
+        for other in others:
+            if other is not self:
+                found &= self._alike(other)
+        return found
+
+    def _alike(self, other: "Collection") -> set[str]:
+        # Of its own class: both, or neither, are read as texts.
+        texts, is_text = other._texts, not (self._parsed or other._parsed)  # noqa: SLF001
+        if not is_text:
+            there = other.entries
+            return {key for key, change in self.entries.items() if there.get(key) == change}
+        if self._texts == texts:
+            return set(texts)
+        shown = ((key, text, texts.get(key)) for key, text in self._texts.items())
+        return {key for key, text, found in shown if found is not None and _is_same(text, found)}
+
+    def sum_of(self, sort_keys: Iterable[str]) -> Decimal:
+        """Return the sum of the changes under these sort keys, without a check of its range."""
+        if self._parsed:
+            return amounts.total_wide(map(self.entries.__getitem__, sort_keys))
+        return amounts.total_plain([*map(self._texts.__getitem__, sort_keys)])
 
     def add(self, items: Sequence[Item]) -> None:
         """Add a page of items.
@@ -224,9 +255,9 @@ def collect(items: Iterable[Item]) -> Collection:
     return collection
 
 
-def named_by(net: NetChange | None) -> Iterator[str]:
+def named_by(net: NetChange | None) -> tuple[str, ...]:
     """Return the sort keys of the entries that a net counts and that may still be visible."""
-    return map(str, net.merged) if net else iter(())
+    return EntryIds.of(net.merged).sort_keys if net else ()
 
 
 def _below(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
@@ -239,6 +270,10 @@ def _below(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
 def _from(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
     """Return the changes that `_below` leaves out."""
     return {} if upto is None else {key: changes[key] for key in changes if key >= upto}
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one == other or Decimal(one) == Decimal(other)
 
 
 def _sort_key(item: Item) -> str:

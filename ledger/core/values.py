@@ -3,6 +3,7 @@
 Pure: no clock, no randomness, no I/O.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -47,7 +48,7 @@ class NetChange:
 
     change: Decimal
     count: int
-    merged: tuple[EntryId, ...]
+    merged: Sequence[EntryId]
     version: str
     until: str
     home: str

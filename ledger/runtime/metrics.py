@@ -9,6 +9,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ledger.core.errors import LedgerError
@@ -115,6 +116,9 @@ class Metrics(RegistryMetrics):
             "Entries that wait for their turn to be sent, when last looked at.",
             ("region",),
         )
+        # Looked up at each request: `labels` takes a lock, and time.
+        self._writes_of = cache(self.writes.labels)
+        self._duration_of = cache(self.write_duration.labels)
         self._define_cache(make)
         self._define_reads(make)
         self._define_requests(make)
@@ -173,6 +177,7 @@ class Metrics(RegistryMetrics):
             "Write and read units that the requests cost by DynamoDB's documented rules.",
             ("region", "operation", "kind"),
         )
+        self._units_of = cache(self.consumed_units.labels)
         self.retries = make.counter(
             "ledger_retries_total",
             "Requests sent again, by what went wrong before.",
@@ -204,8 +209,8 @@ class Metrics(RegistryMetrics):
 
     def write(self, region: str, operation: str, outcome: str, count: int, seconds: float) -> None:
         """Record the end of one call that wrote `count` changes."""
-        self.writes.labels(region, operation, outcome).inc(count)
-        self.write_duration.labels(region, operation).observe(seconds)
+        self._writes_of(region, operation, outcome).inc(count)
+        self._duration_of(region, operation).observe(seconds)
 
     def group(self, region: str, entries: int, queued: int) -> None:
         """Count one request of a group of calls, and how many entries wait behind it."""
@@ -221,7 +226,7 @@ class Metrics(RegistryMetrics):
 
     def consumed(self, region: str, operation: str, kind: str, units: float) -> None:
         """Record the units of one request; `kind` is "read" or "write"."""
-        self.consumed_units.labels(region, operation, kind).inc(units)
+        self._units_of(region, operation, kind).inc(units)
 
     def retry(self, region: str, operation: str, cause: str) -> None:
         """Count one repeated request."""

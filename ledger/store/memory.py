@@ -12,7 +12,7 @@ from decimal import Decimal
 from zlib import crc32
 
 from ledger.core import amounts
-from ledger.core.capacity import item_size, read_units
+from ledger.core.capacity import item_size, read_units, write_units
 from ledger.core.clock_offset import ClockOffset
 from ledger.core.entry import ITEM_BYTES_MAX, AttributeValue, Item, Key, number_of
 from ledger.core.errors import AmountOverflow, DamagedItem, RequestRefused, StoreError, TokenReused
@@ -105,9 +105,16 @@ class MemoryStore:
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes of different items."""
         checked_actions(writes, BATCH_WRITES_MAX)
+        units = 0
         for write in writes:
+            units += self._units(write)
             self._apply((write,))
-        return BatchOutcome()
+        return BatchOutcome(write_units=units)
+
+    def _units(self, write: BatchWrite) -> int:
+        """Return what a write costs: its item or the one before, whichever is larger."""
+        shown = self.table.get(write.key), write.item if isinstance(write, Put) else None
+        return write_units(max(item_size(item) if item else 0 for item in shown))
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
         """Do up to 25 conditional writes of different items, each on its own."""

@@ -42,9 +42,11 @@ class Put(NamedTuple):
         return key_of(self.item)
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Delete an item, if it exists. `size_bytes` is its size, if known, for cost."""
+class Delete(NamedTuple):
+    """Delete an item, if it exists. `size_bytes` is its size, if known, for cost.
+
+    (A tuple for the same reason as `Put`: one is made for every entry that was merged.)
+    """
 
     key: Key
     condition: Condition | None = None
@@ -233,7 +235,7 @@ def placed_write(write: Write) -> tuple[str, OwnWrite]:
 
 def signed_by(actions: Sequence[Action]) -> datetime | None:
     """Return the last time at which a request of these actions may be signed; None for any."""
-    own = [placed(action)[1] for action in actions]
+    own = [action.action if isinstance(action, InTable) else action for action in actions]
     limits = {action.not_after for action in own if isinstance(action, _SIGNED_BY)}
     limits.discard(None)
     return min(limits, default=None)  # type: ignore[type-var]

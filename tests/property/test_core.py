@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -28,7 +28,7 @@ from ledger.core.capacity import item_size, read_units, write_units
 from ledger.core.entry import Item, entry_id, entry_item, entry_of, net_item, net_of
 from ledger.core.errors import AmountOverflow, InvalidAmount
 from ledger.core.fold import Collection, collect
-from ledger.core.ids import EntryId
+from ledger.core.ids import EntryId, EntryIds
 from ledger.core.values import Entry, NetChange
 
 # Amounts.
@@ -105,6 +105,20 @@ def test_text_is_an_amount_or_a_clear_error(text: str) -> None:
 
 
 # Ids.
+
+
+def sort_keys() -> st.SearchStrategy[str]:
+    """Ids, what looks like one, two with a comma between, and anything else."""
+    like_ids = st.from_regex(ids._FORM, fullmatch=True)
+    ours = entry_ids().map(str)
+    two = st.tuples(ours, ours).map(",".join)
+    return st.one_of(ours, like_ids, two, st.text(max_size=50))
+
+
+def shown_entries() -> st.SearchStrategy[dict[str, str]]:
+    """Entries of few ids with few changes, as texts that may differ and be the same number."""
+    few = st.integers(0, 5).map(lambda place: str(EntryId(place, place)))
+    return st.dictionaries(few, st.sampled_from(["1", "1.0", "2", "-1", "0", "-0.0"]), max_size=6)
 
 
 @given(entry_ids(), entry_ids())
@@ -185,6 +199,60 @@ def test_any_bytes_are_ids_or_an_error(packed: bytes) -> None:
         return
     assert ids.pack_all(found) == packed
     assert [ids.parse(str(entry)) for entry in found] == list(found)
+
+
+@given(st.lists(sort_keys(), max_size=8))
+def test_ours_are_those_that_parse(found: list[str]) -> None:
+    """One pattern over all sort keys says the same as one after the other, commas or not."""
+    assert ids.ours(found) == [key for key in found if ids.parse(key) is not None]
+
+
+@given(st.lists(entry_ids(), max_size=8), st.lists(entry_ids(), max_size=8), st.slices(8))
+def test_packed_ids_are_a_sequence_of_ids(
+    found: list[EntryId], others: list[EntryId], places: slice
+) -> None:
+    """However they were made, packed ids are the sorted tuple of the ids."""
+    expected, packed = tuple(sorted(set(found))), EntryIds.of(found)
+    by_keys = EntryIds.of_sort_keys(map(str, found))
+    assert packed == by_keys == ids.unpack_all(packed.packed) == expected
+    assert hash(packed) == hash(by_keys)
+    assert (packed == EntryIds.of(others)) == (expected == tuple(sorted(set(others))))
+    assert packed.sort_keys == by_keys.sort_keys == tuple(map(str, expected))
+    assert (tuple(packed), len(packed)) == (expected, len(expected))
+    assert tuple(packed[place] for place in range(len(packed))) == expected
+    assert packed[places] == expected[places]
+
+
+@given(moments(), entry_ids())
+def test_earliest_parts_ids_by_their_time(at: datetime, entry: EntryId) -> None:
+    """The ids of before, and they alone, are below the least sort key of a time."""
+    assert (str(entry) < ids.earliest(at)) == (entry.at < at)
+
+
+# Collections.
+
+
+@given(st.lists(shown_entries(), min_size=2, max_size=4), st.booleans())
+def test_what_is_alike_is_so_by_its_numbers(
+    views: list[dict[str, str]],
+    are_parsed: bool,  # noqa: FBT001 (drawn)
+) -> None:
+    """Entries that all show with the same number are alike, as texts and as numbers."""
+    first, *others = (_collection(view) for view in views)
+    if are_parsed:
+        assert len(first.entries) == first.kept
+    everywhere = set.intersection(*(set(view) for view in views))
+    same = {key for key in everywhere if len({Decimal(view[key]) for view in views}) == 1}
+    assert first.alike([first, *others]) == same
+    assert first.sort_keys == views[0].keys()
+    assert first.sum_of(same) == sum((Decimal(views[0][key]) for key in same), Decimal(0))
+
+
+def _collection(view: Mapping[str, str]) -> Collection:
+    parts = [{"sk": {"S": key}, "change": {"N": text}} for key, text in view.items()]
+    collection = Collection(partition="counter")
+    collection.add(parts)
+    return collection
 
 
 # Items.

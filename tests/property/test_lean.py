@@ -151,15 +151,16 @@ def test_body_is_what_botocore_sends(table: str, item: Item) -> None:
     }
 
 
-@given(st.lists(items(), max_size=3))
-def test_answer_is_read_as_botocore_reads_it(found: list[Item]) -> None:
-    """Items come back as botocore gives them, bytes as bytes."""
-    body = encode({"Items": found, "Count": len(found)})
+@given(st.lists(items(), max_size=3), items())
+def test_answer_is_read_as_botocore_reads_it(found: list[Item], last: Item) -> None:
+    """Items come back as botocore gives them, bytes as bytes, wherever in the page they are."""
+    body = encode({"LastEvaluatedKey": last, "Items": found, "Count": len(found)})
 
     theirs = parsed("Query", body, 200)
     theirs.pop("ResponseMetadata")
     assert decode(body) == theirs
     assert decode(body)["Items"] == found
+    assert decode(body)["LastEvaluatedKey"] == last
 
 
 def parsed(name: str, body: bytes, status: int) -> dict[str, Any]:

@@ -278,7 +278,6 @@ class Walk:
             seen.observation.net,
             plan,
             fence=leader.fence,
-            sizes=seen.sizes,
         )
         self.deletes += done.deleted
         self.folds += done.is_folded

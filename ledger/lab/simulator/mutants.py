@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from compactor import checks, observe, passes, plan
+from compactor.own_folds import OwnFold
 from ledger.contract import changing, view
 from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
@@ -126,6 +127,13 @@ _MUTANTS = (
         "an entry vanishes in a region that has not got the net yet",
         120,
         ((passes, "decide", mutations.early_deletes_decide),),
+    ),
+    Mutant(
+        "own-at-once",
+        "the same of what a process folded last: once every region shows that very net",
+        "the same",
+        120,
+        ((OwnFold, "is_committed", mutations.committed_at_once),),
     ),
     Mutant(
         "candidates-at-home",

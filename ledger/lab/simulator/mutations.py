@@ -15,6 +15,7 @@ from compactor import observe, passes, plan
 from compactor.agenda import Visit
 from compactor.apply import Done
 from compactor.observe import Observed
+from compactor.own_folds import OwnFold
 from compactor.plan import Observation, Plan, Rules
 from ledger.core import amounts, contract, ids, keys
 from ledger.core.contract import Terms, Validity
@@ -63,9 +64,9 @@ def one_transaction_decide(
     home, net = observation.views[rules.home], observation.net
     if net is not None and net.home != rules.home:
         return Plan(waits="another home")
-    found = [entry for key in home.entries if (entry := ids.parse(key)) is not None]
-    old = sorted(entry for entry in found if plan.is_older(entry, rules.settle, now=now))
-    settled = tuple(str(entry) for entry in old[: rules.fold_max])
+    border = plan.older_than(rules.settle, now=now)
+    old = sorted(key for key in home.entries if key < border)
+    settled = tuple(ids.ours(old)[: rules.fold_max])
     if len(settled) < rules.fold_min:
         return Plan(waits="too few entries")
     before = net.change if net else Decimal(0)
@@ -87,10 +88,8 @@ async def one_transaction_apply(
     plan: Plan,
     *,
     fence: Check,
-    sizes: Mapping[str, int],
 ) -> Done:
     """Delete the entries and put their net, all or nothing in the home region."""
-    del sizes
     if plan.fold is None:
         return Done()
     put = Put(net_item(plan.fold, partition), condition=applying._still(net))  # noqa: SLF001
@@ -130,6 +129,11 @@ def early_deletes_decide(
     return Plan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
 
 
+def committed_at_once(_fold: OwnFold, _nets: Mapping[str, NetChange | None]) -> bool:
+    """Take a process's last fold for committed, whatever net other regions show."""
+    return True
+
+
 def home_gone_decide(
     observation: Observation, rules: Rules, *, now: datetime, version: str
 ) -> Plan:
@@ -163,7 +167,7 @@ async def net_last(
     seen = dict(zip(stores, await run_all(reads, at_once=len(reads)), strict=True))
     net = await observe._readable(home, read_net(stores[home], partition))  # noqa: SLF001
     shown = {region: view.collection for region, view in seen.items()}
-    return Observed(Observation(partition, net, shown), clock.monotonic(), seen[home].sizes)
+    return Observed(Observation(partition, net, shown), clock.monotonic())
 
 
 async def unconditional_apply(
@@ -173,10 +177,9 @@ async def unconditional_apply(
     plan: Plan,
     *,
     fence: Check,
-    sizes: Mapping[str, int],
 ) -> Done:
     """Put the net whatever version is there by now."""
-    done = await _apply(store, partition, net, replace(plan, fold=None), fence=fence, sizes=sizes)
+    done = await _apply(store, partition, net, replace(plan, fold=None), fence=fence)
     if plan.fold is None:
         return done
     outcome = await store.transact([fence, Put(net_item(plan.fold, partition))])
@@ -278,7 +281,7 @@ def settled_together(
 
 def any_region_candidates(
     observation: Observation, rules: Rules, *, now: datetime, room: int
-) -> tuple[EntryId, ...]:
+) -> tuple[str, ...]:
     """Take entries that any region shows: one broken line in the plan."""
     everything: dict[str, Decimal] = {}
     for view in observation.views.values():

@@ -152,7 +152,8 @@ def batch_request(writes: Sequence[BatchWrite], table: str) -> Request:
 def _batch_part(write: BatchWrite) -> Request:
     if isinstance(write, Put):
         return {"PutRequest": {"Item": write.item}}
-    return {"DeleteRequest": {"Key": key_attributes(write.key)}}
+    partition, sort_key = write.key  # one for every entry that was merged: without a further call
+    return {"DeleteRequest": {"Key": {"pk": {"S": partition}, "sk": {"S": sort_key}}}}
 
 
 def written_units(response: Mapping[str, Any]) -> float | None:

@@ -49,7 +49,7 @@ def decode(body: bytes) -> dict[str, Any]:
         raise ValueError(f"a {type(answer).__name__} is not an answer")  # noqa: TRY004 (see Raises)
     if _MAYBE_BINARY in body:
         try:
-            _into_bytes(answer)
+            _read_binaries(answer, body.count(_MAYBE_BINARY))
         except (TypeError, RecursionError) as error:
             raise ValueError(str(error)) from error
     return answer
@@ -62,19 +62,40 @@ def _loads(body: bytes) -> Any:
         return orjson.loads(body)
 
 
-def _into_bytes(node: Any) -> None:
-    """Replace base64 by bytes wherever a key `B` or `BS` holds it.
+def _read_binaries(answer: dict[str, Any], most: int) -> None:
+    """Replace base64 by bytes in an answer that holds at most so many binary values.
+
+    The items of a page are searched from its end, and no further than the last value: the net
+    change sorts after thousands of entries, which have none.
+    """
+    items = answer.get("Items")
+    if not isinstance(items, list):
+        _into_bytes(answer)
+        return
+    left = most - _into_bytes({name: part for name, part in answer.items() if part is not items})
+    for item in reversed(items):
+        if left <= 0:
+            return
+        left -= _into_bytes(item)
+
+
+def _into_bytes(node: Any) -> int:
+    """Replace base64 by bytes wherever a key `B` or `BS` holds it; return how often.
 
     An attribute that is itself named `B` or `BS` holds a mapping, so the two cannot be mistaken.
     """
+    found = 0
     if isinstance(node, list):
         for part in node:
-            _into_bytes(part)
+            found += _into_bytes(part)
     elif isinstance(node, dict):
         for name, content in node.items():
             if name == "B" and isinstance(content, str):
                 node[name] = b64decode(content, validate=True)
+                found += 1
             elif name == "BS" and isinstance(content, list):
                 node[name] = [b64decode(part, validate=True) for part in content]
+                found += 1
             else:
-                _into_bytes(content)
+                found += _into_bytes(content)
+    return found

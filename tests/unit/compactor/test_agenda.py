@@ -72,7 +72,7 @@ class Day:
 
     def _hold(self, visit: Visit) -> None:
         plan = Plan(deletes=("x",), is_cut=visit.partition in self.hot)
-        self.agenda.hold(PendingAction(visit, None, {}, plan, self.now + HOLD))
+        self.agenda.hold(PendingAction(visit, None, plan, self.now + HOLD))
         self._held += 1
         self.held_most = max(self.held_most, self._held)
 
@@ -167,7 +167,7 @@ def test_bounded_in_ids() -> None:
         visit = agenda.next_step(0.0)
         assert visit == Visit(name)
         plan = Plan(deletes=tuple(map(str, range(15))))
-        agenda.hold(PendingAction(Visit(name), None, {}, plan, 5.0))
+        agenda.hold(PendingAction(Visit(name), None, plan, 5.0))
     assert agenda.next_step(1.0) == Wait(5.0)
     held = agenda.next_step(5.0)
     assert isinstance(held, PendingAction)

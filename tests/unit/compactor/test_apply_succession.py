@@ -40,9 +40,7 @@ def remaining(*, epoch: int = 3, shown: NetChange = OLD) -> MemoryStore:
 
 async def carried_out(store: MemoryStore, succession: Succession) -> object:
     """Carry a succession out, and return the outcome of its fold."""
-    done = await apply_succession(
-        {AWAY: store}, AWAY, PARTITION, NEW, succession, fence=FENCE, sizes={}
-    )
+    done = await apply_succession({AWAY: store}, AWAY, PARTITION, NEW, succession, fence=FENCE)
     return done.fold
 
 

@@ -11,8 +11,17 @@ import pytest
 from support.clock import START
 from support.ledgers import HOME, net
 
-from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
-from compactor.plan import Observation, Rules, decide
+from compactor.discovery import scan
+from compactor.discovery.scan import (
+    Cursor,
+    Finder,
+    Found,
+    Summary,
+    is_search_due,
+    load_cursor,
+    save_cursor,
+)
+from compactor.plan import Observation, Rules, decide, older_than
 from ledger.core.entry import Item, Key, entry_id
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
@@ -354,3 +363,20 @@ async def test_what_is_left_out_of_merging_is_no_backlog() -> None:
     found = await found_in(store_of(*items), rules=rules)
     assert sorted(found.due) == ["kept before", "other"]
     assert found.backlog_entries == len(OLD)
+
+
+@pytest.mark.parametrize("fresh", [0, 3])
+async def test_a_long_collection_is_counted_without_its_keys(
+    monkeypatch: pytest.MonkeyPatch, fresh: int
+) -> None:
+    """Sort keys are kept up to a bound; the settled ones behind it are only counted."""
+    monkeypatch.setattr(scan, "KEYS_MAX", 5)
+    ids = [*old(20), *old(fresh, seconds=10)]
+    summary = Summary("counter", older_than(RULES.settle, now=NOW))
+    for one in ids:
+        summary.add(entry("counter", one))
+    assert len(summary.entries) == 5
+    assert summary.backlog(RULES) == (20, str(ids[0]))
+    assert summary.is_due(RULES, now=NOW)
+    found = await found_in(store_of(*(entry("counter", one) for one in ids)))
+    assert (found.due, found.backlog_entries) == (["counter"], 20)

@@ -444,7 +444,8 @@ def _count(metrics: PipelineMetrics, name: str, **labels: str) -> float:
     """Return the value of a metric over all that has these labels."""
     return sum(
         float(one.value)
-        for metric in vars(metrics).values()
+        for attribute, metric in vars(metrics).items()
+        if not attribute.startswith("_")
         for family in metric.collect()
         for one in family.samples
         if one.name == name and labels.items() <= one.labels.items()

@@ -93,7 +93,7 @@ def _unconditional(region: int, epoch: int, numbers: Iterable[int]) -> tuple[Act
     """Delete map items whether they are there or not."""
     actions = _planned(region, epoch, numbers)
     return tuple(
-        replace(one, condition=None) if isinstance(one, Delete) else one for one in actions
+        one._replace(condition=None) if isinstance(one, Delete) else one for one in actions
     )
 
 

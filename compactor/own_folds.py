@@ -1,0 +1,65 @@
+"""What this process folded last in each collection, to be deleted without reading it again.
+
+The visit that folded them saw the entries in every region. Once every region shows that net, they
+may be deleted at home, whatever else is there: so the next visit reads the nets alone. What is not
+known here any more (another process folded, this one began again) is read in whole, as ever.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compactor.plan import Plan
+from ledger.core.fold import Stamp, named_by, stamp_of
+from ledger.core.values import NetChange
+
+IDS_MAX = 500_000
+"""Entries of which sort keys are kept, 45 bytes each: of further folds none is."""
+_BETWEEN = ","
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFold:
+    """The entries that a fold added to the net of this stamp: their sort keys, as one text."""
+
+    stamp: Stamp
+    text: str
+    count: int
+
+    def is_committed(self, nets: Mapping[str, NetChange | None]) -> bool:
+        """Return whether every region shows the net that names them."""
+        return all(stamp_of(net) == self.stamp for net in nets.values())
+
+    def plan(self) -> Plan:
+        """Return what to do once it is committed; more is for the next visit to see."""
+        return Plan(deletes=tuple(self.text.split(_BETWEEN)))
+
+
+class OwnFolds:
+    """The folds of one process that it has not deleted yet, by collection."""
+
+    def __init__(self, ids_max: int = IDS_MAX) -> None:
+        self._ids_max = ids_max
+        self._ids = 0
+        self._folds: dict[str, OwnFold] = {}
+
+    def add(self, partition: str, before: NetChange | None, fold: NetChange) -> None:
+        """Keep what a fold, known to be applied, added to the net before it."""
+        self.take(partition)
+        known = set(named_by(before))
+        entries = [key for key in named_by(fold) if key not in known]
+        if entries and self._ids + len(entries) <= self._ids_max:
+            text = _BETWEEN.join(entries)
+            self._folds[partition] = OwnFold(stamp_of(fold), text, len(entries))
+            self._ids += len(entries)
+
+    def of(self, partition: str) -> OwnFold | None:
+        """Return the fold of a collection, None if none is known."""
+        return self._folds.get(partition)
+
+    def take(self, partition: str) -> OwnFold | None:
+        """Return the fold of a collection, and forget it."""
+        fold = self._folds.pop(partition, None)
+        self._ids -= fold.count if fold else 0
+        return fold
