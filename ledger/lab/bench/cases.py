@@ -10,6 +10,7 @@ from typing import Any
 Options = Mapping[str, Any]
 
 PUT, READ, USUAL = "put_item", "read with TypeDeserializer", "merge in one transaction"
+USUAL_LEAN = "merge in one transaction, lean"
 TUNED = ", tune_gc()"
 """With `ledger.tune_gc`, as their baseline."""
 
@@ -30,7 +31,7 @@ class Case:
     @property
     def has_stub(self) -> bool:
         """Whether it writes to the stub, on a core of its own, and not to a local table."""
-        return self.group != "life"
+        return self.group not in ("life", "merge")
 
 
 LEAN = {"transport": "lean"}
@@ -57,6 +58,25 @@ LIFE: Options = {
     "regions": 2,
     "settle": 8.0,  # short, yet long enough for one call on a busy machine
 }
+MERGED = 50_000
+"""Entries of a case that times merging alone, with the connections open."""
+
+
+def _merging(size: int) -> Case:
+    """Return the merging of as many entries in three regions, in folds of one size."""
+    return Case(f"folds of {size}, lean", "merge", "life:merging", USUAL_LEAN, _merge(size))
+
+
+def _merge(size: int) -> Options:
+    return {
+        **LIFE,
+        **TUNE,
+        "counters": MERGED // size,
+        "entries": size,
+        "rounds": 1,
+        "regions": 3,
+        "settings": {**LEAN, "compactor": {"fold_max": size, "fold_min": 1, "lease": 60.0}},
+    }
 
 
 def _offered(rate: int, *, tuned: bool = True) -> Case:
@@ -103,6 +123,8 @@ ALL: tuple[Case, ...] = (
     Case(USUAL, "life", "life:usual", options=LIFE),
     Case("life of a change", "life", "life:ledger", USUAL, LIFE),
     *map(_folds, (100, 20)),
+    Case(USUAL_LEAN, "merge", "life:usual", options=_merge(500)),
+    *map(_merging, (500, 20)),
 )
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(case.group for case in ALL))
 

@@ -24,6 +24,8 @@ _TITLES = {
     "conditional": "writes on a condition, each with an outcome of its own",
     "overload": "more callers than can be served, each batch answered after 50 ms",
     "read": "reads of one collection of 10,000 entries",
+    "merge": "50,000 entries merged in three regions of a local table: read, folded, deleted,"
+    " forgotten",
     "life": "a change's whole life on a local table of two regions: written, merged, deleted",
 }
 _NOTES = {"write": NOTE}
