@@ -156,6 +156,7 @@ async def rebuilt(
     *sources: Source,
     is_dry: bool = False,
     tell: Callable[[str], None] = silent,
+    seed: int = 7,
     **pipeline: Any,
 ) -> Rebuilt:
     """Rebuild one region's states under these settings."""
@@ -163,7 +164,7 @@ async def rebuilt(
         {store.region: store},
         _one_region(store, **pipeline),
         clock=FakeClock(instant=True),
-        randomness=seeded(),
+        randomness=seeded(seed),
         is_dry=is_dry,
         tell=tell,
     )

@@ -387,7 +387,7 @@ class Rebuild(Task):
         named = "\n".join(f"{one}#{state.version}#{state.rev}" for one, state, _ in due)
         name = digest(partition, named, f"{self._random.getrandbits(64):016x}", changes)
         required = Equals("required", {"S": self._form.fingerprint})
-        still_ours = AllOf((Equals("task", {"S": REBUILD}), required))
+        still_ours = AllOf((self.ours, required))
         return [
             Check(region_key(region, self.pipeline), still_ours),
             *(

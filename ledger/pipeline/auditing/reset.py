@@ -51,7 +51,7 @@ from ledger.pipeline.core.transitions import State, beyond
 from ledger.pipeline.stages.state_writes import still_there
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
-from ledger.store.conditions import Absent, Equals, Has
+from ledger.store.conditions import Absent, Has
 from ledger.store.port import Store
 from ledger.store.reads import Query
 from ledger.store.writes import Action, Applied, Check, Delete, Put, Rejected, Update
@@ -186,10 +186,9 @@ class Reset(Task):
         Raises:
             LedgerError: another run has ended this one.
         """
-        mine = Equals("task", {"S": RESET_TASK})
         for region, store in sorted(self.stores.items()):
             key = region_key(region, self.pipeline)
-            update = Update(key, set={"taking": {"BOOL": True}}, condition=mine)
+            update = Update(key, set={"taking": {"BOOL": True}}, condition=self.ours)
             if not isinstance(await store.write(update), Applied):
                 raise LedgerError(ENDED)
 
@@ -302,7 +301,7 @@ class Reset(Task):
             for number, part in enumerate(parts)
             if part
         ]
-        still = Check(region_key(region, self.pipeline), Equals("task", {"S": RESET_TASK}))
+        still = Check(region_key(region, self.pipeline), self.ours)
         self._done.categories |= changes.keys()
         outcome = await self.stores[region].transact([*deletes, *puts, still])
         return isinstance(outcome, Applied)
@@ -322,7 +321,7 @@ class Reset(Task):
                 self._done.categories.add(category)
             else:
                 self._done.records += int(number_of(item, "records"))
-            still = Check(region_key(region, self.pipeline), Equals("task", {"S": RESET_TASK}))
+            still = Check(region_key(region, self.pipeline), self.ours)
             outcome = await self.stores[region].transact([*actions, still])
             if isinstance(outcome, Rejected) and len(actions) in outcome.found:
                 raise LedgerError(ENDED)

@@ -10,7 +10,7 @@ from itertools import product
 from random import Random
 
 from ledger.core.entry import AttributeValue, Item
-from ledger.core.errors import InvalidInput, Unreachable
+from ledger.core.errors import InvalidInput, LedgerError, Unreachable
 from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
 from ledger.pipeline.core.items import (
     MAP_LAST,
@@ -43,15 +43,16 @@ from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.stages.reduce_stage import ReduceStage
 from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
-from ledger.store.conditions import AnyOf, Equals, Has, Not
+from ledger.store.conditions import AllOf, AnyOf, Condition, Equals, Has, Not
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query, Scan
 from ledger.store.retrier import Retrier
 from ledger.store.wrappers.answered import AnsweredStore
 from ledger.store.writes import Applied, Put, Update
 
-UNDER_WAY = ("task", "audit", "required", "forgetting", "taking")
+UNDER_WAY = ("task", "run", "audit", "required", "forgetting", "taking")
 """Attributes of a region's item for as long as something is under way."""
+_RUN_BITS = 64
 TRIES_MAX = 50
 """Of one write of a lane's item: each rejection means that its worker committed a batch."""
 REPORT_PAGES = 100
@@ -94,6 +95,7 @@ class Task:
         self.clock = clock
         self.pipeline = settings.current.pipeline.name
         self._name = name
+        self._run = ""
         self._random = randomness
         self.places = StatePlaces(settings.current.pipeline.state_table or "")
 
@@ -115,15 +117,33 @@ class Task:
         """
         items = [await self._region(region) for region in sorted(self.stores)]
         self._check_places(items)
+        self._run = self._run_of(items, asks or {})
         running = max(map(audit_of, items))
         number = running or max(map(last_audit_of, items)) + 1
         for region, store in sorted(self.stores.items()):
-            values = {"task": {"S": self._name}, **(asks or {})}
+            values = {"task": {"S": self._name}, "run": {"S": self._run}, **(asks or {})}
             if is_audit:
                 values |= {"audit": {"N": str(number)}, "last": {"N": str(number)}}
             await self._claim(region, store, values)
         self._check_places([await self._region(region) for region in sorted(self.stores)])
         return number
+
+    def _run_of(self, items: Sequence[Item | None], asks: Mapping[str, AttributeValue]) -> str:
+        """Return the id of the run to go on with, if it asks the same of all; else a new one.
+
+        A checkpoint bears it: what an earlier run left, or a process that was stopped and woke once
+        its run had ended, is of no other.
+        """
+        wanted = {"task": {"S": self._name}, **asks}
+        claimed = [item for item in items if task_of(item)]
+        found = {str((item or {}).get("run", {}).get("S", "")) for item in claimed}
+        is_same = all(
+            item is not None and wanted.items() <= {name: item.get(name) for name in wanted}.items()
+            for item in claimed
+        )
+        if is_same and len(found) == 1 and "" not in found:
+            return found.pop()
+        return f"{self._random.getrandbits(_RUN_BITS):016x}"
 
     async def _claim(self, region: str, store: Store, values: Mapping[str, AttributeValue]) -> None:
         """Claim a region.
@@ -164,14 +184,28 @@ class Task:
 
     async def is_under_way(self, region: str) -> bool:
         """Return whether this is still what is under way in a region."""
-        return task_of(await self._region(region)) == self._name
+        item = await self._region(region) or {}
+        return task_of(item) == self._name and item.get("run") == {"S": self._run}
+
+    @property
+    def ours(self) -> Condition:
+        """That this run is what is under way, on a region's item."""
+        return AllOf((Equals("task", {"S": self._name}), Equals("run", {"S": self._run})))
 
     async def end(self) -> None:
-        """Give every region free, the first last: who has that one may have the others."""
+        """Give every region free, the first last: who has that one may have the others.
+
+        Raises:
+            LedgerError: another run has begun there: what this one did may not be all.
+        """
         for region, store in sorted(self.stores.items(), reverse=True):
-            mine = Equals("task", {"S": self._name})
             key = region_key(region, self.pipeline)
-            await store.write(Update(key, remove=UNDER_WAY, condition=mine))
+            outcome = await store.write(Update(key, remove=UNDER_WAY, condition=self.ours))
+            if not isinstance(outcome, Applied) and (task := task_of(await self._region(region))):
+                raise LedgerError(
+                    f"this was ended by another run: `ledger pipeline {task}` is under way in"
+                    f" {region}"
+                )
 
     async def _region(self, region: str) -> Item | None:
         return await self.stores[region].get(Get(region_key(region, self.pipeline)))
@@ -285,7 +319,7 @@ class Task:
 
     def checkpoints(self, run: str) -> Checkpoints:
         """Return the checkpoints of a run over these regions, which no other takes for its own."""
-        run = f"{run} from {self.home.region} of {' '.join(sorted(self.stores))}"
+        run = f"{run} {self._run} from {self.home.region} of {' '.join(sorted(self.stores))}"
         return Checkpoints(self.home, self.pipeline, run, self._random)
 
     async def scan(

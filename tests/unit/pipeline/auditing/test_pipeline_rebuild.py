@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
@@ -13,14 +14,16 @@ from support.lanes import lane_worker
 from support.ledgers import HOME
 from support.pipelines import deliveries, map_items, message, shown
 
+from ledger.core.entry import Item
 from ledger.core.errors import AccessDenied, FormConflict, InvalidInput, LedgerError
 from ledger.pipeline.auditing import checkpoints, rebuild
 from ledger.pipeline.core.items import position_key, state_key
 from ledger.pipeline.core.lane_state import lane_state_of
-from ledger.pipeline.core.registry import FORM_PREFIX, region_key, registry_partition
+from ledger.pipeline.core.registry import FORM_PREFIX, region_key, registry_partition, task_of
 from ledger.pipeline.sources.source import ListSource
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
+from ledger.store.reads import Page, Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Action, Outcome
@@ -179,6 +182,97 @@ async def test_it_may_be_cut_off_anywhere(*, is_applied: bool) -> None:
             break
     else:
         raise AssertionError("the rebuild never ends")
+
+
+def killed_at_scan(store: Store, number: int) -> FaultyStore:
+    """Return the store of a process that is killed at a request for a page."""
+    pages = count(1)
+    return FaultyStore(
+        store,
+        lambda call: (
+            Raises(AccessDenied("killed"))
+            if call.operation == "scan" and next(pages) == number
+            else None
+        ),
+    )
+
+
+def checkpoint_of(store: MemoryStore) -> dict[str, Item]:
+    """Return the items of the checkpoint that is there."""
+    registry = store.table.partitions[registry_partition("")]
+    return {name: item for name, item in registry.items() if name.startswith("scan")}
+
+
+def put_back(store: MemoryStore, left: dict[str, Item]) -> None:
+    """Write a checkpoint late: as a process does that was stopped before it, and woke."""
+    for sort_key, item in left.items():
+        store.table.set((registry_partition(""), sort_key), item)
+
+
+async def test_a_checkpoint_that_is_left_is_of_no_later_run() -> None:
+    """Its run went on and ended, another gave the states the former form, then this one again."""
+    store = await filled(page_items_max=3)
+    with patch.object(checkpoints, "CHECKPOINT_PAGES", 1):
+        with pytest.raises(AccessDenied):
+            await rebuilt(killed_at_scan(store, 6), seed=1, **BY_BOTH)
+        left, said = checkpoint_of(store), list[str]()
+        assert len(left) == 2
+        await rebuilt(store, seed=2, tell=said.append, **BY_BOTH)
+        assert any("goes on behind" in line for line in said)
+        await rebuilt(store, seed=3)
+        put_back(store, left)
+        done = await rebuilt(store, seed=4, **BY_BOTH)
+    assert done.rewritten == len(RAWS)
+    assert shown(store.table) == right(RAWS)
+
+
+async def test_a_rebuild_that_another_took_over_begins_from_the_start() -> None:
+    """What it had rewritten before its checkpoint may be of the other form by then."""
+    store = await filled(page_items_max=3)
+    with patch.object(checkpoints, "CHECKPOINT_PAGES", 1):
+        with pytest.raises(AccessDenied):
+            await rebuilt(killed_at_scan(store, 6), seed=1, **BY_BOTH)
+        left = checkpoint_of(store)
+        with pytest.raises(AccessDenied):
+            await rebuilt(killed_at_scan(store, 6), seed=2)
+        put_back(store, left)
+        await rebuilt(store, seed=3, **BY_BOTH)
+    assert shown(store.table) == right(RAWS)
+    assert (await audited(store)).differences == []
+
+
+class Woken(ForwardingStore):
+    """The store of a process that is stopped before its second page, while others do something."""
+
+    def __init__(self, inner: Store, others: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(inner)
+        self._others: Callable[[], Awaitable[None]] | None = others
+        self._pages = 0
+
+    async def scan(self, scan: Scan) -> Page:
+        """Read a page, the second after the others."""
+        self._pages += 1
+        if self._pages == 2 and self._others is not None:
+            others, self._others = self._others, None
+            await others()
+        return await super().scan(scan)
+
+
+async def test_a_process_that_wakes_in_a_later_run_does_not_end_it() -> None:
+    """It has looked at a part of the states in the run before: it says that it did not do all."""
+    store = await filled(page_items_max=3)
+
+    async def others() -> None:
+        await rebuilt(store, seed=2, **BY_BOTH)
+        await rebuilt(store, seed=3)
+        with pytest.raises(AccessDenied):
+            await rebuilt(killed_at_scan(store, 1), seed=4, **BY_BOTH)
+
+    with pytest.raises(LedgerError, match="another run"):
+        await rebuilt(Woken(store, others), seed=1, **BY_BOTH)
+    assert task_of(store.table.get(region_key(HOME))) == "rebuild"
+    await rebuilt(store, seed=5, **BY_BOTH)
+    assert shown(store.table) == right(RAWS)
 
 
 class Between(ForwardingStore):
