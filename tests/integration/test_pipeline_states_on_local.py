@@ -14,6 +14,7 @@ from support.worlds import open_ledgers, totals
 from typer.testing import CliRunner, Result
 
 from ledger.commands.main import app
+from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.forget import Forget
 from ledger.pipeline.core import ageing
 
@@ -87,7 +88,13 @@ def test_states_are_moved_and_forgotten(
     monkeypatch.setattr(ageing, "margin_of", lambda _settings: 0.0)
     late = ran("pipeline", "run", str(later), config=config).stdout
     assert f"{old} dead" in late
+    with monkeypatch.context() as patched:
+        patched.delattr(Audit, "_differences")
+        CliRunner().invoke(app, ["pipeline", "audit", "--config", str(config)])
+    named = "`ledger pipeline audit` is under way"
+    assert named in ran("pipeline", "status", str(later), config=config).stdout
     audit = ran("pipeline", "audit", config=config).stdout
+    assert named not in ran("pipeline", "status", str(later), config=config).stdout
     assert f"{RECORDS - old} records and {old} forgotten" in audit
     assert "all exact" in audit
     desk.wait_replicated()

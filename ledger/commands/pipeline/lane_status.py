@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ledger.pipeline.core.items import lane_id
+from ledger.pipeline.core.registry import region_key, task_of
 from ledger.pipeline.running import lane_of
 from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.places import place_of
@@ -24,6 +25,7 @@ from ledger.runtime.command_line import Config
 from ledger.settings import Settings
 from ledger.store.opening import open_store
 from ledger.store.port import Store
+from ledger.store.reads import Get
 
 
 class Row(NamedTuple):
@@ -63,7 +65,8 @@ def status(
 
     What lies behind is in bytes of a file, in records of a Kafka partition, and in seconds of a
     Kinesis shard, which says no more. It is not known of a compressed file, nor of a lane that is
-    given by its name.
+    given by its name. An audit, a rebuild or other work on the whole pipeline that is under way, or
+    was cut off, is named below the table.
     """
     settings = Settings.load(config).of_pipeline(pipeline)
     place = settings.home if region is None else region
@@ -83,7 +86,13 @@ async def _show(settings: Settings, region: str, lanes: Sequence[str]) -> None:
                     table.add_row(
                         escape(row.lane), row.position or "-", row.size, row.behind, waiting
                     )
+        task = task_of(await store.get(Get(region_key(region, settings.pipeline.name))))
     Console().print(table)
+    if task:
+        print(
+            f"`ledger pipeline {task}` is under way in {region}: if no process runs it, run it"
+            " again, and it goes on"
+        )
 
 
 async def _rows(given: str, store: Store, settings: Settings) -> AsyncGenerator[Row, None]:
