@@ -61,6 +61,7 @@ def test_merging_meanwhile_changes_nothing() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("compacts", [False, True])
 def test_every_world_ends_with_the_truth_at_length(*, compacts: bool) -> None:
     """The same over thousands of seeds."""

@@ -41,8 +41,11 @@ LEAVING_SECONDS = 3.0
 DELAY_SECONDS = (2.0, 6.0)
 """Several observation delays: what is written later often arrives earlier."""
 PROBABILITIES = (0.1, 0.3, 0.6)
-_TRANSACTIONS = frozenset({"TransactWriteItems", "PutItem", "UpdateItem", "DeleteItem"})
-_BATCHES = frozenset({"BatchWriteItem", "BatchGetItem"})
+_STATEMENTS = "BatchExecuteStatement"
+_TRANSACTIONS = frozenset(
+    {"TransactWriteItems", "PutItem", "UpdateItem", "DeleteItem", _STATEMENTS}
+)
+_BATCHES = frozenset({"BatchWriteItem", "BatchGetItem", _STATEMENTS})
 _OPERATIONS: dict[Fault, frozenset[str]] = {
     Fault.CONFLICT: _TRANSACTIONS,
     Fault.UNPROCESSED: _BATCHES,

@@ -24,7 +24,7 @@ from ledger.local.front import limits, statements
 from ledger.local.front.catalog import Catalog, table_name
 from ledger.local.front.control_plane import ControlPlane
 from ledger.local.front.depths import check_depths
-from ledger.local.front.faults import Fault, Faults, halve, refusal
+from ledger.local.front.faults import HALF_REFUSED, Fault, Faults, halve, refusal
 from ledger.local.replication.journal import KeptToken
 from ledger.local.replication.regions import Regions
 from ledger.local.replication.replicator import Replicator
@@ -133,8 +133,8 @@ class Front:
             with contextlib.suppress(ApiError):
                 await self._carry_out(region, operation, body)
             raise NoAnswer(hold=False)
-        if fault is Fault.UNPROCESSED and operation == "BatchExecuteStatement":
-            return await self._statements(region, body, half=True)
+        if operation == "BatchExecuteStatement" and fault in HALF_REFUSED:
+            return await self._statements(region, body, refused=HALF_REFUSED[fault])
         halves = halve(operation, body) if fault is Fault.UNPROCESSED else None
         if halves is not None:
             first, field, rest = halves
@@ -165,9 +165,12 @@ class Front:
         return await self._write(region, operation, body)
 
     async def _statements(
-        self, region: str, body: dict[str, Any], *, half: bool = False
+        self, region: str, body: dict[str, Any], *, refused: str = ""
     ) -> dict[str, Any]:
-        """Do the statements of a batch, each as an item operation; of `half`, throttle the rest."""
+        """Do the statements of a batch, each as an item operation.
+
+        With a code in `refused` the second half of them is refused with it.
+        """
         given = statements.statements_of(body)
         asked = [self._statement(region, one) for one in given]
         limits.check_statements(
@@ -178,8 +181,8 @@ class Front:
         )
         responses, units = [], dict[str, float]()
         for place, one in enumerate(asked):
-            if half and place >= (len(asked) + 1) // 2:
-                responses.append({"Error": {"Code": "ThrottlingError", "Message": "injected"}})
+            if refused and place >= (len(asked) + 1) // 2:
+                responses.append({"Error": {"Code": refused, "Message": "injected"}})
                 continue
             if isinstance(one, ApiError):
                 responses.append({"Error": statements.error_of(one, "")})

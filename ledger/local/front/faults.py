@@ -21,7 +21,8 @@ class Fault(StrEnum):
 
     `error_500`: an internal error, nothing applied. `lost_answer`: applied, then the connection is
     closed without an answer. `throttle`: ProvisionedThroughputExceededException. `unprocessed`:
-    half of a batch comes back as unprocessed. `conflict`: another transaction was in the way.
+    half of a batch comes back as unprocessed, or of its statements as throttled. `conflict`:
+    another transaction was in the way; of a batch of statements, in that of its second half.
     `hang`: nothing applied and no answer until the client gives up. `slow`: applied and answered
     up to `SLOW_SECONDS_MAX` later, whether or not the client still waits.
     """
@@ -34,6 +35,9 @@ class Fault(StrEnum):
     HANG = "hang"
     SLOW = "slow"
 
+
+HALF_REFUSED = {Fault.UNPROCESSED: "ThrottlingError", Fault.CONFLICT: "TransactionConflict"}
+"""Codes with which the second half of a batch of statements is refused; a lone one is not."""
 
 FaultHook = Callable[[str, str, Mapping[str, Any]], Fault | None]
 """Chooses the fault of a request from its region, operation and body."""

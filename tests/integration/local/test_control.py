@@ -105,6 +105,24 @@ async def test_a_transaction_in_conflict_is_cancelled_with_its_reason(world: Wor
     assert code(caught.value) == "TransactionCanceledException"
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [(Fault.UNPROCESSED, "ThrottlingError"), (Fault.CONFLICT, "TransactionConflict")],
+)
+async def test_half_of_a_batch_of_statements_is_refused(
+    world: World, fault: Fault, kind: str
+) -> None:
+    """The others are carried out, and each answer stands in its place."""
+    world.table.faults(fault)
+    insert = f"INSERT INTO \"{TABLE}\" VALUE {{'pk':?, 'sk':?}}"
+    asked = [{"Statement": insert, "Parameters": [*item("a", str(n)).values()]} for n in range(5)]
+    answer = await world.clients[EAST].batch_execute_statement(Statements=asked)
+    codes = [each.get("Error", {}).get("Code") for each in answer["Responses"]]
+    assert codes == [None, None, None, kind, kind]
+    world.table.faults(None)
+    assert len(await world.everything(EAST)) == 3
+
+
 async def test_a_hanging_request_applies_nothing_and_holds_up_nobody() -> None:
     """The client waits until it gives up; other requests are answered meanwhile."""
 
