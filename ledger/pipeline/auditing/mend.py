@@ -39,7 +39,7 @@ from ledger.runtime.clock import Clock
 from ledger.settings.live import LiveSettings
 from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
-from ledger.store.reads import Query
+from ledger.store.reads import Get, Query
 from ledger.store.writes import Applied, Delete, Put
 from ledger.writing.plan import Change, plan
 
@@ -143,7 +143,10 @@ class Mend(Task):
         return written
 
     async def _write(self, category: str, change: Decimal, audit: str) -> bool:
-        """Write a difference as an entry, unless another run has."""
+        """Write a difference as an entry once; returns whether it is written.
+
+        It is also if the difference is gone: an earlier try wrote it, whose answer was lost.
+        """
         await self.settings.renew()
         settings = self.settings.current
         validity = self.settings.validity
@@ -156,8 +159,11 @@ class Mend(Task):
             suffix=ids.suffix_of(category, f"{name}#{audit}"),
             until=None if validity is None else validity.until,
         )
-        gone = Delete(difference_key(category, self.pipeline), Equals("audit", {"N": audit}))
-        return isinstance(await self.home.transact([planned.put, gone]), Applied)
+        key = difference_key(category, self.pipeline)
+        gone = Delete(key, Equals("audit", {"N": audit}))
+        if isinstance(await self.home.transact([planned.put, gone]), Applied):
+            return True
+        return await self.home.get(Get(key)) is None
 
     async def _close(self) -> str:
         """Close the lane, and return its position, which no commit can move any more."""

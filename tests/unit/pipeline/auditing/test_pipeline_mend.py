@@ -26,16 +26,18 @@ from support.pipelines import (
 from ledger.core.errors import AccessDenied, InvalidInput, LaneClosed, LedgerError, Throttled
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.mend import Mend
+from ledger.pipeline.auditing.reset import Reset
 from ledger.pipeline.core.items import position_key
 from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.core.registry import lane_entry
 from ledger.pipeline.sources.source import ListSource
 from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Page, Scan
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
 from ledger.store.wrappers.forwarding import ForwardingStore
-from ledger.store.writes import Action, Outcome
+from ledger.store.writes import Action, Delete, Outcome
 from ledger.totals.history import history
 from ledger.writing.plan import Change, plan
 
@@ -338,3 +340,25 @@ async def test_a_mend_that_does_not_close_the_lane_counts_twice() -> None:
         await mended(store, LANE, closes=True)
     assert closed == [""]
     assert shown(store.table) == {name: 2 * total for name, total in truth(RAWS).items()}
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_a_closed_lane_is_reset_by_its_position(*, is_listed: bool) -> None:
+    """Whether the list of lanes names it, or only what lies in its partition does."""
+    store = MemoryStore(HOME)
+    await lane_worker(deliveries([RAWS[0]]), store).run()
+    await mended(store, LANE, closes=True)
+    if not is_listed:
+        entry = lane_entry(LANE)
+        await store.write(Delete((entry["pk"]["S"], entry["sk"]["S"])))
+    searches = list[str]()
+    settings = pipeline_settings()
+    await Reset(
+        {HOME: store},
+        settings.replace(home=HOME, regions={HOME: settings.regions[HOME]}),
+        clock=FakeClock(instant=True),
+        randomness=seeded(),
+        tell=searches.append,
+    ).run()
+    assert shown(store.table) == {}
+    assert ("searching again" in "".join(searches)) is not is_listed

@@ -1,6 +1,7 @@
 """Audits, rebuilds, moves and resets whose writes are not answered: none is taken for done."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,9 @@ from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
 from support.pipelines import deliveries, map_items, message, pipeline_settings, shown, truth
 
+from ledger.core.entry import entry_id, entry_item, key_of
 from ledger.core.errors import InvalidInput, Unreachable
+from ledger.core.values import Entry
 from ledger.pipeline.auditing.audit import Audit
 from ledger.pipeline.auditing.mend import Mend
 from ledger.pipeline.auditing.move import Move
@@ -26,6 +29,7 @@ from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Lost, NeverAr
 from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.writes import Applied, Outcome, Put, Unknown, Update, Write
 
+AT = datetime(2026, 1, 1, tzinfo=UTC)
 LANE = f"{HOME}/lane"
 RAWS = [message(f"T{number}", 1, 10**number, desk="AB"[number % 2]) for number in range(5)]
 WRITES = frozenset({"write", "transact"})
@@ -124,6 +128,24 @@ async def test_whichever_write_is_not_answered_all_is_done(
         assert not {*UNDER_WAY} & {*region}, number
         await audit(store, **(BY_DESK if run is rebuild else {}))
     assert number > 3
+
+
+@pytest.mark.parametrize("fault", [NeverArrived(), Lost()], ids=["never arrived", "lost"])
+async def test_a_mended_total_is_named_although_the_write_was_not_answered(fault: Fault) -> None:
+    """It is written once, and the report names it."""
+    number, nth = 0, Nth(0, fault)
+    while nth.writes >= number:
+        number += 1
+        store, nth = await filled(), Nth(number, fault)
+        item = entry_item(Entry("risk/Delta", str(entry_id(AT, 7)), Decimal(5)))
+        store.table.set(key_of(item), item)
+        given: dict[str, Any] = {"clock": later(), "randomness": seeded()}
+        assert (await Audit({HOME: store}, settings_of(), **given).run()).differences
+        faulty = FaultyStore(store, nth, clock=FakeClock(instant=True))
+        mend = Mend({HOME: faulty}, settings_of(), **given)
+        assert await mend.run_totals() == {"risk/Delta": Decimal(-5)}, number
+        await audit(store)
+    assert number > 2
 
 
 async def test_what_ended_meanwhile_is_not_under_way() -> None:
