@@ -13,9 +13,11 @@ from support.lanes import lane_worker
 from support.ledgers import HOME, seeded
 from support.pipelines import deliveries, pipeline_settings, shown, truth
 
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.errors import (
     AccessDenied,
     AmountOverflow,
+    ClockOff,
     FormConflict,
     InvalidInput,
     LedgerError,
@@ -299,3 +301,15 @@ async def test_a_lane_whose_entry_got_no_answer_is_entered_again() -> None:
 
     await run(Losing(store), NEW)
     assert store.table.get((registry_partition(), lost[0])) is not None
+
+
+async def test_nothing_is_forgotten_by_a_clock_that_is_off() -> None:
+    """It would take young records for old ones: refused before anything is noted."""
+    store = MemoryStore(HOME)
+    await run(store, RAWS)
+    store.clock_offset = ClockOffset(-200.0, -190.0)
+    with pytest.raises(ClockOff, match="clock"):
+        await forgotten(store, clock=at())
+    assert len(states_in(store)) == len(RAWS)
+    store.clock_offset = None
+    assert (await forgotten(store, clock=at())).records == len(RAWS)
