@@ -1,8 +1,10 @@
 """Carrying out a plan, through the home region only.
 
 Deleting a merged entry of a committed net is harmless however often it is repeated, so deletes are
-plain batches. The fold is one transaction on two conditions: the lease's epoch is still ours, and
-the net is still at the version observed. The next pass handles a lost race or an unknown outcome.
+plain batches. A fold is a put on condition that the net is still at the version observed. Of a net
+that is not there no version says what its leader had seen, so the first one is put in a transaction
+with the `fence`: that its leader still leads. The next pass handles a lost race or an unknown
+outcome.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +48,7 @@ async def apply(
     net: NetChange | None,
     plan: Plan,
     *,
-    fence: Check,
+    fence: Sequence[Check],
 ) -> Done:
     """Carry out a plan that was made from `net`.
 
@@ -58,7 +60,9 @@ async def apply(
         return Done(deleted)
     before = 0 if net is None else item_size(net_item(net, partition))
     put = Put(net_item(plan.fold, partition), condition=_still(net), replaces_bytes=before)
-    return Done(deleted, await store.transact([fence, put]))
+    if net is not None:
+        return Done(deleted, await store.write(put))
+    return Done(deleted, await store.transact([*fence, put]))
 
 
 async def apply_succession(
@@ -68,7 +72,7 @@ async def apply_succession(
     net: NetChange | None,
     succession: Succession,
     *,
-    fence: Check,
+    fence: Sequence[Check],
 ) -> Done:
     """Carry out what a table that lost a region needs besides the plan made from `net`.
 
@@ -80,7 +84,7 @@ async def apply_succession(
         await store.write(Put(copy_item(partition, place, copied), newer_than_there(copied)))
     if succession.take_over is not None:
         put = Put(net_item(succession.take_over, partition), Absent())
-        return Done(0, await store.transact([fence, put]))
+        return Done(0, await store.transact([*fence, put]))
     deleted = 0
     for region, sort_keys in (succession.deletes or {}).items():
         deleted += await _delete(stores[region], partition, sort_keys)

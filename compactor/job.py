@@ -1,8 +1,8 @@
 """The compactor: does one pass, or passes for ever.
 
-Of any number of instances one leads; the others wait, and take over within one lease when the
-leader dies. A stop (SIGTERM) takes effect between steps; a kill at any moment leaves nothing to
-repair.
+Of any number of instances one is the head, and all that run for ever share the work by slices; when
+one dies the others take over within one lease. A stop (SIGTERM) takes effect between steps; a kill
+at any moment leaves nothing to repair.
 """
 
 import socket
@@ -35,7 +35,7 @@ from ledger.core.errors import (
 )
 from ledger.primitives.leases.connecting import thread_to
 from ledger.primitives.leases.keeping import Keeping, in_loop
-from ledger.primitives.leases.state import NotHeld
+from ledger.primitives.leases.state import LeaseGrant, NotHeld
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -125,7 +125,7 @@ class Compactor:
         on_report: Callable[[CompactorReport], None] = lambda _report: None,
         on_error: Callable[[Exception], None] = lambda _error: None,
     ) -> None:
-        """Lead whenever possible and do a pass every so many seconds, until stopped.
+        """Lead a share of the collections and do a pass every so many seconds, until stopped.
 
         Errors that may pass (an unreadable region, a lost lease, throttling, a changed contract, a
         damaged item that may be repaired) are counted and passed to `on_error`; then the table is
@@ -147,18 +147,32 @@ class Compactor:
         stop: anyio.Event,
         on_report: Callable[[CompactorReport], None],
     ) -> None:
-        """Wait for the lease, then do pass after pass while it is held."""
+        """Lead as the head or as a member, and change from one to the other, until stopped."""
         candidate.check_clock()
-        outcome = await candidate.acquire(wait_seconds=None, stop=stop)
-        if isinstance(outcome, NotHeld):
-            return
-        async with candidate.leading() as grant:
-            while not stop.is_set():
-                started = self._clock.monotonic()
-                on_report(await candidate.run_pass(grant, stop=stop))
-                candidate.check_clock()
-                left = started + every_seconds - self._clock.monotonic()
-                await sleep_or_stop(self._clock, left, stop)
+        while not stop.is_set():
+            outcome = await candidate.acquire(wait_seconds=None, stop=stop, joins=True)
+            if isinstance(outcome, LeaseGrant):
+                async with candidate.leading() as grant:
+                    await self._passes(candidate, grant, every_seconds, stop, on_report)
+            elif not stop.is_set():
+                async with candidate.joined(stop) as (grant, over):
+                    await self._passes(candidate, grant, every_seconds, over, on_report)
+
+    async def _passes(
+        self,
+        candidate: Candidate,
+        grant: LeaseGrant,
+        every_seconds: float,
+        stop: anyio.Event,
+        on_report: Callable[[CompactorReport], None],
+    ) -> None:
+        """Do pass after pass until stopped."""
+        while not stop.is_set():
+            started = self._clock.monotonic()
+            on_report(await candidate.run_pass(grant, stop=stop))
+            candidate.check_clock()
+            left = started + every_seconds - self._clock.monotonic()
+            await sleep_or_stop(self._clock, left, stop)
 
     @asynccontextmanager
     async def _candidate(self) -> AsyncIterator[Candidate]:

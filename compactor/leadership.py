@@ -1,12 +1,18 @@
-"""Leadership: of any number of instances one holds the compactor's lease and does passes.
+"""Leadership: of any number of instances one holds the compactor's lease, the others share work.
 
 ::
 
-    contend ──> acquire ──> leading ──> run_pass, run_pass, ... ──> released or lost
+    contend ──> the lease is ours: the head ───────────────> run_pass, run_pass, ...
+       └──────> another's: a member with its own heartbeat ─> run_pass, ... until the lease is free
 
-The lease is held by heartbeats, and the replication lag is measured on them; `keeping` sends them,
-the job's from a thread of its own, since a pass computes for long. Every fold carries the lease's
-epoch as a fence, so a leader that has lost the lease without knowing it changes nothing.
+Every member leads a share of the slices (`compactor.slices`), the head searches the whole table as
+well. Where the lease is held by a release that knows no slices, or another number of them, and so
+leads every collection, others wait as before.
+
+Leases are held by heartbeats, and the replication lag is measured on the head's; `keeping` sends
+them, the job's from a thread of its own, since a pass computes for long. The first fold of a
+collection carries the epochs as a fence; what else a leader does that has lost its lease without
+knowing it is decided by the net's version.
 """
 
 import logging
@@ -23,9 +29,11 @@ from compactor.observe import lease_name
 from compactor.own_folds import OwnFolds
 from compactor.passes import Pass
 from compactor.report import CompactorReport
+from compactor.sharing import Sharing, Watches
+from compactor.slices import HEAD, is_marked, mark, member_name
 from compactor.waiting import sleep_or_stop
 from compactor.watching import PassWatcher
-from ledger.core.errors import LeaseLost, LedgerError
+from ledger.core.errors import LeaseLost, LedgerError, StoreError
 from ledger.primitives.leases.keeping import Keeping, in_loop
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import LeaseGrant, LeaseTerms, NotHeld, lease_key
@@ -36,10 +44,11 @@ from ledger.store.port import Store
 from ledger.totals.seen import SeenNets
 
 log = logging.getLogger(__name__)
+_MEMBER_BITS = 32
 
 
 class Candidate:
-    """An instance that contends for the lease, and does passes while it holds it."""
+    """An instance that contends for the lease, and does passes as the head or as a member."""
 
     def __init__(
         self,
@@ -57,25 +66,35 @@ class Candidate:
     ) -> None:
         self._live = settings
         self._settings = settings.current
-        compactor = self._settings.compactor
         self._name = lease_name(self._settings)
         self._stores = stores
         self._clock = clock
         self._random = randomness
         self._metrics = metrics
         self._seen = seen or SeenNets()
+        self._keeping = keeping
         self._watcher = watcher
+        self._owner = owner
+        self._mark = mark(owner, self._settings.compactor.slices)
         self._put_again: dict[tuple[str, str], float] = {}
         self._own = OwnFolds() if own is None else own
-        self._lease = Lease(
-            stores[self._settings.home],
-            self._name,
-            owner=owner,
+        self._watches = Watches()
+        self._lease = self._lease_of(self._name)
+        self._seat = self._lease
+        self._sharing: Sharing | None = None
+
+    def _lease_of(self, name: str, *, delete_on_release: bool = False) -> Lease:
+        compactor = self._settings.compactor
+        return Lease(
+            self._stores[self._settings.home],
+            name,
+            owner=self._owner,
             terms=LeaseTerms(lease_seconds=compactor.lease, heartbeat_seconds=compactor.heartbeat),
-            clock=clock,
-            randomness=randomness,
-            key=lease_key(self._name),
-            keeping=keeping,
+            clock=self._clock,
+            randomness=self._random,
+            key=lease_key(name),
+            keeping=self._keeping,
+            delete_on_release=delete_on_release,
         )
 
     def check_clock(self) -> None:
@@ -86,12 +105,17 @@ class Candidate:
         """
         check_clock(self._stores, skew=self._live.current.clock_skew)
 
+    def may_join(self, outcome: NotHeld) -> bool:
+        """Return whether the lease's holder divides the collections as this release does."""
+        return is_marked(outcome.data, outcome.owner, self._settings.compactor.slices)
+
     async def acquire(
-        self, *, wait_seconds: float | None, stop: anyio.Event
+        self, *, wait_seconds: float | None, stop: anyio.Event, joins: bool = False
     ) -> LeaseGrant | NotHeld:
         """Wait for the lease up to `wait_seconds` (None: for ever), or until stopped.
 
-        It is tried in short turns, so that a stop takes effect soon.
+        With `joins` no longer than until it is held by one that shares (`may_join`). It is tried
+        in short turns, so that a stop takes effect soon.
         """
         turn = self._lease.terms.poll_seconds
         started = self._clock.monotonic()
@@ -101,6 +125,8 @@ class Candidate:
             leader = outcome.owner
             if isinstance(outcome, LeaseGrant) or stop.is_set():
                 return outcome
+            if joins and self.may_join(outcome):
+                return outcome
             left = turn
             if wait_seconds is not None:
                 left = min(turn, started + wait_seconds - self._clock.monotonic())
@@ -109,31 +135,91 @@ class Candidate:
 
     async def _try(self, leader: str | None) -> LeaseGrant | NotHeld:
         """Try to acquire the lease once; log a change of leader."""
-        outcome = await self._lease.acquire(wait_seconds=0)
+        outcome = await self._lease.acquire(wait_seconds=0, data=self._mark)
         leads = isinstance(outcome, LeaseGrant)
         if outcome.owner != leader:
-            state = "leading" if leads else "waiting: another instance leads"
+            state = "leading" if leads else "not the head: another instance has the lease"
             log.info("%s (%s, epoch %d)", state, outcome.owner, outcome.epoch)
         self._metrics.leads(self._settings.home, leading=leads, epoch=outcome.epoch)
         return outcome
 
     @asynccontextmanager
     async def leading(self) -> AsyncIterator[LeaseGrant]:
-        """Hold the lease by heartbeats, and measure the replication lag on them.
+        """Hold the lease by heartbeats, share the slices, and measure the replication lag.
 
         Raises:
             LeaseLost: another instance has acquired the lease.
+            StoreError: the slices cannot be read.
         """
         home = self._settings.home
         try:
-            async with self._lease.held(wait_seconds=0) as grant:
+            async with self._lease.held(wait_seconds=0, data=self._mark) as grant:
                 if isinstance(grant, NotHeld):
                     raise LeaseLost(f"lease {self._lease.name!r} was lost before the pass began")
-                async with background_tasks() as tasks:
+                async with self._seated(self._lease, HEAD), background_tasks() as tasks:
                     tasks.start_soon(self._watch_lag)
                     yield grant
         finally:
             self._metrics.leads(home, leading=False)
+
+    @asynccontextmanager
+    async def joined(self, stop: anyio.Event) -> AsyncIterator[tuple[LeaseGrant, anyio.Event]]:
+        """Be a member with a heartbeat of its own, until the event that comes with the grant.
+
+        That is set once stopped, the lease is ours, or its holder does not share.
+
+        Raises:
+            LeaseLost: the heartbeat item could not be made.
+            StoreError: the slices cannot be read.
+        """
+        me = member_name(self._owner, self._random.getrandbits(_MEMBER_BITS))
+        own = self._lease_of(f"{self._name}/{me}", delete_on_release=True)
+        async with own.held(wait_seconds=0, data=self._mark) as grant:
+            if isinstance(grant, NotHeld):
+                raise LeaseLost(f"lease {own.name!r} cannot be taken")
+            async with self._seated(own, me), background_tasks() as tasks:
+                over = anyio.Event()
+                tasks.start_soon(self._watch_head, stop, over)
+                yield grant, over
+
+    @asynccontextmanager
+    async def _seated(self, seat: Lease, me: str) -> AsyncIterator[None]:
+        """Share the slices as one member."""
+        sharing = Sharing(
+            self._stores[self._settings.home],
+            seat,
+            me=me,
+            lease=self._name,
+            slices=self._settings.compactor.slices,
+            watches=self._watches,
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        await sharing.turn()
+        self._seat, self._sharing = seat, sharing
+        try:
+            async with background_tasks() as tasks:
+                tasks.start_soon(sharing.run)
+                yield
+        finally:
+            self._metrics.slices(0)
+
+    async def _watch_head(self, stop: anyio.Event, over: anyio.Event) -> None:
+        """Set `over` once stopped, the lease is ours, or held by one that does not share."""
+        while not stop.is_set():
+            try:
+                outcome = await self._try(None)
+            except StoreError as error:
+                self._metrics.error(error)
+            else:
+                if isinstance(outcome, LeaseGrant) or not self._is_shared(outcome):
+                    break
+            await sleep_or_stop(self._clock, self._lease.terms.poll_seconds, stop)
+        over.set()
+
+    def _is_shared(self, outcome: NotHeld) -> bool:
+        """Return whether a member may stay: nothing is known of a lease without an owner."""
+        return not outcome.owner or self.may_join(outcome)
 
     async def _watch_lag(self) -> None:
         await watch_lag(
@@ -154,7 +240,7 @@ class Candidate:
         started = self._clock.monotonic()
         new_pass = Pass(
             self._stores,
-            self._lease,
+            self._seat,
             settings=self._live,
             clock=self._clock,
             randomness=self._random,
@@ -164,6 +250,7 @@ class Candidate:
             put_again=self._put_again,
             own=self._own,
             watcher=self._watcher,
+            sharing=self._sharing,
         )
         try:
             report = await new_pass.run()

@@ -30,6 +30,11 @@ class CompactorMetrics(RegistryMetrics):
             "1 while this process holds the compactor's lease, else 0; region is the home region.",
             ("region",),
         )
+        self.slices_led = make.gauge(
+            "compactor_slices",
+            "Slices of the collections that this process leads; those of all processes add up to"
+            " 64.",
+        )
         self.epoch = make.gauge(
             "compactor_epoch",
             "Epoch of the lease last held or seen: begins at the time in milliseconds, grows by"
@@ -115,6 +120,10 @@ class CompactorMetrics(RegistryMetrics):
         self.leader.labels(region).set(1 if leading else 0)
         if epoch is not None:
             self.epoch.set(epoch)
+
+    def slices(self, led: int) -> None:
+        """Record how many slices this process leads."""
+        self.slices_led.set(led)
 
     def lag(self, seconds: Mapping[str, float]) -> None:
         """Record the replication lag of each region."""

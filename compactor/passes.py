@@ -13,7 +13,7 @@ repair, since each step is correct by itself and the next pass begins by observi
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -29,6 +29,7 @@ from compactor.observe import Observed, Reach, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
 from compactor.plan import Rules, decide
 from compactor.report import CompactorReport
+from compactor.sharing import Sharing
 from compactor.succession import Succession, succeed
 from compactor.waiting import sleep_or_stop
 from compactor.watching import PassWatcher
@@ -103,6 +104,7 @@ class Pass:
         put_again: dict[tuple[str, str], float] | None = None,
         own: OwnFolds | None = None,
         watcher: PassWatcher | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
         self._stores = stores
         self._seen = seen or SeenNets()
@@ -116,6 +118,7 @@ class Pass:
         self._metrics = metrics
         self._stop = stop
         self._watcher = watcher
+        self._sharing = sharing
         self._report = CompactorReport()
         self._put_again = put_again if put_again is not None else {}
         self._own = OwnFolds() if own is None else own
@@ -163,6 +166,7 @@ class Pass:
             now=self._clock.now(),
             metrics=self._metrics,
             stop=self._stop,
+            sharing=self._sharing,
         )
 
     def _searched(self) -> None:
@@ -196,6 +200,9 @@ class Pass:
 
     async def _look(self, visit: Visit, agenda: Agenda, search: Search) -> None:
         """Observe a collection, decide, and hold the decision until it may be carried out."""
+        if not self._leads(visit.partition):
+            agenda.looked(visit)
+            return
         before = {region: self._seen.of(region, visit.partition) for region in self._stores}
         validity = await self._renew()
         own = None if self._has_lost else self._own.of(visit.partition)
@@ -342,8 +349,12 @@ class Pass:
             LeaseLost: the lease is not surely ours; nothing was written.
         """
         await self._lease.confirm()  # refused without the lease: deletes carry no fence
-        fence = self._lease.fence()
         visit, plan = held.visit, held.plan
+        if not self._leads(visit.partition):
+            agenda.acted(visit)
+            return
+        sharing = self._sharing
+        fence = sharing.fence(visit.partition) if sharing else (self._lease.fence(),)
         try:
             with signed_within(held.validity, self._clock):
                 done = await self._apply(held, fence)
@@ -359,7 +370,11 @@ class Pass:
             search.book.finish(visit.partition)
         agenda.acted(visit, again_at=self._again_at() if plan.is_cut else None)
 
-    async def _apply(self, held: PendingAction, fence: Check) -> Done:
+    def _leads(self, partition: str) -> bool:
+        """Return whether its slice is ours, as it was when the pass found it due."""
+        return self._sharing is None or self._sharing.leads(partition)
+
+    async def _apply(self, held: PendingAction, fence: Sequence[Check]) -> Done:
         partition, more = held.visit.partition, held.succession
         if more is None:
             return await apply(self._home, partition, held.net, held.plan, fence=fence)

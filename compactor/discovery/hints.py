@@ -22,7 +22,10 @@ BATCHES_AT_ONCE = 8
 
 
 class Book:
-    """The ripe hints of a pass, by counter; `shards_of` returns how many shards a counter has."""
+    """The ripe hints of a pass, by what they name: a counter, or one shard by its partition key.
+
+    `shards_of` returns how many shards a counter has.
+    """
 
     def __init__(self, shards_of: Callable[[str], int]) -> None:
         self._shards_of = shards_of
@@ -37,30 +40,37 @@ class Book:
         return counter in self._hints
 
     def add(self, hint: Hint, partitions: Iterable[str] = ()) -> None:
-        """Add a hint, in the order of time; by default it is for every shard of its counter."""
+        """Add a hint, in the order of time; by default it is for every collection that it names."""
         counter = hint.counter
         if counter not in self._open:
-            shards = range(self._shards_of(counter))
-            every = (keys.partition_key(counter, shard) for shard in shards)
-            self._open[counter] = set(partitions or every)
+            self._open[counter] = set(partitions or self.named_by(hint))
             self._hints[counter] = []
         # One of several hints is enough to lead the next pass here.
         self._served += self._hints[counter]
         self._hints[counter] = [hint]
 
+    def named_by(self, hint: Hint) -> list[str]:
+        """Return the collections that a hint names: one shard, or all of a counter."""
+        name = hint.counter
+        if name.startswith(keys.RESERVED):
+            return [name]
+        return [keys.partition_key(name, shard) for shard in range(self._shards_of(name))]
+
     def partitions(self) -> list[str]:
-        """Return the collections to visit, oldest hints first."""
-        return [partition for counter in self._open for partition in sorted(self._open[counter])]
+        """Return the collections to visit, oldest hints first, each once."""
+        every = (partition for name in self._open for partition in sorted(self._open[name]))
+        return list(dict.fromkeys(every))
 
     def finish(self, partition: str) -> None:
         """Mark a collection as finished: nothing is left to do there."""
         place = keys.counter_of(partition)
-        if place is None or place[0] not in self._open:
-            return
-        left = self._open[place[0]]
-        left.discard(partition)
-        if not left:
-            self._served += self._hints.pop(place[0], [])
+        for name in {partition, place[0]} if place is not None else ():
+            left = self._open.get(name)
+            if left is None:
+                continue
+            left.discard(partition)
+            if not left:
+                self._served += self._hints.pop(name, [])
 
     def take_served(self) -> list[Hint]:
         """Return the hints that are no longer needed, each once."""
@@ -68,14 +78,16 @@ class Book:
         return served
 
 
-async def read_hints(store: Store, *, last: str) -> tuple[list[Hint], int]:
-    """Return the hints up to a sort key, oldest first, and how many pages they took.
+async def read_hints(
+    store: Store, *, last: str, places: Sequence[str] = HINT_PARTITIONS
+) -> tuple[list[Hint], int]:
+    """Return the hints in some partitions up to a sort key, oldest first, and how many pages.
 
     Raises:
         StoreError: they cannot be read.
     """
-    jobs = [partial(_read_partition, store, partition, last) for partition in HINT_PARTITIONS]
-    read = await run_all(jobs, at_once=len(jobs))
+    jobs = [partial(_read_partition, store, partition, last) for partition in places]
+    read = await run_all(jobs, at_once=max(1, len(jobs)))
     hints = sorted((hint for found, _ in read for hint in found), key=lambda hint: hint.sort_key)
     return hints, sum(pages for _, pages in read)
 

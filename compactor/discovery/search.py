@@ -5,6 +5,10 @@ begins only every `scan_every`; it finds what no hint names: foreign entries, fe
 grown old, imported entries, lost hints. It leaves a hint for each collection that it finds, then
 advances its cursor, so that the merge, which takes several passes, needs no further search.
 
+The head alone searches, and visits what it finds in the slices that it leads; for the others it
+leaves hints. A hint of a counter belongs to the leader of its first shard's slice, who leaves a
+hint of each further shard that another leads.
+
 In a table that lost a region some collections are due of which home shows nothing: what the lost
 region wrote last may have reached another region alone. There the search reads every region.
 """
@@ -20,9 +24,11 @@ from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_
 from compactor.metrics import CompactorMetrics
 from compactor.plan import Rules
 from compactor.report import CompactorReport
+from compactor.sharing import Sharing
+from compactor.slices import hint_partitions
 from ledger.core import keys
 from ledger.core.errors import RegionUnreadable, RequestRefused, StoreError
-from ledger.core.hints import last_sort_key, ripe_hint
+from ledger.core.hints import COUNTER_BYTES_MAX, HINT_PARTITIONS, Hint, last_sort_key, ripe_hint
 from ledger.settings import Settings
 from ledger.store.port import Store
 
@@ -45,6 +51,7 @@ class Search:
         now: datetime,
         metrics: CompactorMetrics,
         stop: anyio.Event,
+        sharing: Sharing | None = None,
     ) -> None:
         self.book = Book(settings.shards_max)
         self._store = store
@@ -55,6 +62,7 @@ class Search:
         self._now = now
         self._metrics = metrics
         self._stop = stop
+        self._sharing = sharing
 
     async def run(self, report: CompactorReport) -> list[str]:
         """Return the collections to visit, oldest hints first, and fill in the report.
@@ -65,8 +73,10 @@ class Search:
         """
         await self._read_hints(report)
         due = self.book.partitions()
-        due += await self._search(self._store, self._compactor.name, due, report)
-        for store in self._others:
+        searches = self._sharing is None or self._sharing.is_head
+        if searches:
+            due += await self._search(self._store, self._compactor.name, due, report)
+        for store in self._others if searches else ():
             name = f"{self._compactor.name}@{store.region}"
             try:
                 due += await self._search(store, name, due, report)
@@ -84,10 +94,15 @@ class Search:
         if not is_search_due(before, every, now=self._now):
             return []
         found = await self._scan(store, before, report)
-        if every == 0 or await self._leave_hints(found.due):
+        own = [partition for partition in found.due if self._leads(partition)]
+        is_left = await self._leave_for_others(set(found.due).difference(own))
+        if is_left and (every == 0 or await self._leave_hints(own)):
             await self._save(name, before, found.cursor)
         already = set(known)
-        return [partition for partition in found.due if partition not in already]
+        return [partition for partition in own if partition not in already]
+
+    def _leads(self, partition: str) -> bool:
+        return self._sharing is None or self._sharing.leads(partition)
 
     async def drop_served(self) -> None:
         """Delete the hints that are no longer needed; one that stays costs one more visit."""
@@ -103,15 +118,36 @@ class Search:
 
     async def _read_hints(self, report: CompactorReport) -> None:
         last = last_sort_key(self._now, settle=self._rules.settle)
+        sharing = self._sharing
+        places = hint_partitions(sharing.led, sharing.slices) if sharing else HINT_PARTITIONS
         try:
-            hints, pages = await read_hints(self._store, last=last)
+            hints, pages = await read_hints(self._store, last=last, places=places)
+            left = await self._take(hints)
         except StoreError as error:
             self._failed("read", error)
             return
-        for hint in hints:
-            self.book.add(hint)
         report.hints, report.hint_pages = len(self.book), pages
         self._metrics.hinted("read", len(hints))
+        self._metrics.hinted("left", left)
+
+    async def _take(self, hints: Sequence[Hint]) -> int:
+        """Add to the book what is ours of the hints; return how many were left for others.
+
+        What cannot be left keeps the counter's hint, since nothing finishes it here.
+        """
+        ours = [hint for hint in hints if self._leads(hint.counter)]
+        others = {
+            partition: Hint(partition, hint.ripe)
+            for hint in ours
+            for partition in self.book.named_by(hint)
+            if not self._leads(partition) and len(partition.encode()) <= COUNTER_BYTES_MAX
+        }
+        is_left = await leave_hints(self._store, list(others.values()))
+        for hint in ours:
+            named = self.book.named_by(hint)
+            own = [partition for partition in named if self._leads(partition)]
+            self.book.add(hint, own if is_left else named)
+        return len(others)
 
     async def _scan(self, store: Store, before: Cursor | None, report: CompactorReport) -> Found:
         finder = Finder(
@@ -142,24 +178,33 @@ class Search:
             await save_cursor(self._store, name, cursor)
 
     async def _leave_hints(self, partitions: Sequence[str]) -> bool:
-        """Leave hints for collections without one; return whether the cursor may advance."""
+        """Leave hints for own collections without one; return whether the cursor may advance."""
         found: dict[str, list[str]] = {}
         for partition in partitions:
             place = keys.counter_of(partition)
-            if place is not None and place[0] not in self.book:
-                found.setdefault(place[0], []).append(partition)
-        hints = [
-            hint
-            for counter in found
-            if (hint := ripe_hint(counter, self._now, settle=self._rules.settle)) is not None
-        ]
+            if place is not None and place[0] not in self.book and partition not in self.book:
+                name = place[0] if self._leads(place[0]) else partition
+                found.setdefault(name, []).append(partition)
+        hints = self._hints_of(found)
+        is_done = await self._leave(hints)
+        for hint in hints:
+            self.book.add(hint, found[hint.counter])
+        return is_done
+
+    async def _leave_for_others(self, partitions: Iterable[str]) -> bool:
+        """Leave hints for collections that others lead; return whether the cursor may advance."""
+        return await self._leave(self._hints_of(sorted(partitions)))
+
+    def _hints_of(self, names: Iterable[str]) -> list[Hint]:
+        found = (ripe_hint(name, self._now, settle=self._rules.settle) for name in names)
+        return [hint for hint in found if hint is not None]
+
+    async def _leave(self, hints: Sequence[Hint]) -> bool:
         try:
             is_done = await leave_hints(self._store, hints)
         except StoreError as error:
             self._failed("left", error)
             return False
-        for hint in hints:
-            self.book.add(hint, found[hint.counter])
         self._metrics.hinted("left", len(hints))
         return is_done
 

@@ -1,11 +1,11 @@
 """Hints: small items that name the counters that the compactor should visit.
 
-A hint says that this counter had changes some time before `ripe`. It is stored under a reserved
-partition key; its sort key is that time and the counter. Both follow from an entry's id alone,
-because time is divided into spans: every hint for the same counter and span, from any region and
-however often written, is the same item, so last writer wins loses nothing. Once a span ended
-`settle` ago, all of its entries can be merged and no new hint for it is written: the compactor
-reads the hints of such spans only, and deletes them after its visits.
+A hint says that this counter, or one shard of it, had changes some time before `ripe`. It is stored
+under a reserved partition key; its sort key is that time and the counter. Both follow from an
+entry's id alone, because time is divided into spans: every hint for the same counter and span, from
+any region and however often written, is the same item, so last writer wins loses nothing. Once a
+span ended `settle` ago, all of its entries can be merged and no new hint for it is written: the
+compactor reads the hints of such spans only, and deletes them after its visits.
 
 A hint that is lost or superfluous costs time, never a total.
 
@@ -36,7 +36,10 @@ _ENDINGS = 0x10000
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """There may be changes of `counter` to merge, made before `ripe`."""
+    """There may be changes of `counter` to merge, made before `ripe`.
+
+    In place of a counter, and so of all its shards, one of them may be named by its partition key.
+    """
 
     counter: str
     ripe: datetime
@@ -84,9 +87,14 @@ def hint_of(item: Item) -> Hint | None:
         return None
     try:
         ripe = datetime.strptime(sort_key[:_TIME_CHARACTERS], _TIME_FORM).replace(tzinfo=UTC)
-        hint = Hint(keys.checked_counter(sort_key[_TIME_CHARACTERS + 1 :]), ripe)
+        name = sort_key[_TIME_CHARACTERS + 1 :]
+        place = keys.counter_of(name)
+        if place is None:
+            return None
+        keys.checked_counter(place[0])
     except (ValueError, InvalidCounter):
         return None
+    hint = Hint(name, ripe)
     return hint if hint.item == {name: item[name] for name in ("pk", "sk")} else None
 
 

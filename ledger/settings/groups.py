@@ -191,6 +191,10 @@ def _heartbeat(values: Mapping[str, Any]) -> float:
     return float(min(HEARTBEAT_SECONDS_MAX, values["lease"] / HEARTBEATS_OF_A_LEASE))
 
 
+SLICES_MAX = 64
+"""All of them, and a check for each of half as many members, fit into one transaction."""
+
+
 class CompactorSettings(Group):
     """When and how much the compactor merges."""
 
@@ -208,6 +212,7 @@ class CompactorSettings(Group):
     pending_max: Count = constant(5_000)
     visits_max: Count = constant(4)
     concurrency: Count = constant(16)
+    slices: Annotated[Count, Field(le=SLICES_MAX)] = constant(64)
 
     @field_validator("fold_max")
     @classmethod

@@ -277,7 +277,7 @@ class Walk:
             PARTITION,
             seen.observation.net,
             plan,
-            fence=leader.fence,
+            fence=[leader.fence],
         )
         self.deletes += done.deleted
         self.folds += done.is_folded

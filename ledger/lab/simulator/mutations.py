@@ -87,14 +87,14 @@ async def one_transaction_apply(
     net: NetChange | None,
     plan: Plan,
     *,
-    fence: Check,
+    fence: Sequence[Check],
 ) -> Done:
     """Delete the entries and put their net, all or nothing in the home region."""
     if plan.fold is None:
         return Done()
     put = Put(net_item(plan.fold, partition), condition=applying._still(net))  # noqa: SLF001
     deletes: list[Action] = [Delete((partition, key)) for key in plan.deletes]
-    outcome = await store.transact([fence, put, *deletes])
+    outcome = await store.transact([*fence, put, *deletes])
     return Done(len(deletes) if isinstance(outcome, Applied) else 0, outcome)
 
 
@@ -176,13 +176,13 @@ async def unconditional_apply(
     net: NetChange | None,
     plan: Plan,
     *,
-    fence: Check,
+    fence: Sequence[Check],
 ) -> Done:
     """Put the net whatever version is there by now."""
     done = await _apply(store, partition, net, replace(plan, fold=None), fence=fence)
     if plan.fold is None:
         return done
-    outcome = await store.transact([fence, Put(net_item(plan.fold, partition))])
+    outcome = await store.transact([*fence, Put(net_item(plan.fold, partition))])
     return Done(done.deleted, outcome)
 
 

@@ -44,7 +44,7 @@ IDS = tuple(entry_id(START + timedelta(seconds=place), place) for place in range
 KEYS = tuple(map(str, IDS))
 NET = NetChange(Decimal(5), 60, IDS, "v1", KEYS[-1], HOME)
 NEXT = replace(NET, version="v2", merged=())
-FENCE = LeaseGrant(lease_key("compactor"), "me", 3).fence()
+FENCE = (LeaseGrant(lease_key("compactor"), "me", 3).fence(),)
 
 
 class Noting(MemoryStore):
@@ -117,10 +117,10 @@ async def test_deletes_in_batches(count: int, sizes: list[int]) -> None:
     assert first.condition is None
 
 
-async def test_fold_is_one_transaction() -> None:
-    """The fold is the fence and the net under a condition on the version, together."""
-    store = made()
-    done = await done_by(store, Plan(fold=NEXT, folded=2))
+async def test_first_fold_is_one_transaction() -> None:
+    """The first fold of a collection is the fence and the net, if there is none, together."""
+    store = made(shown=None)
+    done = await done_by(store, Plan(fold=NEXT, folded=2), before=None)
     assert done == Done(0, Applied())
     assert done.is_folded
     ((fence, put),) = store.transactions
@@ -128,6 +128,14 @@ async def test_fold_is_one_transaction() -> None:
     assert isinstance(put, Put)
     assert shown_net(store) == NEXT
     assert left(store) == 3
+
+
+async def test_later_fold_is_a_put_on_the_version() -> None:
+    """A fold on a net is no transaction, which would cost twice as much, and has no fence."""
+    store = made(epoch=9)
+    assert await done_by(store, Plan(fold=NEXT, folded=2)) == Done(0, Applied())
+    assert not store.transactions
+    assert shown_net(store) == NEXT
 
 
 async def test_first_fold_needs_no_net() -> None:
@@ -152,22 +160,22 @@ async def test_lost_race(there: str | None) -> None:
 
 @pytest.mark.parametrize("epoch", [2, 4])
 async def test_fence(epoch: int) -> None:
-    """Under another epoch of the lease nothing is folded."""
-    store = made(epoch=epoch)
-    assert isinstance((await done_by(store, Plan(fold=NEXT))).fold, Rejected)
-    assert shown_net(store) == NET
+    """Under another epoch of the lease no first net is put."""
+    store = made(shown=None, epoch=epoch)
+    assert isinstance((await done_by(store, Plan(fold=NEXT), before=None)).fold, Rejected)
+    assert shown_net(store) is None
 
 
 async def test_fence_without_lease() -> None:
-    """Without a lease in the table nothing is folded."""
-    store = made()
+    """Without a lease in the table no first net is put."""
+    store = made(shown=None)
     store.table.set(lease_key("compactor"), None)
-    assert isinstance((await done_by(store, Plan(fold=NEXT))).fold, Rejected)
+    assert isinstance((await done_by(store, Plan(fold=NEXT), before=None)).fold, Rejected)
 
 
 async def test_deletes_come_before_the_fold() -> None:
     """A plan with both deletes first, so that a lost fold costs no deletes."""
-    store = made(epoch=9)
+    store = made(shown=replace(NET, version="v0"))
     done = await done_by(store, Plan(deletes=KEYS[:3], fold=NEXT))
     assert done.deleted == 3
     assert isinstance(done.fold, Rejected)

@@ -23,7 +23,7 @@ PARTITION = "counter"
 KEY = str(entry_id(START + timedelta(seconds=1), 1))
 OLD = NetChange(Decimal(5), 2, (), "v1", "", HOME)
 NEW = replace(OLD, generation=2, version="v2", home=AWAY)
-FENCE = LeaseGrant(lease_key("compactor#2"), "me", 3).fence()
+FENCE = (LeaseGrant(lease_key("compactor#2"), "me", 3).fence(),)
 AGAIN = Again(AWAY, KEY, "~net#0002", (2, "v2"))
 
 

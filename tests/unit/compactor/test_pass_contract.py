@@ -189,16 +189,18 @@ async def test_a_hint_stays_until_its_last_fold_is_known() -> None:
     """If the write that ends the work has no answer, the next pass must be led there again."""
     world = World()
     await world.settled(entries=6)
-    one = world.instance(scan_every=100_000)
+    one = world.instance(scan_every=100_000, lease=100, heartbeat=50)
 
     def hints() -> int:
         items = world.regions.replicas[HOME].table.items()
         return sum(item["pk"]["S"] in HINT_PARTITIONS for item in items)
 
+    writes = iter((None, NeverArrived()))  # the lease's, the fold
+
     await world.run_once(one)
     await world.run_once(one)
     assert hints() == 1
-    one.faults[HOME] = lambda call: NeverArrived() if call.operation == "transact" else None
+    one.faults[HOME] = lambda call: next(writes, None) if call.operation == "write" else None
     report = await world.run_once(one)
     assert report.lost_races == 1
     assert hints() == 1

@@ -1,0 +1,211 @@
+"""One member's share of the slices: read, watched, taken and given up through the home region.
+
+Every write is one transaction that checks the member's own lease, so what a member sent before it
+lost that never lands; and what it takes from a member that is gone is checked to be still without a
+heartbeat item. A member leads what it has read as its own, or taken, while its lease is held.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from compactor.metrics import CompactorMetrics
+from compactor.slices import (
+    HEAD,
+    NO_MEMBER,
+    Directory,
+    Slice,
+    Turn,
+    bounds,
+    directory_of,
+    is_free,
+    slice_item,
+    slice_key,
+    slice_of,
+    turn_of,
+)
+from ledger.core import keys
+from ledger.core.entry import Item
+from ledger.core.errors import LeaseLost, LedgerError
+from ledger.primitives.leases.lease import Lease
+from ledger.primitives.leases.state import Watch, lease_key, record_of
+from ledger.runtime.clock import Clock
+from ledger.store.conditions import Absent, Equals
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import Action, Applied, Check, Delete, Put
+
+log = logging.getLogger(__name__)
+
+
+class Watches:
+    """Since when each member's heartbeat item shows the same record, by our monotonic clock."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Watch] = {}
+
+    def look(self, directory: Directory, *, now: float) -> None:
+        """Take in what an answer that has just come showed; members that are gone are forgotten.
+
+        Raises:
+            DamagedItem: an item is not that of a lease.
+        """
+        self._seen = {
+            name: self._seen.get(name, Watch()).observe(record_of(item), at=now)
+            for name, item in directory.members.items()
+        }
+
+    def expired(self, *, now: float) -> list[tuple[str, str]]:
+        """Return the members whose items stood still for a lease, with the record shown."""
+        return [
+            (name, watch.record.rvn)
+            for name, watch in self._seen.items()
+            if watch.record is not None and watch.left_seconds(now=now) <= 0
+        ]
+
+    def next_seconds(self, *, now: float) -> float:
+        """Return in how many seconds the next item may have stood still for a lease."""
+        left = (watch.left_seconds(now=now) for watch in self._seen.values())
+        return min((seconds for seconds in left if seconds > 0), default=float("inf"))
+
+
+class Sharing:
+    """What one member leads: `me`, which holds `own`; `lease` is the name of the head's lease.
+
+    Nothing is led before the first `turn`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        own: Lease,
+        *,
+        me: str,
+        lease: str,
+        slices: int,
+        watches: Watches,
+        clock: Clock,
+        metrics: CompactorMetrics,
+    ) -> None:
+        self.led: dict[int, Slice] = {}
+        self.slices = slices
+        self._store = store
+        self._own = own
+        self._me = me
+        self._lease = lease
+        self._watches = watches
+        self._clock = clock
+        self._metrics = metrics
+        self._giving: dict[int, Slice] = {}
+
+    @property
+    def is_head(self) -> bool:
+        """Whether this member is the head, which also searches the whole table."""
+        return self._me == HEAD
+
+    def leads(self, partition: str) -> bool:
+        """Return whether a collection is in a slice that this member leads."""
+        number = slice_of(partition, self.slices)
+        return self.is_head if number is None else number in self.led
+
+    def fence(self, partition: str) -> Sequence[Check]:
+        """Return the checks that this member still leads the collection's slice.
+
+        Raises:
+            LeaseLost: its own lease may be lost.
+        """
+        own = self._own.fence()
+        number = slice_of(partition, self.slices)
+        if number is None or number not in self.led:
+            return (own,)
+        return own, Check(self._key(number), self.led[number].condition)
+
+    async def run(self) -> None:
+        """Take turn after turn until cancelled; one that fails is taken again."""
+        terms = self._own.terms
+        while True:
+            next_seconds = self._watches.next_seconds(now=self._clock.monotonic())
+            await self._clock.sleep(
+                min(terms.heartbeat_seconds, max(next_seconds, terms.poll_seconds))
+            )
+            try:
+                await self.turn()
+            except LeaseLost:
+                return
+            except LedgerError as error:
+                log.warning("slices: %s", error)
+                self._metrics.error(error)
+
+    async def turn(self) -> None:
+        """Read who leads what, bury members that are gone, and take or give up slices.
+
+        Raises:
+            LeaseLost: our own lease may be lost.
+            DamagedItem: an item of a slice or member is not one.
+            StoreError: the home region failed; what was led before still is.
+        """
+        directory = await self._read()
+        now = self._clock.monotonic()
+        self._watches.look(directory, now=now)
+        expired = self._watches.expired(now=now)
+        buried = {name for name, rvn in expired if await self._bury(name, rvn)}
+        members = directory.members.keys() - buried
+        led = directory.led_by(self._me)
+        # What was given up without an answer may still land: it is given up again, not led.
+        self._giving = {n: one for n, one in self._giving.items() if led.get(n) == one}
+        self._lead({n: one for n, one in led.items() if n not in self._giving})
+        turn = turn_of(directory.slices, members=members, me=self._me)
+        if turn.give or self._giving:
+            await self._give_up({n: led[n] for n in (*turn.give, *self._giving)})
+        elif turn.take:
+            await self._take(directory, turn, members)
+
+    async def _read(self) -> Directory:
+        first, last = bounds(self._lease)
+        query = Query(keys.LEASE_PARTITION, first=first, last=last)
+        items: list[Item] = []
+        while True:
+            page = await self._store.query(query)
+            items += page.items
+            if page.after is None:
+                return directory_of(items, self._lease, self.slices)
+            query = query.next(page)
+
+    async def _bury(self, name: str, rvn: str) -> bool:
+        """Delete the heartbeat item of a member that is gone; return whether it is deleted."""
+        if name == self._me:
+            return False
+        key = lease_key(f"{self._lease}/{name}")
+        outcome = await self._store.write(Delete(key, Equals("rvn", {"S": rvn})))
+        if isinstance(outcome, Applied):
+            log.info("%s is gone: its slices are free", name)
+        return isinstance(outcome, Applied)
+
+    async def _give_up(self, given: dict[int, Slice]) -> None:
+        """Give slices up; from here on they are not led, even if it is not known to be applied."""
+        self._giving = given
+        self._lead({number: one for number, one in self.led.items() if number not in given})
+        actions = [self._put(number, one, NO_MEMBER) for number, one in given.items()]
+        await self._store.transact([self._own.fence(), *actions])
+
+    async def _take(self, directory: Directory, turn: Turn, members: "set[str]") -> None:
+        taken = {number: directory.slices[number] for number in turn.take}
+        owners = {one.owner for one in taken.values() if is_free(one, members)} - {NO_MEMBER}
+        gone = [Check(lease_key(f"{self._lease}/{name}"), Absent()) for name in sorted(owners)]
+        actions = [self._put(number, one, self._me) for number, one in taken.items()]
+        outcome = await self._store.transact([self._own.fence(), *gone, *actions])
+        if isinstance(outcome, Applied):
+            new = {number: Slice(self._me, one.epoch + 1) for number, one in taken.items()}
+            self._lead({**self.led, **new})
+
+    def _put(self, number: int, before: Slice, owner: str) -> Action:
+        key = self._key(number)
+        return Put(slice_item(key, Slice(owner, before.epoch + 1)), before.condition)
+
+    def _key(self, number: int) -> tuple[str, str]:
+        return slice_key(self._lease, number, self.slices)
+
+    def _lead(self, led: dict[int, Slice]) -> None:
+        if led.keys() != self.led.keys():
+            log.info("leads %d of %d slices", len(led), self.slices)
+        self.led = led
+        self._metrics.slices(len(led))
