@@ -94,8 +94,9 @@ class Compactor:
     ) -> CompactorReport:
         """Do one whole pass: acquire the lease, observe, hold, act.
 
-        While another instance leads it waits up to `wait_seconds`, by default one lease and a
-        heartbeat: long enough to replace a leader that was killed.
+        While another instance has the lease it waits up to `wait_seconds`, by default one lease and
+        a heartbeat: long enough to replace a leader that was killed. Beside others that share the
+        work the pass is over the slices that they leave to it.
 
         Raises:
             LeaseLost: the lease was lost on the way; what was done stands.
@@ -115,6 +116,7 @@ class Compactor:
             if isinstance(outcome, NotHeld):
                 return not_led(outcome.owner, outcome.epoch)
             async with candidate.leading() as grant:
+                await candidate.settle(stop)
                 return await candidate.run_pass(grant, stop=stop)
 
     async def run_every(

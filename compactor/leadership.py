@@ -204,6 +204,16 @@ class Candidate:
         finally:
             self._metrics.slices(0)
 
+    async def settle(self, stop: anyio.Event) -> None:
+        """Wait until what dead members led is taken; see `Sharing.settle`.
+
+        Raises:
+            LeaseLost: the lease was lost meanwhile.
+            StoreError: the slices cannot be read or written.
+        """
+        if self._sharing is not None:
+            await self._sharing.settle(stop)
+
     async def _watch_head(self, stop: anyio.Event, over: anyio.Event) -> None:
         """Set `over` once stopped, the lease is ours, or held by one that does not share."""
         while not stop.is_set():

@@ -8,6 +8,8 @@ heartbeat item. A member leads what it has read as its own, or taken, while its 
 import logging
 from collections.abc import Sequence
 
+import anyio
+
 from compactor.metrics import CompactorMetrics
 from compactor.slices import (
     HEAD,
@@ -23,6 +25,7 @@ from compactor.slices import (
     slice_of,
     turn_of,
 )
+from compactor.waiting import sleep_or_stop
 from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import LeaseLost, LedgerError
@@ -42,6 +45,7 @@ class Watches:
 
     def __init__(self) -> None:
         self._seen: dict[str, Watch] = {}
+        self._beating: set[str] = set()
 
     def look(self, directory: Directory, *, now: float) -> None:
         """Take in what an answer that has just come showed; members that are gone are forgotten.
@@ -49,10 +53,22 @@ class Watches:
         Raises:
             DamagedItem: an item is not that of a lease.
         """
+        before = self._seen
         self._seen = {
-            name: self._seen.get(name, Watch()).observe(record_of(item), at=now)
+            name: before.get(name, Watch()).observe(record_of(item), at=now)
             for name, item in directory.members.items()
         }
+        beats = {
+            name
+            for name, watch in self._seen.items()
+            if name in before and watch.since != before[name].since
+        }
+        self._beating = (self._beating | beats) & self._seen.keys()
+
+    @property
+    def are_clear(self) -> bool:
+        """Whether every member has been seen to beat: of what is seen first none can say."""
+        return self._beating == self._seen.keys()
 
     def expired(self, *, now: float) -> list[tuple[str, str]]:
         """Return the members whose items stood still for a lease, with the record shown."""
@@ -96,6 +112,7 @@ class Sharing:
         self._clock = clock
         self._metrics = metrics
         self._giving: dict[int, Slice] = {}
+        self._lock = anyio.Lock()
 
     @property
     def is_head(self) -> bool:
@@ -118,6 +135,21 @@ class Sharing:
         if number is None or number not in self.led:
             return (own,)
         return own, Check(self._key(number), self.led[number].condition)
+
+    async def settle(self, stop: anyio.Event) -> None:
+        """Wait until every other member has been seen to beat, or is gone: for a lease at most.
+
+        For a process that does one pass: what a dead member led would be left to none.
+
+        Raises:
+            LeaseLost, DamagedItem, StoreError: as `turn`.
+        """
+        terms = self._own.terms
+        end = self._clock.monotonic() + terms.lease_seconds + terms.heartbeat_seconds
+        while not self._watches.are_clear and self._clock.monotonic() < end:
+            if await sleep_or_stop(self._clock, terms.poll_seconds, stop):
+                return
+            await self.turn()
 
     async def run(self) -> None:
         """Take turn after turn until cancelled; one that fails is taken again."""
@@ -143,6 +175,10 @@ class Sharing:
             DamagedItem: an item of a slice or member is not one.
             StoreError: the home region failed; what was led before still is.
         """
+        async with self._lock:
+            await self._turn()
+
+    async def _turn(self) -> None:
         directory = await self._read()
         now = self._clock.monotonic()
         self._watches.look(directory, now=now)

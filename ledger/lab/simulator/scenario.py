@@ -60,6 +60,8 @@ BURST_SECONDS = 2.0
 RARELY_FREEZING = Reliability(2000.0, crash_share=0.2, stall_seconds_max=(300.0, 1800.0))
 LATE_SHARE = 0.5
 RIVALS_SHARE = 0.75
+SLICES = 4
+"""Few, as there are few counters: so each process has some, and each slice comes to many owners."""
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
 
 
@@ -279,6 +281,7 @@ def _settings(
             "scan_segments": 1,
             "scan_every": finding.choice((0.0, 0.0, 60.0, 1800.0)),
             "hint_every": finding.choice((1, 1, 3)),
+            "slices": SLICES,
         },
         writer={
             "linger": sharing.choice((0.002, 0.5)),

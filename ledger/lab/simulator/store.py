@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from ledger.core.clock_offset import ClockOffset, MeasuredOffset, measured
 from ledger.core.entry import Item
 from ledger.core.errors import LedgerError, StoreError, Throttled, Unreachable
+from ledger.core.keys import NET_PREFIX
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.process import Process
 from ledger.runtime.validity import check_validity, has_validity
@@ -58,8 +59,8 @@ class FaultProfile:
     """The shares of requests that meet each fault; by default none does.
 
     A request takes up to `trip_seconds` each way; a share of `slow` takes up to `slow_seconds`. In
-    a share of `scattered` batches each write has a fate of its own. A share of `late_transactions`
-    lands late, in addition to those that are `late` as any write may be.
+    a share of `scattered` batches each write has a fate of its own. A share of `late_transactions`,
+    and of folds, lands late, in addition to those that are `late` as any write may be.
     """
 
     trip_seconds: float = 0.05
@@ -111,7 +112,11 @@ class SimStore:
         await self._begin(WORK_STEPS, is_entry=_is_entry(write))
         if self._is_late([write]):
             return Unknown(TOO_LATE)
-        return await self._request(lambda: done(self._replica.write(write)), Unknown("no answer"))
+
+        def serve() -> Outcome:
+            return done(self._replica.write(write))
+
+        return await (self._held_up(serve) if _is_net(write) else self._answered(serve))
 
     async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
         """Do up to 100 actions, all or none."""
@@ -122,8 +127,15 @@ class SimStore:
         def serve() -> Outcome:
             return done(self._replica.transact(actions, token=token))
 
+        return await self._held_up(serve)
+
+    async def _held_up(self, serve: Callable[[], Outcome]) -> Outcome:
+        """Send a transaction, or a fold; a share of them lands late."""
         if not self._world.is_healed and self._random.random() < self._faults.late_transactions:
             return await self._unanswered(serve, Unknown("no answer"), "late")
+        return await self._answered(serve)
+
+    async def _answered(self, serve: Callable[[], Outcome]) -> Outcome:
         return await self._request(serve, Unknown("no answer"))
 
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
@@ -372,7 +384,11 @@ class SimStore:
 
 
 def _is_entry(write: Write) -> bool:
-    return isinstance(write, Put) and "change" in write.item
+    return isinstance(write, Put) and "change" in write.item and not _is_net(write)
+
+
+def _is_net(write: Write) -> bool:
+    return isinstance(write, Put) and write.item["sk"]["S"].startswith(NET_PREFIX)
 
 
 def done(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
