@@ -13,16 +13,14 @@ import anyio
 from compactor.metrics import CompactorMetrics
 from compactor.slices import (
     HEAD,
-    NO_MEMBER,
     Directory,
     Slice,
-    Turn,
     bounds,
     directory_of,
-    is_free,
-    slice_item,
-    slice_key,
+    fence_of,
+    giving,
     slice_of,
+    taking,
     turn_of,
 )
 from compactor.waiting import sleep_or_stop
@@ -32,10 +30,10 @@ from ledger.core.errors import LeaseLost, LedgerError
 from ledger.primitives.leases.lease import Lease
 from ledger.primitives.leases.state import Watch, lease_key, record_of
 from ledger.runtime.clock import Clock
-from ledger.store.conditions import Absent, Equals
+from ledger.store.conditions import Equals
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.writes import Action, Applied, Check, Delete, Put
+from ledger.store.writes import Applied, Check, Delete
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +132,7 @@ class Sharing:
         number = slice_of(partition, self.slices)
         if number is None or number not in self.led:
             return (own,)
-        return own, Check(self._key(number), self.led[number].condition)
+        return fence_of(own, number, self.led[number], lease=self._lease, slices=self.slices)
 
     async def settle(self, stop: anyio.Event) -> None:
         """Wait until every other member has been seen to beat, or is gone: for a lease at most.
@@ -193,7 +191,7 @@ class Sharing:
         if turn.give or self._giving:
             await self._give_up({n: led[n] for n in (*turn.give, *self._giving)})
         elif turn.take:
-            await self._take(directory, turn, members)
+            await self._take({number: directory.slices[number] for number in turn.take})
 
     async def _read(self) -> Directory:
         first, last = bounds(self._lease)
@@ -220,25 +218,15 @@ class Sharing:
         """Give slices up; from here on they are not led, even if it is not known to be applied."""
         self._giving = given
         self._lead({number: one for number, one in self.led.items() if number not in given})
-        actions = [self._put(number, one, NO_MEMBER) for number, one in given.items()]
-        await self._store.transact([self._own.fence(), *actions])
+        own = self._own.fence()
+        await self._store.transact(giving(own, given, lease=self._lease, slices=self.slices))
 
-    async def _take(self, directory: Directory, turn: Turn, members: "set[str]") -> None:
-        taken = {number: directory.slices[number] for number in turn.take}
-        owners = {one.owner for one in taken.values() if is_free(one, members)} - {NO_MEMBER}
-        gone = [Check(lease_key(f"{self._lease}/{name}"), Absent()) for name in sorted(owners)]
-        actions = [self._put(number, one, self._me) for number, one in taken.items()]
-        outcome = await self._store.transact([self._own.fence(), *gone, *actions])
-        if isinstance(outcome, Applied):
-            new = {number: Slice(self._me, one.epoch + 1) for number, one in taken.items()}
+    async def _take(self, before: dict[int, Slice]) -> None:
+        own = self._own.fence()
+        actions = taking(own, before, me=self._me, lease=self._lease, slices=self.slices)
+        if isinstance(await self._store.transact(actions), Applied):
+            new = {number: Slice(self._me, one.epoch + 1) for number, one in before.items()}
             self._lead({**self.led, **new})
-
-    def _put(self, number: int, before: Slice, owner: str) -> Action:
-        key = self._key(number)
-        return Put(slice_item(key, Slice(owner, before.epoch + 1)), before.condition)
-
-    def _key(self, number: int) -> tuple[str, str]:
-        return slice_key(self._lease, number, self.slices)
 
     def _lead(self, led: dict[int, Slice]) -> None:
         if led.keys() != self.led.keys():

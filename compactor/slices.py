@@ -27,6 +27,7 @@ from ledger.core import keys
 from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
 from ledger.core.hints import COUNTER_BYTES_MAX, HINT_PARTITIONS
 from ledger.store.conditions import Absent, AllOf, Condition, Equals
+from ledger.store.writes import Action, Check, Put
 
 HEAD = "head"
 """The member that holds the compactor's lease; the others are named by `member_name`."""
@@ -184,6 +185,39 @@ def turn_of(slices: Sequence[Slice], *, members: Collection[str], me: str) -> Tu
             owners.add(one.owner)
             taken.append(number)
     return Turn(take=tuple(taken))
+
+
+def taking(
+    own: Check, before: Mapping[int, Slice], *, me: str, lease: str, slices: int
+) -> list[Action]:
+    """Return the transaction by which a member takes free slices, as they were before.
+
+    It stands only while the member's `own` check does, and no owner before has come back.
+    """
+    owners = {one.owner for one in before.values()} - {NO_MEMBER}
+    gone = [Check((keys.LEASE_PARTITION, f"{lease}/{name}"), Absent()) for name in sorted(owners)]
+    return [own, *gone, *_changes(before, me, lease=lease, slices=slices)]
+
+
+def giving(own: Check, before: Mapping[int, Slice], *, lease: str, slices: int) -> list[Action]:
+    """Return the transaction by which a member gives slices up, while its `own` check stands.
+
+    Without that, what a head sent before it lost the lease would free what its successor leads.
+    """
+    return [own, *_changes(before, NO_MEMBER, lease=lease, slices=slices)]
+
+
+def fence_of(own: Check, number: int, led: Slice, *, lease: str, slices: int) -> tuple[Check, ...]:
+    """Return the checks that a member still leads a slice: as a member, and the slice at all."""
+    return own, Check(slice_key(lease, number, slices), led.condition)
+
+
+def _changes(
+    before: Mapping[int, Slice], owner: str, *, lease: str, slices: int
+) -> Iterator[Action]:
+    for number, one in before.items():
+        key = slice_key(lease, number, slices)
+        yield Put(slice_item(key, Slice(owner, one.epoch + 1)), one.condition)
 
 
 def _everyone(members: Collection[str], me: str) -> list[str]:

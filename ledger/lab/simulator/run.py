@@ -21,7 +21,12 @@ from ledger.lab.simulator.world import World
 
 SERVER_SKEW_SECONDS = 1.0
 _LAG_LOOK_SECONDS = 30.0
-_LOGS = ("compactor.passes", "compactor.discovery.search", "ledger.contract.view")
+_LOGS = (
+    "compactor.passes",
+    "compactor.discovery.search",
+    "compactor.sharing",
+    "ledger.contract.view",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,361 @@
+"""Processes that share the slices, on a virtual clock: joining, leaving, dying, moving up."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from support.compacting import HEARTBEAT, LEASE, Instance, World, compactor_settings
+from support.ledgers import HOME, WEST
+
+from compactor.observe import lease_name
+from compactor.report import CompactorReport
+from compactor.slices import HEAD, Directory, bounds, directory_of, slice_of
+from ledger.core import keys
+from ledger.core.entry import Item
+from ledger.core.errors import Unreachable
+from ledger.core.hints import HINT_PARTITIONS, ripe_hint
+from ledger.primitives.leases.state import lease_key, record_item
+from ledger.store.wrappers.faults import Call, Fault, NeverArrived, Raises
+
+SLICES = 8
+EVERY = 4.0
+TURNS = 2 * HEARTBEAT
+"""How long all take to come to their shares: one gives up, another takes."""
+DEAD = Raises(Unreachable("killed"))
+COUNTERS = [f"counter-{number}" for number in range(12)]
+
+
+class Group:
+    """Processes of one world, each with what it reported."""
+
+    def __init__(self, **overrides: float) -> None:
+        self.world = World()
+        self.overrides = {"slices": SLICES, "lease": LEASE, "heartbeat": HEARTBEAT, **overrides}
+        self.reports: dict[str, list[CompactorReport]] = {}
+        self.stops: dict[str, anyio.Event] = {}
+        self.instances: dict[str, Instance] = {}
+        self.errors: list[Exception] = []
+
+    def serve(self, owner: str) -> Callable[[], Awaitable[None]]:
+        """Return the work of a new process: pass after pass until it is stopped or killed."""
+        one = self.instances[owner] = self.world.instance(owner, **self.overrides)
+        stop = self.stops[owner] = anyio.Event()
+        reports = self.reports[owner] = []
+
+        async def run() -> None:
+            await one.live(
+                lambda: one.compactor.run_every(
+                    EVERY, stop=stop, on_report=reports.append, on_error=self.errors.append
+                )
+            )
+
+        return run
+
+    def stop_all(self) -> None:
+        """Stop every process."""
+        for stop in self.stops.values():
+            stop.set()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        await self.world.clock.sleep(seconds)
+
+    def directory(self) -> Directory:
+        """Return what the home region shows of slices and members."""
+        items = self.world.regions.replicas[HOME].table.items()
+        lease = lease_name(compactor_settings())
+        first, last = bounds(lease)
+        here = [
+            item
+            for item in items
+            if item["pk"]["S"] == keys.LEASE_PARTITION and first <= item["sk"]["S"] <= last
+        ]
+        return directory_of(here, lease, SLICES)
+
+    def led(self) -> dict[str, int]:
+        """Return how many slices each process leads, by the processes' own metrics."""
+        found = {
+            owner: int(one.metric("compactor_slices") or 0)
+            for owner, one in self.instances.items()
+            if not one.is_dead
+        }
+        return {owner: count for owner, count in found.items() if count}
+
+    def heads(self) -> list[str]:
+        """Return the processes that lead as the head."""
+        return [
+            owner
+            for owner, one in self.instances.items()
+            if not one.is_dead and one.metric("compactor_leader", region=HOME)
+        ]
+
+
+async def test_two_processes_share_and_one_goes_on_alone() -> None:
+    """The second takes half; once it stops, the first leads all again."""
+    group = Group()
+
+    async def plan() -> None:
+        await group.sleep(TURNS + 1)
+        assert group.led() == {"one": 4, "two": 4}
+        assert len(group.heads()) == 1
+        owners = Counter(one.owner.split("/")[0] for one in group.directory().slices)
+        assert owners == {HEAD: 4, "process": 4}
+        (other,) = {"one", "two"} - set(group.heads())
+        group.stops[other].set()
+        await group.sleep(TURNS + 1)
+        assert group.led() == {group.heads()[0]: 8}
+        assert not group.directory().members
+        group.stop_all()
+
+    await group.world.drive(group.serve("one"), group.serve("two"), plan)
+    assert not group.errors
+
+
+async def test_the_head_stops_and_a_member_moves_up() -> None:
+    """A stopped head releases its lease: a member takes it, with all that the head led."""
+    group = Group()
+
+    async def plan() -> None:
+        await group.sleep(TURNS + 1)
+        (head,) = group.heads()
+        group.stops[head].set()
+        await group.sleep(2 * TURNS)
+        (other,) = {"one", "two"} - {head}
+        assert group.heads() == [other]
+        assert group.led() == {other: 8}
+        group.stop_all()
+
+    await group.world.drive(group.serve("one"), group.serve("two"), plan)
+    assert not group.errors
+
+
+@pytest.mark.parametrize("victim", ["head", "member"])
+async def test_what_a_killed_process_led_is_taken_within_a_lease(victim: str) -> None:
+    """Its heartbeat stands still for a lease; then the others lead its slices."""
+    group = Group()
+
+    async def plan() -> None:
+        await group.sleep(TURNS + 5)
+        assert group.led() == {"one": 3, "two": 3, "three": 2} or sum(group.led().values()) == 8
+        (head,) = group.heads()
+        members = sorted(set(group.instances) - {head})
+        killed = head if victim == "head" else members[0]
+        group.instances[killed].kill(DEAD)
+        # A lease, the look that ends it, and the turns in which the others come to new shares.
+        await group.sleep(LEASE + 2 * HEARTBEAT + TURNS)
+        assert killed not in group.led()
+        assert sorted(group.led().values()) == [4, 4]
+        assert len(group.heads()) == 1
+        group.stop_all()
+
+    works = [group.serve(owner) for owner in ("one", "two", "three")]
+    await group.world.drive(*works, plan)
+
+
+async def test_each_merges_its_own_slices_and_all_is_merged() -> None:
+    """Every collection is folded once, by the process that leads its slice; totals stay right."""
+    group = Group(scan_every=100_000)
+    world = group.world
+    for counter in COUNTERS:
+        world.write(entries=6, counter=counter)
+    await world.settled(entries=0)
+
+    async def plan() -> None:
+        await group.sleep(90)
+        group.stop_all()
+
+    await world.drive(group.serve("one"), group.serve("two"), plan)
+    assert world.is_right()
+    assert not any(world.shown(HOME, counter).entries for counter in COUNTERS)
+    merged = {owner: sum(one.merged for one in found) for owner, found in group.reports.items()}
+    assert sum(merged.values()) == 6 * len(COUNTERS)
+    assert min(merged.values()) > 0
+    assert not sum(one.lost_races for found in group.reports.values() for one in found)
+    assert _hints(world) == []
+
+
+async def test_a_hint_of_a_counter_leads_to_all_of_its_shards() -> None:
+    """Also to those in slices that another process leads: it gets a hint of its own."""
+    group = Group(scan_every=100_000)
+    group.overrides["hint_every"] = 0
+    world = group.world
+    shards = 6
+    settings = compactor_settings(**group.overrides).replace(shards={"wide": shards})
+    partitions = [keys.partition_key("wide", shard) for shard in range(shards)]
+    assert len({slice_of(partition, SLICES) for partition in partitions}) > 1
+    for partition in partitions:
+        world.write(entries=6, counter=partition)
+    world.regions.deliver()
+
+    async def plan() -> None:
+        await group.sleep(12)
+        hint = ripe_hint("wide", world.clock.now(), settle=10.0)
+        assert hint is not None
+        world.regions.put(HOME, hint.item)
+        await group.sleep(60)
+        group.stop_all()
+
+    works = []
+    for owner in ("one", "two"):
+        works.append(group.serve(owner))
+        group.instances[owner].compactor.settings = settings
+    world.regions.replicas[HOME].table.set(
+        (keys.SCAN_PARTITION, "compactor"), _searched_just_now(world)
+    )
+    await world.drive(*works, plan)
+    assert not any(world.shown(HOME, partition).entries for partition in partitions)
+    assert _hints(world) == []
+
+
+def _searched_just_now(world: World) -> Item:
+    """Return a cursor that says that nothing is to be searched for a while."""
+    return {
+        "pk": {"S": keys.SCAN_PARTITION},
+        "sk": {"S": "compactor"},
+        "segments": {"N": "1"},
+        "places": {"M": {"0": {"NULL": True}}},
+        "began": {"S": world.clock.now().isoformat()},
+    }
+
+
+def _hints(world: World) -> list[str]:
+    items = world.regions.replicas[HOME].table.items()
+    return [item["sk"]["S"] for item in items if item["pk"]["S"] in HINT_PARTITIONS]
+
+
+async def test_one_process_writes_nothing_of_slices() -> None:
+    """As before there were slices, an idle process writes its lease and no more."""
+    group = Group()
+
+    async def plan() -> None:
+        await group.sleep(60)
+        found = group.directory()
+        assert not found.members
+        assert {one.epoch for one in found.slices} == {0}
+        assert group.led() == {"one": SLICES}
+        group.stop_all()
+
+    await group.world.drive(group.serve("one"), plan)
+
+
+async def test_beside_an_earlier_release_all_wait() -> None:
+    """It leads every collection: until its lease is free no member joins and nothing is merged."""
+    group = Group()
+    world = group.world
+    await world.settled(entries=6)
+    one = world.instance("old", slices=SLICES)
+    await world.run_once(one)
+    record = world.lease()
+    old = record_item(record) | {"owner": {"S": "earlier"}, "lease_seconds": {"N": "20"}}
+
+    async def plan() -> None:
+        world.regions.put(HOME, old | {"rvn": {"S": "r1"}})
+        await group.sleep(15)
+        assert not group.led()
+        assert not group.directory().members
+        world.regions.put(HOME, old | {"rvn": {"S": "r2"}})
+        await group.sleep(15)
+        assert not group.led()
+        await group.sleep(10 + TURNS)
+        assert sorted(group.led().values()) == [4, 4]
+        group.stop_all()
+
+    world.regions.put(HOME, old | {"rvn": {"S": "r0"}})
+    await world.drive(group.serve("one"), group.serve("two"), plan)
+
+
+async def test_members_leave_when_an_earlier_release_takes_the_lease() -> None:
+    """Data that the head left with the lease does not speak for who took it."""
+    group = Group()
+    world = group.world
+
+    async def plan() -> None:
+        await group.sleep(TURNS + 1)
+        record = record_item(world.lease())
+        taken = {"owner": {"S": "earlier"}, "rvn": {"S": "r"}, "epoch": {"N": "9999999999999"}}
+        world.regions.put(HOME, {**record, **taken, "lease_seconds": {"N": "1000"}})
+        await group.sleep(TURNS + EVERY)
+        assert not group.led()
+        assert not group.directory().members
+        group.stop_all()
+
+    await world.drive(group.serve("one"), group.serve("two"), plan)
+
+
+async def test_a_single_pass_takes_what_the_dead_have_led() -> None:
+    """It waits until their heartbeats have stood still for a lease; the next one need not."""
+    group = Group()
+    world = group.world
+
+    async def plan() -> None:
+        await group.sleep(TURNS + 1)
+        for one in group.instances.values():
+            one.kill(DEAD)
+
+    await world.drive(group.serve("one"), group.serve("two"), plan)
+    for counter in COUNTERS:
+        await world.settled(entries=6, counter=counter)
+    last = world.instance("last", **group.overrides)
+    began = world.clock.monotonic()
+    await world.run_once(last, wait_seconds=60)
+    assert world.clock.monotonic() - began > LEASE
+    assert {one.owner for one in group.directory().slices} == {HEAD}
+    await world.run_once(last)
+    assert world.is_right()
+    assert not any(world.shown(HOME, counter).entries for counter in COUNTERS)
+
+
+async def test_slices_given_up_without_an_answer_are_not_led() -> None:
+    """The write may still land: so it is sent again, and nothing is done meanwhile."""
+    group = Group()
+    lost = 0
+
+    def silent(call: Call) -> Fault | None:
+        nonlocal lost
+        if call.operation == "transact" and lost < 2:
+            lost += 1
+            return NeverArrived()
+        return None
+
+    async def plan() -> None:
+        await group.sleep(1)
+        group.instances["one"].faults[HOME] = silent
+        await group.sleep(3 * TURNS)
+        assert lost == 2
+        assert group.led() == {"one": 4, "two": 4}
+        group.stop_all()
+
+    async def later() -> None:
+        await group.sleep(2)
+        await group.serve("two")()
+
+    await group.world.drive(group.serve("one"), later, plan)
+
+
+async def test_unreadable_slices_do_not_stop_a_process() -> None:
+    """What it led before it still leads, as long as its heartbeats are applied."""
+    group = Group()
+
+    def gone(call: Call) -> Fault | None:
+        return Raises(Unreachable("no connection")) if call.operation == "query" else None
+
+    async def plan() -> None:
+        await group.sleep(EVERY)
+        one = group.instances["one"]
+        one.faults[HOME] = gone
+        await group.sleep(TURNS)
+        one.faults.clear()
+        assert group.led() == {"one": SLICES}
+        assert one.metric("compactor_errors_total", kind="Unreachable")
+        group.stop_all()
+
+    await group.world.drive(group.serve("one"), plan)
+
+
+async def test_each_home_has_slices_of_its_own() -> None:
+    """As it has a lease of its own: two homes never write one item of slices."""
+    home, west = (lease_name(compactor_settings(home=name)) for name in (HOME, WEST))
+    first, last = bounds(home)
+    assert not first <= bounds(west)[0] <= last
+    assert lease_key(home)[1] not in (first, last)
