@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -31,7 +32,12 @@ class Group:
 
     def __init__(self, **overrides: float) -> None:
         self.world = World()
-        self.overrides = {"slices": SLICES, "lease": LEASE, "heartbeat": HEARTBEAT, **overrides}
+        self.overrides: dict[str, Any] = {
+            "slices": SLICES,
+            "lease": LEASE,
+            "heartbeat": HEARTBEAT,
+            **overrides,
+        }
         self.reports: dict[str, list[CompactorReport]] = {}
         self.stops: dict[str, anyio.Event] = {}
         self.instances: dict[str, Instance] = {}

@@ -307,8 +307,8 @@ class Model:
             return _lease_item(_owner(owner), epoch) if owner != NONE else None
         member = name.removeprefix(f"{LEASE}/")
         if member.startswith("process/"):
-            who, number = member.split("/")[1:]
-            return _lease_item(who, int(number, 16)) if member in state.members else None
+            who, joined = member.split("/")[1:]
+            return _lease_item(who, int(joined, 16)) if member in state.members else None
         for number, one in enumerate(state.slices):
             if slice_key(LEASE, number, self._case.slices) == key:
                 return None if one == Slice() else slice_item(key, one)

@@ -1,0 +1,76 @@
+"""Slices and their leaders in every order of events of small cases; each broken rule is found."""
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ledger.lab.simulator.explorer.slices.__main__ import app
+from ledger.lab.simulator.explorer.slices.model import Model
+from ledger.lab.simulator.explorer.slices.rules import CASES, MUTANTS
+from ledger.lab.simulator.explorer.walk import walk_through
+
+STATES = {
+    "two-processes": 8_138,
+    "two-processes-often": 270_670,
+    "first-nets": 16_321,
+    "first-nets-of-two": 43_913,
+    "first-nets-of-three": 27_459,
+    "three-processes": 1_053_665,
+}
+TRACES = {
+    "taken-unchecked": 13,
+    "given-unfenced": 14,
+    "given-and-led": 13,
+    "buried-alive": 12,
+    "rounded-down": 11,
+    "taken-from-the-living": 13,
+    "taken-from-the-head": 7,
+    "first-net-unfenced": 9,
+    "first-net-by-the-lease": 12,
+    "first-net-by-the-slice": 9,
+}
+_FAST = {"two-processes", "first-nets"} | TRACES.keys()
+_LONG = {"two-processes-often", "three-processes"}
+
+
+def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    if name in _LONG:
+        return (pytest.mark.long, pytest.mark.timeout(1800))
+    return () if name in _FAST else (pytest.mark.slow,)
+
+
+def _each(names: dict[str, int]) -> list[Any]:
+    return [pytest.param(name, marks=_marks(name)) for name in names]
+
+
+@pytest.mark.parametrize("name", _each(STATES))
+def test_each_slice_has_one_leader_in_the_end_and_never_two(name: str) -> None:
+    """Nor does a first net land that a former leader sent."""
+    explored = walk_through(Model(CASES[name]))
+    assert explored.wrong == ""
+    assert explored.is_whole
+    assert explored.finished > 0
+    assert explored.states == STATES[name]
+
+
+@pytest.mark.parametrize("name", _each(TRACES))
+def test_each_broken_rule_is_found(name: str) -> None:
+    """With one rule broken, the walk ends with the shortest way to what is wrong."""
+    explored = walk_through(Model(MUTANTS[name]))
+    assert explored.wrong
+    assert len(explored.trace) == TRACES[name]
+
+
+def test_every_case_and_mutant_is_looked_for() -> None:
+    """None is left out of the tests above."""
+    assert set(STATES) == set(CASES)
+    assert set(TRACES) == set(MUTANTS)
+
+
+def test_the_command_prints_a_readable_trace() -> None:
+    """A mutant's trace is numbered and in words; found ends with 0."""
+    result = CliRunner().invoke(app, ["--mutant", "first-net-unfenced"], standalone_mode=False)
+    assert result.return_value == 0
+    assert "sends a first net" in result.output
+    assert "led by" in result.output
