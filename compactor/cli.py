@@ -88,10 +88,12 @@ def run_compactor(
 
 @app.command()
 def status(config: Config = None) -> None:
-    """Show the leader, the home region, and whether every region can be read."""
+    """Show the leader, how processes share the work, and whether every region can be read."""
     settings = Settings.load(config)
     shown = anyio.run(status_of, settings)
     Console().print(_status_table(shown))
+    for owner, count in sorted(shown.led.items()):
+        typer.echo(f"{count} slices are led by {owner}" if owner else f"{count} have no leader")
     for view in shown.regions.values():
         if isinstance(view, StoreError):
             raise view

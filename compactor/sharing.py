@@ -38,6 +38,24 @@ from ledger.store.writes import Applied, Check, Delete
 log = logging.getLogger(__name__)
 
 
+async def read_directory(store: Store, lease: str, slices: int) -> Directory:
+    """Read who leads which slice, and the members' items, from the home region.
+
+    Raises:
+        DamagedItem: an item of a slice is not one.
+        StoreError: the region cannot be read.
+    """
+    first, last = bounds(lease)
+    query = Query(keys.LEASE_PARTITION, first=first, last=last)
+    items: list[Item] = []
+    while True:
+        page = await store.query(query)
+        items += page.items
+        if page.after is None:
+            return directory_of(items, lease, slices)
+        query = query.next(page)
+
+
 class Watches:
     """Since when each member's heartbeat item shows the same record, by our monotonic clock."""
 
@@ -177,7 +195,7 @@ class Sharing:
             await self._turn()
 
     async def _turn(self) -> None:
-        directory = await self._read()
+        directory = await read_directory(self._store, self._lease, self.slices)
         now = self._clock.monotonic()
         self._watches.look(directory, now=now)
         expired = self._watches.expired(now=now)
@@ -192,17 +210,6 @@ class Sharing:
             await self._give_up({n: led[n] for n in (*turn.give, *self._giving)})
         elif turn.take:
             await self._take({number: directory.slices[number] for number in turn.take})
-
-    async def _read(self) -> Directory:
-        first, last = bounds(self._lease)
-        query = Query(keys.LEASE_PARTITION, first=first, last=last)
-        items: list[Item] = []
-        while True:
-            page = await self._store.query(query)
-            items += page.items
-            if page.after is None:
-                return directory_of(items, self._lease, self.slices)
-            query = query.next(page)
 
     async def _bury(self, name: str, rvn: str) -> bool:
         """Delete the heartbeat item of a member that is gone; return whether it is deleted."""

@@ -266,8 +266,8 @@ async def merged(place: Place) -> bool:
 
 
 @pytest.mark.slow
-async def test_a_killed_leader_is_replaced_by_the_one_that_waits(tmp_path: Path) -> None:
-    """One leads and the other waits; after SIGKILL that one leads, under the very next epoch."""
+async def test_a_killed_head_is_replaced_by_the_one_that_shares(tmp_path: Path) -> None:
+    """Two share the slices; after SIGKILL one leads all, under the very next epoch."""
     async with a_place(tmp_path, **LONG_LEASE) as place:
         words = place.compactor("--every", "200ms")
         async with running(words, tmp_path, "first") as first:
@@ -276,8 +276,14 @@ async def test_a_killed_leader_is_replaced_by_the_one_that_waits(tmp_path: Path)
             assert before is not None
             async with running(words, tmp_path, "second") as second:
                 await second.says(
-                    f"waiting: another instance leads ({owner(before)}, epoch {before.epoch})"
+                    "not the head: another instance has the lease"
+                    f" ({owner(before)}, epoch {before.epoch})"
                 )
+                await second.says("leads 32 of 64 slices")
+                status, said = await run_to_end(place, tmp_path, "status")
+                assert status == 0, said
+                assert f"32 slices are led by {owner(before)}" in said
+                assert said.count("32 slices are led by") == 2
                 await record(place, 5)
                 await until(partial(merged, place))
                 assert "leading (" not in second.said()
@@ -287,6 +293,7 @@ async def test_a_killed_leader_is_replaced_by_the_one_that_waits(tmp_path: Path)
                 assert after is not None
                 assert (after.epoch, after.owner != owner(before)) == (before.epoch + 1, True)
                 assert f"leading ({after.owner}, epoch {after.epoch})" in second.said()
+                await second.says("leads 64 of 64 slices")
                 await record(place, 5)
                 await until(partial(merged, place))
         await exact(place, 20)

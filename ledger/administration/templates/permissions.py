@@ -127,7 +127,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("SeeReplicas", ("DescribeTable",), Where.HOME),
         Grant(
             "HoldTheLease",
-            ("PutItem", "UpdateItem", "ConditionCheckItem"),
+            ("PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"),
             Where.HOME,
             only_keys=(LEASE_PARTITION,),
         ),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from compactor import checks, observe, passes, plan
+from compactor import checks, observe, passes, plan, slices
 from compactor.own_folds import OwnFold
 from ledger.contract import changing, view
 from ledger.core import contract_item, keys
@@ -134,6 +134,13 @@ _MUTANTS = (
         "the same",
         120,
         ((OwnFold, "is_committed", mutations.committed_at_once),),
+    ),
+    Mutant(
+        "slices-of-the-dead",
+        "what a process led that is gone is taken by the others",
+        "its collections are not merged any more",
+        24,
+        ((slices, "is_free", mutations.is_given_up),),
     ),
     Mutant(
         "candidates-at-home",

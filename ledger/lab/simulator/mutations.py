@@ -17,6 +17,7 @@ from compactor.apply import Done
 from compactor.observe import Observed
 from compactor.own_folds import OwnFold
 from compactor.plan import Observation, Plan, Rules
+from compactor.slices import NO_MEMBER, Slice
 from ledger.core import amounts, contract, ids, keys
 from ledger.core.contract import Terms, Validity
 from ledger.core.entry import entry_item, net_item
@@ -127,6 +128,12 @@ def early_deletes_decide(
         return made
     home = observation.views[rules.home].entries
     return Plan(deletes=tuple(key for key in map(str, observation.net.merged) if key in home))
+
+
+def is_given_up(one: Slice, members: object) -> bool:
+    """Return whether a slice was given up: that its leader is gone is not looked at."""
+    del members
+    return one.owner == NO_MEMBER
 
 
 def committed_at_once(_fold: OwnFold, _nets: Mapping[str, NetChange | None]) -> bool:

@@ -4,11 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 import botocore.session
 import pytest
+from prometheus_client import CollectorRegistry
 from support.clock import START, FakeClock
 from support.ledgers import make_writer
 from support.permissions import (
@@ -26,11 +29,14 @@ from support.permissions import (
 from support.pipeline_calls import run_the_pipeline
 
 from compactor.job import Compactor
+from compactor.observe import lease_name
+from compactor.slices import member_name
 from compactor.taking import check_removed
 from ledger.administration import table
 from ledger.administration.templates import Role, policy
 from ledger.contract.changing import ContractWriter
 from ledger.contract.opening import OpenOthers
+from ledger.core.keys import LEASE_PARTITION
 from ledger.importing.form import Form
 from ledger.importing.importer import Importer
 from ledger.importing.source import open_source
@@ -39,6 +45,7 @@ from ledger.ledger import Ledger
 from ledger.primitives.counters import METHODS, MarkerCounter
 from ledger.primitives.leases import Lease, LeaseTerms
 from ledger.primitives.leases.listing import list_leases
+from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.primitives.sequences import CounterSequence, SortKeySequence
 from ledger.primitives.versions import ConditionGuard, Event, LockGuard
 from ledger.runtime.clock import SystemClock, system_random
@@ -223,6 +230,30 @@ async def test_the_importer_has_just_enough(tmp_path: Path) -> None:
     assert granted(Role.IMPORTER, OTHER) == {"Query"}
 
 
+async def share(recorder: Recorder) -> None:
+    """Let two compactors share the slices, and take those of one that died."""
+    compactor = SETTINGS.compactor.model_copy(update={"lease": 0.3})
+    settings = SETTINGS.replace(compactor=compactor)
+    name = f"{lease_name(settings)}/{member_name('dead', 1)}"
+    beat = LeaseRecord(name, "dead", "1", 0.1, 1, HOME, partition=LEASE_PARTITION)
+    recorder.table.set(lease_key(name), record_item(beat))
+    stores = {region: recorder.store(region) for region in (HOME, OTHER)}
+    registries = [CollectorRegistry() for _ in range(2)]
+    both = [Compactor(settings, stores=stores, registry=each) for each in registries]
+    stop = anyio.Event()
+
+    async def are_at_work() -> bool:
+        await anyio.sleep(0.05)
+        led = [each.get_sample_value("compactor_slices") for each in registries]
+        return recorder.table.get(lease_key(name)) is None and led == [32, 32]
+
+    async with anyio.create_task_group() as group:
+        for one in both:
+            group.start_soon(partial(one.run_every, 0.05, stop=stop))
+        await until(are_at_work, tries_max=400)
+        stop.set()
+
+
 async def test_the_compactor_has_just_enough() -> None:
     """Every call of merging is allowed, at home and elsewhere, and nothing beyond them is."""
     recorder = Recorder()
@@ -239,6 +270,7 @@ async def test_the_compactor_has_just_enough() -> None:
         return deleted == 63
 
     await until(has_deleted_all)
+    await share(recorder)
     assert_just_enough(Role.COMPACTOR, recorder.calls, [HOME, OTHER])
 
 
