@@ -11,6 +11,7 @@ Options = Mapping[str, Any]
 
 PUT, READ, USUAL = "put_item", "read with TypeDeserializer", "merge in one transaction"
 USUAL_LEAN = "merge in one transaction, lean"
+ONE_COMPACTOR = "1 compactor, lean"
 TUNED = ", tune_gc()"
 """With `ledger.tune_gc`, as their baseline."""
 
@@ -31,7 +32,7 @@ class Case:
     @property
     def has_stub(self) -> bool:
         """Whether it writes to the stub, on a core of its own, and not to a local table."""
-        return self.group not in ("life", "merge")
+        return self.group not in ("life", "merge", "sharing")
 
 
 LEAN = {"transport": "lean"}
@@ -77,6 +78,16 @@ def _merge(size: int) -> Options:
         "regions": 3,
         "settings": {**LEAN, "compactor": {"fold_max": size, "fold_min": 1, "lease": 60.0}},
     }
+
+
+def _shared(processes: int) -> Case:
+    """Return the merging of as many entries by several processes that share the slices."""
+    options = {**_merge(500), "processes": processes}
+    options["settings"] = {**LEAN, "compactor": {"fold_min": 500, "lease": 10.0}}
+    if processes == 1:
+        return Case(ONE_COMPACTOR, "sharing", "sharing:shared", options=options)
+    name = f"{processes} compactors, lean"
+    return Case(name, "sharing", "sharing:shared", ONE_COMPACTOR, options)
 
 
 def _offered(rate: int, *, tuned: bool = True) -> Case:
@@ -125,6 +136,7 @@ ALL: tuple[Case, ...] = (
     *map(_folds, (100, 20)),
     Case(USUAL_LEAN, "merge", "life:usual", options=_merge(500)),
     *map(_merging, (500, 20)),
+    *map(_shared, (1, 2, 4)),
 )
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(case.group for case in ALL))
 

@@ -31,7 +31,7 @@ TOTALS_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Life:
+class Life:
     """A running table, and a ledger in its home region."""
 
     round: Round
@@ -43,7 +43,7 @@ class _Life:
         return self.round.units(kind) + self.table.units(kind)
 
 
-Merge = Callable[[_Life, list[str]], Awaitable[int]]
+Merge = Callable[[Life, list[str]], Awaitable[int]]
 """Merges all entries of these counters; returns how many it reports as merged."""
 
 
@@ -70,7 +70,7 @@ async def _measure(round_: Round, merge: Merge) -> Measured:
     meter, seconds, cpu_seconds, merged = Meter(), 0.0, 0.0, 0
     if options.get("tune_gc", False):
         tune_gc()
-    async with _opened(round_) as life:
+    async with opened(round_) as life:
         for _ in range(rounds):
             for name in counters:
                 await life.ledger.record_many([(name, 1)] * entries)
@@ -96,7 +96,7 @@ async def _measure(round_: Round, merge: Merge) -> Measured:
     )
 
 
-async def _by_compactor(life: _Life, counters: list[str]) -> int:
+async def _by_compactor(life: Life, counters: list[str]) -> int:
     """Run passes until only net changes are left."""
     compactor, merged = Compactor(life.table.settings, registry=life.round.registry), 0
     for _ in range(PASSES_MAX):
@@ -110,7 +110,7 @@ async def _by_compactor(life: _Life, counters: list[str]) -> int:
     raise LedgerError(f"still merging after {PASSES_MAX} passes")
 
 
-async def _by_open_compactor(life: _Life, _counters: list[str]) -> int:
+async def _by_open_compactor(life: Life, _counters: list[str]) -> int:
     """Run passes until one finds nothing to write; each searches the whole table."""
     compactor = Compactor(life.table.settings, stores=life.table.stores, contract=True)
     merged = 0
@@ -125,7 +125,7 @@ async def _by_open_compactor(life: _Life, _counters: list[str]) -> int:
     raise LedgerError(f"still merging after {PASSES_MAX} passes")
 
 
-async def _in_one_transaction(life: _Life, counters: list[str]) -> int:
+async def _in_one_transaction(life: Life, counters: list[str]) -> int:
     """Run one transaction after another until only net changes are left."""
     home, merged = life.table.stores[life.ledger.region], 0
     for counter in counters:
@@ -135,14 +135,14 @@ async def _in_one_transaction(life: _Life, counters: list[str]) -> int:
     return merged
 
 
-async def _left(life: _Life, counters: list[str]) -> int:
+async def _left(life: Life, counters: list[str]) -> int:
     """Count the entries that are left, by a ledger whose reads are not counted."""
     async with Ledger.open(life.table.settings) as uncounted:
         jobs = [lambda name=name: uncounted.total(name, max_age=0) for name in counters]
         return sum(one.entries for one in await run_all(jobs, at_once=TOTALS_AT_ONCE))
 
 
-async def _reads(life: _Life, counters: list[str], expected: int) -> dict[str, float]:
+async def _reads(life: Life, counters: list[str], expected: int) -> dict[str, float]:
     """Read every merged total once; return the requests and read units of one read."""
     units, requests = life.units("read"), _pages(life)
     for counter in counters:
@@ -156,13 +156,14 @@ async def _reads(life: _Life, counters: list[str], expected: int) -> dict[str, f
     }
 
 
-def _pages(life: _Life) -> float:
+def _pages(life: Life) -> float:
     """Return the pages that totals were read from so far, a request each."""
     return summed(life.round.registry, "ledger_read_pages_sum")
 
 
 @asynccontextmanager
-async def _opened(round_: Round) -> AsyncIterator[_Life]:
+async def opened(round_: Round) -> AsyncIterator[Life]:
+    """Open the table and ledger of a round."""
     options = round_.options
     table_options = LabOptions(engine=_engine(), lag=LAG_SECONDS, jitter=JITTER_SECONDS)
     settings = {
@@ -176,7 +177,7 @@ async def _opened(round_: Round) -> AsyncIterator[_Life]:
         open_table(table_options, regions, **settings) as table,
         Ledger.open(table.settings, registry=round_.registry) as opened,
     ):
-        yield _Life(round_, table, opened)
+        yield Life(round_, table, opened)
 
 
 def _engine() -> str:

@@ -26,6 +26,7 @@ _TITLES = {
     "read": "reads of one collection of 10,000 entries",
     "merge": "50,000 entries merged in three regions of a local table: read, folded, deleted,"
     " forgotten",
+    "sharing": "the same by compactor processes that share the slices, the table beside them",
     "life": "a change's whole life on a local table of two regions: written, merged, deleted",
 }
 _NOTES = {"write": NOTE}

@@ -183,6 +183,19 @@ class ManagedProcess:
             while True:
                 yield await output.receive_until(b"\n", LINE_BYTES_MAX)
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it has used since it was started.
+
+        Raises:
+            ProcessEnded: it does not run.
+            OSError: the kernel does not say, as on systems other than Linux.
+        """
+        if self._process is None:
+            raise ProcessEnded(f"{self.name} does not run")
+        figures = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii")
+        user, system = figures.rpartition(")")[2].split()[11:13]  # see proc_pid_stat(5)
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def log(self) -> str:
         """Return what it has written to standard error."""
         return self._log.read_text(encoding="utf-8", errors="replace")
