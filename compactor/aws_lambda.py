@@ -16,7 +16,7 @@ import anyio
 
 from compactor.job import Compactor
 from compactor.report import CompactorReport
-from ledger.administration.templates.alarms import LEADING_METRIC, METRIC_NAMESPACE
+from ledger.administration.templates.alarms import LATE_METRIC, LEADING_METRIC, METRIC_NAMESPACE
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import SystemClock
 from ledger.settings import Settings
@@ -66,6 +66,7 @@ def metric_line(report: CompactorReport, *, function_name: str, now: datetime) -
         "EntriesMerged": report.merged,
         "EntriesDeleted": report.deleted,
         "Backlog": report.backlog,
+        LATE_METRIC: report.late,
         "DamagedCollections": report.damaged,
         # Only where there are some: a metric that is never written costs nothing.
         **({"Crossings": report.crossings} if report.crossings else {}),

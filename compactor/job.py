@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
 from compactor.own_folds import OwnFolds
+from compactor.pace import Pace
 from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
@@ -85,6 +86,7 @@ class Compactor:
         self._is_contracted = contract or stores is None
         self._seen = SeenNets()
         self._own = OwnFolds()
+        self._pace = Pace()
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
         self.owner = owner or f"{socket.gethostname()}-{self._random.getrandbits(_OWNER_BITS):012x}"
@@ -216,6 +218,7 @@ class Compactor:
             metrics=self.metrics,
             seen=self._seen,
             own=self._own,
+            pace=self._pace,
             keeping=self._keeping(settings.current),
             watcher=self._watcher(stores[settings.current.home], settings),
         )

@@ -27,6 +27,7 @@ from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
 from compactor.observe import lease_name
 from compactor.own_folds import OwnFolds
+from compactor.pace import Pace
 from compactor.passes import Pass
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing, Watches
@@ -62,6 +63,7 @@ class Candidate:
         seen: SeenNets | None = None,
         own: OwnFolds | None = None,
         keeping: Keeping = in_loop,
+        pace: Pace | None = None,
         watcher: PassWatcher | None = None,
     ) -> None:
         self._live = settings
@@ -79,6 +81,7 @@ class Candidate:
         self._put_again: dict[tuple[str, str], float] = {}
         self._own = OwnFolds() if own is None else own
         self._watches = Watches()
+        self._pace = Pace() if pace is None else pace
         self._lease = self._lease_of(self._name)
         self._seat = self._lease
         self._sharing: Sharing | None = None
@@ -261,6 +264,7 @@ class Candidate:
             own=self._own,
             watcher=self._watcher,
             sharing=self._sharing,
+            late=self._pace.collections,
         )
         try:
             report = await new_pass.run()
@@ -268,4 +272,6 @@ class Candidate:
             self._metrics.passed("failed", seconds=self._clock.monotonic() - started)
             raise
         report.epoch = grant.epoch
+        drain = self._pace.observe(report.late, at=self._clock.monotonic())
+        self._metrics.pace(report.late, drain)
         return report

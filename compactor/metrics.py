@@ -51,6 +51,16 @@ class CompactorMetrics(RegistryMetrics):
             "compactor_backlog_entries",
             "Entries not merged yet, as the last search saw them.",
         )
+        self.late = make.gauge(
+            "compactor_late_seconds",
+            "How late merging is: what the last pass took, or how long entries wait that had no"
+            " room in it, in seconds.",
+        )
+        self.drain = make.gauge(
+            "compactor_drain_seconds",
+            "Time until merging has caught up, at the pace of the last passes, in seconds: 0 while"
+            " it keeps up, infinite while it falls behind.",
+        )
         self.due = make.gauge(
             "compactor_due_collections",
             "Item collections with enough settled entries to merge, as the last search saw them.",
@@ -172,6 +182,11 @@ class CompactorMetrics(RegistryMetrics):
         self.pass_duration.observe(seconds)
         if succeeded_at is not None:
             self.last_success.set(succeeded_at)
+
+    def pace(self, late_seconds: float, drain_seconds: float) -> None:
+        """Record how late merging is, and in how long it will have caught up."""
+        self.late.set(late_seconds)
+        self.drain.set(drain_seconds)
 
     def error(self, error: BaseException) -> None:
         """Record an error; its kind is the name of its class."""

@@ -27,7 +27,7 @@ from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed, Reach, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
-from compactor.plan import Rules, decide
+from compactor.plan import Plan, Rules, decide
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
 from compactor.succession import Succession, succeed
@@ -105,6 +105,7 @@ class Pass:
         own: OwnFolds | None = None,
         watcher: PassWatcher | None = None,
         sharing: Sharing | None = None,
+        late: dict[str, float] | None = None,
     ) -> None:
         self._stores = stores
         self._seen = seen or SeenNets()
@@ -123,6 +124,7 @@ class Pass:
         self._put_again = put_again if put_again is not None else {}
         self._own = OwnFolds() if own is None else own
         self._replicas_due = -math.inf
+        self._late = late if late is not None else {}
 
     async def run(self) -> CompactorReport:
         """Do the pass and return its report.
@@ -153,6 +155,7 @@ class Pass:
         await search.drop_served()
         self._searched()
         self._report.seconds = self._clock.monotonic() - started
+        self._report.late = max([self._report.seconds, *self._late.values()])
         self._count()
         return self._report
 
@@ -174,8 +177,10 @@ class Pass:
         self._metrics.searched(backlog_entries=report.backlog, due_collections=report.due)
 
     async def _visit_all(self, due: list[str], search: Search) -> None:
-        """Visit every due collection; workers share an agenda."""
+        """Visit every due collection, first those that were late; workers share an agenda."""
         compactor = self._settings.compactor
+        due = sorted(due, key=lambda partition: -self._late.get(partition, 0.0))
+        self._late.clear()
         agenda = Agenda(due, held_max=compactor.pending_max, visits_max=compactor.visits_max)
         workers = min(compactor.concurrency, len(due))
         await run_all([lambda: self._work(agenda, search)] * workers, at_once=workers)
@@ -226,6 +231,7 @@ class Pass:
             return
         plan = succession.plan
         self._visited(visit, plan.backlog)
+        self._note_late(visit.partition, plan)
         if not succession.is_idle:
             ripe_at = observed.at + self._settings.observation_delay
             net = observed.observation.net
@@ -262,6 +268,13 @@ class Pass:
         if visit.number == 1:
             self._report.collections += 1
             self._report.backlog += 0 if self._report.searched else backlog
+
+    def _note_late(self, partition: str, plan: Plan) -> None:
+        """Note since when the oldest entry could be merged that has no room in this fold."""
+        self._late.pop(partition, None)
+        if plan.left is not None:
+            waits = self._clock.now() - plan.left
+            self._late[partition] = waits.total_seconds() - self._rules.settle
 
     def _check_clock(self) -> None:
         check_clock(self._stores, skew=self._settings.clock_skew)

@@ -95,7 +95,8 @@ class Plan:
     """What to do: sort keys to delete, and a net to put in place of the one observed.
 
     `folded` entries are new in the net; `waits` says why nothing more is done. `backlog` entries
-    could be folded; `is_cut` if there was not room for all of them. `is_last` if, once this plan is
+    could be folded; `is_cut` if there was not room for all of them, and `left` is when the
+    oldest was made that has to wait. `is_last` if, once this plan is
     carried out, nothing is left to do before other entries settle.
     """
 
@@ -105,6 +106,7 @@ class Plan:
     waits: str = ""
     backlog: int = 0
     is_cut: bool = False
+    left: datetime | None = None
     is_last: bool = False
 
     @property
@@ -136,6 +138,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     room = min(rules.fold_max - open_ids, NAMED_MAX - len(kept))
     candidates = found[: max(0, room)]
     backlog, is_cut = len(found), len(found) > len(candidates)
+    left = ids.moment_of(found[len(candidates)]) if is_cut else None
     oldest = candidates[0] if candidates else None
     if not is_worthwhile(settled=len(candidates), oldest=oldest, rules=rules, now=now):
         candidates = ()
@@ -146,6 +149,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
             waits="too few entries",
             backlog=backlog,
             is_cut=is_cut,
+            left=left,
             is_last=not deletes
             and still_open < rules.prune_min
             and not _is_waited_for(observation, rules, now=now),
@@ -157,6 +161,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         folded=len(candidates),
         backlog=backlog,
         is_cut=is_cut,
+        left=left,
         # A candidate is visible, and so stays open.
         is_last=not (candidates or open_ids) and not _is_waited_for(observation, rules, now=now),
     )

@@ -21,9 +21,11 @@ class CompactorReport:
     observed, `folds` nets written, which count `merged` more entries; `deleted` entries that a
     committed net counts were deleted; `lost_races` folds were rejected, or their outcome is
     unknown. `backlog` entries were settled and not merged when the pass began, as the search saw
-    it, or without one the visits. `damaged` collections hold an item that cannot be counted, and
-    were left as they are; `quarantined` has why, by name, for the first `QUARANTINED_MAX` of them.
-    `problems` are other errors of single collections; `unreadable` is a region that could not be
+    it, or without one the visits. Merging is `late` by so many seconds: the pass's own, or what the
+    oldest entry has waited that had no room in the last fold of its collection. `damaged`
+    collections hold an item that cannot be counted, and were left as they are; `quarantined` has
+    why, by name, for the first `QUARANTINED_MAX` of them. `problems` are other errors of single
+    collections; `unreadable` is a region that could not be
     read, so that merging waits, and `waits` says what else it waits for: a clock that is off, or
     replicas that are not those of the contract. `crossings` of watches were delivered. `is_whole`
     is false if the pass was stopped, or its search was cut at `scan_pages_max`: the next one goes
@@ -39,6 +41,7 @@ class CompactorReport:
     deleted: int = 0
     lost_races: int = 0
     backlog: int = 0
+    late: float = 0.0
     due: int = 0
     pages: int = 0
     hints: int = 0

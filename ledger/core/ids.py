@@ -106,6 +106,18 @@ def parse(sort_key: str) -> EntryId | None:
     return EntryId(_microseconds(sort_key), suffix_in(sort_key))
 
 
+def moment_of(sort_key: str) -> datetime:
+    """Return the time of a sort key in our form.
+
+    Raises:
+        ValueError: it is not in our form.
+    """
+    found = parse(sort_key)
+    if found is None:
+        raise ValueError(f"{sort_key!r} is not a sort key of an entry")
+    return found.at
+
+
 def ours(sort_keys: Collection[str]) -> list[str]:
     """Return the sort keys in our form, those for which `parse` returns an id, in their order."""
     # Nearly always all of them are, and one pattern over all is several times faster. The length

@@ -23,6 +23,12 @@ METRIC_NAMESPACE = "Ledger/Compactor"
 LEADING_METRIC = "LeadingPasses"
 """Written by `compactor.aws_lambda` for each pass that led and ended well."""
 
+LATE_METRIC = "LateSeconds"
+"""Written by it, too: how late a pass has left merging."""
+LATE_SECONDS = 1_800.0
+LATE_PERIODS = 6
+"""Half an hour late, for half an hour."""
+
 SILENCE_PERIODS = 3
 """No leading pass for three times five minutes is an alarm."""
 TABLE_ERRORS_MAX = 5
@@ -37,6 +43,7 @@ def alarms(settings: Settings) -> dict[str, Any]:
             "Throttles", "The account's Lambda concurrency is used up: passes are dropped"
         ),
         "SilentAlarm": _silent(),
+        "LateAlarm": _late(),
         "DeadLettersAlarm": queue_alarm(
             "DeadLetters", "Invocations were dropped or failed: the messages in the queue say why"
         ),
@@ -57,6 +64,22 @@ def _silent() -> dict[str, Any]:
         Threshold=1,
         ComparisonOperator="LessThanThreshold",
         TreatMissingData="breaching",
+    )
+
+
+def _late() -> dict[str, Any]:
+    return alarm(
+        "Merging is half an hour late, and does not catch up: totals stay right. Run the compactor"
+        " as a service, in several processes, or give a hot counter shards",
+        Namespace=METRIC_NAMESPACE,
+        MetricName=LATE_METRIC,
+        Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
+        Statistic="Minimum",
+        Period=SILENCE_PERIOD_SECONDS,
+        EvaluationPeriods=LATE_PERIODS,
+        Threshold=LATE_SECONDS,
+        ComparisonOperator="GreaterThanThreshold",
+        TreatMissingData="notBreaching",
     )
 
 
