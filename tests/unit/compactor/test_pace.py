@@ -64,6 +64,7 @@ async def test_what_a_pass_leaves_is_late_and_comes_first(monkeypatch: pytest.Mo
     world = World()
     await world.settled(entries=4, counter="cool")
     await world.settled(entries=60, counter="hot")
+    await world.clock.advance(60)
     settings = compactor_settings(fold_max=5, visits_max=2)
     one = world.instance(settings=settings)
     orders = list[list[str]]()
