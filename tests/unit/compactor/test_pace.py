@@ -62,7 +62,8 @@ def test_a_plan_names_the_oldest_that_has_no_room() -> None:
 async def test_what_a_pass_leaves_is_late_and_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A counter with more than a pass takes is late until a later pass has merged the rest."""
     world = World()
-    await world.settled(entries=4, counter="cool")
+    for number in range(5):
+        world.write(entries=4, counter=f"cool-{number}")
     await world.settled(entries=60, counter="hot")
     await world.clock.advance(60)
     settings = compactor_settings(fold_max=5, visits_max=2)
@@ -77,9 +78,9 @@ async def test_what_a_pass_leaves_is_late_and_comes_first(monkeypatch: pytest.Mo
     monkeypatch.setattr(passes, "Agenda", Noting)
     reports = [await world.run_once(one) for _ in range(20)]
     assert reports[0].late > reports[0].seconds
-    assert orders[0] == ["cool", "hot"]
-    assert orders[1] == ["hot", "cool"]
-    assert sum(report.merged for report in reports) == 64
+    assert orders[0].index("hot") > 0
+    assert orders[1].index("hot") == 0
+    assert sum(report.merged for report in reports) == 60 + 5 * 4
     assert reports[-1].late == reports[-1].seconds
     assert one.metric("compactor_late_seconds") == reports[-1].late
     assert one.metric("compactor_drain_seconds") == 0
