@@ -23,7 +23,8 @@ LEDGER_NAMES = {
 COMPACTOR_NAMES = {
     "compactor_leader", "compactor_epoch", "compactor_replication_lag_seconds",
     "compactor_backlog_entries", "compactor_due_collections", "compactor_folds_total",
-    "compactor_damaged_collections", "compactor_waiting",
+    "compactor_damaged_collections", "compactor_waiting", "compactor_slices",
+    "compactor_late_seconds", "compactor_drain_seconds",
     "compactor_entries_merged_total", "compactor_entries_deleted_total",
     "compactor_pass_duration_seconds", "compactor_passes_total",
     "compactor_last_success_timestamp_seconds", "compactor_region_unreadable_total",

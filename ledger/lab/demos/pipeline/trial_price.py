@@ -27,7 +27,7 @@ FUNCTION_GIGABYTES = 1.0
 MARK_WRITES, MARK_READS = 1.0, 2.0
 """Units of each event (deploy/README.md, "Costs")."""
 PASSES_HOUR, PASS_SECONDS, PASS_GIGABYTES = 60, 5.0, 0.5
-ALARMS = 11
+ALARMS = 12
 """Of the pipeline's stack and the compactor's."""
 MONTH_HOURS = 730
 TABLE_PRICES = Prices()

@@ -1,4 +1,7 @@
-"""What the production code says, of a small case; and each rule broken."""
+"""What the production code says, of a small case; and each rule broken.
+
+Pure: no clock, no randomness, no I/O.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

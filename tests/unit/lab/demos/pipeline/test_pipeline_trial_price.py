@@ -32,7 +32,7 @@ def test_each_line_is_units_times_price() -> None:
     assert found["stream: gigabytes out"] == (0.01024, pytest.approx(0.01024 * 5))
     assert found["functions: invocations"] == (460, pytest.approx(460 * 6))
     assert found["functions: gigabyte-seconds"] == (200 + 150, pytest.approx(350 * 7))
-    assert found["alarms: months"] == (round(11 / 730, 6), pytest.approx(8 * 11 / 730))
+    assert found["alarms: months"] == (round(12 / 730, 6), pytest.approx(8 * 12 / 730))
 
 
 def test_events_are_as_large_as_they_may_be_and_hours_are_whole() -> None:
