@@ -19,6 +19,7 @@ from compactor.report import CompactorReport
 from ledger.administration.templates.alarms import LATE_METRIC, LEADING_METRIC, METRIC_NAMESPACE
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import SystemClock
+from ledger.runtime.loops import run_tuned
 from ledger.settings import Settings
 
 STOP_MARGIN_SECONDS = 60.0
@@ -42,7 +43,7 @@ def handler(_event: object, context: Context) -> dict[str, object]:
     """
     settings = Settings.load()
     seconds = context.get_remaining_time_in_millis() / 1000 - STOP_MARGIN_SECONDS
-    report = anyio.run(run_bounded, Compactor(settings), max(0.0, seconds))
+    report = run_tuned(run_bounded(Compactor(settings), max(0.0, seconds)))
     now = SystemClock().now()
     sys.stdout.write(metric_line(report, function_name=context.function_name, now=now) + "\n")
     return dataclasses.asdict(report)

@@ -24,6 +24,7 @@ from ledger.core.contract_item import Contract
 from ledger.core.errors import InvalidInput, StoreError
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.command_line import FAILED, Config, SayOnce, new_app, run
+from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import serve
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
@@ -77,11 +78,11 @@ def run_compactor(
             typer.echo(f"metrics on http://{server.host}:{server.port}/metrics", err=True)
         if every is not None:
             seconds = _seconds("--every", every, is_positive=True)
-            anyio.run(_stoppable, lambda stop: _service(compactor, seconds, stop))
+            run_tuned(_stoppable(lambda stop: _service(compactor, seconds, stop)))
             return
         wait_seconds = None if wait is None else _seconds("--wait", wait)
-        report = anyio.run(
-            _stoppable, lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds)
+        report = run_tuned(
+            _stoppable(lambda stop: compactor.run_once(stop=stop, wait_seconds=wait_seconds))
         )
     _conclude(report)
 

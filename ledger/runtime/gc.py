@@ -27,6 +27,11 @@ def tune_gc() -> None:
     gc.set_threshold(YOUNG_MAX, MIDDLE_MAX, OLDEST_MAX)
 
 
+def is_gc_tuned() -> bool:
+    """Return whether `tune_gc` was called in this process."""
+    return gc.get_threshold() == (YOUNG_MAX, MIDDLE_MAX, OLDEST_MAX)
+
+
 @contextmanager
 def gc_paused() -> Iterator[None]:
     """Suspend garbage collection inside the block, which must not await anything."""

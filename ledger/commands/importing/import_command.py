@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import anyio
-import anyio.abc
 import typer
 
 from ledger.commands.importing.import_display import (
@@ -35,6 +33,7 @@ from ledger.importing.survey import StopSign, Survey, survey
 from ledger.importing.writing import BatchDone
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
+from ledger.runtime.loops import run_tuned
 from ledger.runtime.signals import stopped_by_signals
 from ledger.settings import Settings
 
@@ -130,7 +129,7 @@ def import_file(
     )
     way = _Way(Settings.load(config), after_loss)
     with open_source(file) as source:
-        status = anyio.run(_import, source, form, _BadRows(skip_bad, rejects), way)
+        status = run_tuned(_import(source, form, _BadRows(skip_bad, rejects), way))
     if status:
         raise typer.Exit(status)
 

@@ -28,8 +28,7 @@ from ledger.pipeline.running import Lane, Spool, bring_in, bring_in_all
 from ledger.pipeline.sources.claims import files_in
 from ledger.pipeline.streaming import bring_in_queue, bring_in_stream
 from ledger.runtime.command_line import Config, new_app
-from ledger.runtime.gc import tune_gc
-from ledger.runtime.loops import run_on_loop
+from ledger.runtime.loops import run_tuned
 from ledger.runtime.metrics import serve
 from ledger.runtime.signals import Signalled, ignore, stopped_by_signals
 from ledger.settings import Settings
@@ -354,8 +353,7 @@ def _show(
         if metrics_port is not None:
             server = stack.enter_context(serve(metrics_port, progress.registry))
             tell(f"metrics on http://{server.host}:{server.port}/metrics")
-        tune_gc()
-        came = run_on_loop(
+        came = run_tuned(
             with_display(
                 lambda: work(tell),
                 console,

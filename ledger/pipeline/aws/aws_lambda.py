@@ -12,7 +12,6 @@ must be set. Connections, and what is known of lanes, are kept between invocatio
 can be cut off anywhere: the next one with the same records, however they are divided, goes on.
 """
 
-import asyncio
 import logging
 import os
 import sys
@@ -35,6 +34,8 @@ from ledger.pipeline.sources.streams import NOTHING, Part
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.cloudwatch import PIPELINE_NAMESPACE
+from ledger.runtime.gc import is_gc_tuned, tune_gc
+from ledger.runtime.loops import new_runner
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.settings.pipelines import PIPELINE_TRANSPORT
@@ -71,6 +72,8 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, Any]:
 @cache
 def environment() -> "Environment":
     """Return what this process keeps between invocations."""
+    if not is_gc_tuned():
+        tune_gc()
     return Environment(chosen_settings())
 
 
@@ -101,7 +104,7 @@ class Environment:
             metrics=self._metrics,
         )
         self._mappings = MappingCheck(self._kept.mappings, self._clock)
-        self._runner = asyncio.Runner()
+        self._runner = new_runner()
 
     def handle(self, event: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """Answer one event, and write what was done as metrics to the log."""

@@ -1,5 +1,6 @@
 """The garbage collector, tuned for a process and paused for a block."""
 
+import asyncio
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -8,7 +9,8 @@ import orjson
 import pytest
 
 from ledger import tune_gc
-from ledger.runtime.gc import YOUNG_MAX, gc_paused
+from ledger.runtime.gc import YOUNG_MAX, gc_paused, is_gc_tuned
+from ledger.runtime.loops import loop_name, new_runner, run_tuned
 from ledger.store.transports.lean_json import LARGE_BYTES, decode
 
 
@@ -29,6 +31,23 @@ def test_tune_gc_freezes_existing_objects() -> None:
     tune_gc()
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold()[0] == YOUNG_MAX
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_process_of_the_ledgers_own_runs_on_the_faster_loop_and_is_tuned_once() -> None:
+    """Its work's result is handed on; a second run freezes nothing more."""
+
+    async def loop() -> str:
+        return type(asyncio.get_running_loop()).__module__.partition(".")[0]
+
+    gc.set_threshold(700)
+    assert not is_gc_tuned()
+    name = run_tuned(loop())
+    assert is_gc_tuned()
+    frozen = gc.get_freeze_count()
+    with new_runner() as runner:
+        assert runner.run(loop()) == run_tuned(loop()) == name == loop_name()
+    assert gc.get_freeze_count() <= frozen
 
 
 @pytest.mark.usefixtures("collector")
