@@ -47,6 +47,11 @@ COMMANDS = (
         "Write CloudFormation templates and IAM policies for the regions of regions.yaml.",
     ),
     LazyCommand(
+        "estimate",
+        "ledger.commands.estimate",
+        "Estimate units, dollars, shards and processes of a workload, and what gives out first.",
+    ),
+    LazyCommand(
         "pipeline",
         "ledger.commands.pipeline.pipeline_commands",
         "Process a stream of corrected records into exact totals.",

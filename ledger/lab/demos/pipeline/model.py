@@ -14,6 +14,8 @@ Pure: no clock, no randomness, no I/O.
 from dataclasses import dataclass
 from math import ceil
 
+from ledger.administration import estimating
+
 HOUR_SECONDS = 3_600
 BUSY_SHARE = 0.7
 """Of a core that a process may use at a steady rate: the rest is for peaks and restarts."""
@@ -23,22 +25,16 @@ PUT_BYTES = 25_000
 """Of one payload unit (aws.amazon.com/kinesis/data-streams/pricing)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Dollars in us-east-1, on demand; the price of a replicated write is that of a write.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices(estimating.Prices):
+    """Those of the table, and of what stands around it.
 
-    Sources: units of DynamoDB aws.amazon.com/dynamodb/pricing/on-demand, as given in July 2025 by
-    airbyte.com/data-engineering-resources/dynamodb-pricing; replicated ones
-    docs.aws.amazon.com/amazondynamodb/latest/developerguide/global-tables-billing.html; shards and
-    puts aws.amazon.com/kinesis/data-streams/pricing (the put's price not looked up again); Fargate
-    aws.amazon.com/fargate/pricing, in March 2026 by wring.co/blog/aws-fargate-pricing-guide.
+    Sources: shards and puts aws.amazon.com/kinesis/data-streams/pricing (the put's price not looked
+    up again); Fargate as in `estimating`.
     """
 
-    write_million: float = 0.625
-    read_million: float = 0.125
     shard_hour: float = 0.015
     put_million: float = 0.014
-    core_hour: float = 0.04048
     gigabyte_hour: float = 0.004445
 
 

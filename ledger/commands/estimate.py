@@ -1,0 +1,93 @@
+"""`ledger estimate`: what a workload costs and needs, by a model."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ledger.administration.estimating import DAY_SECONDS, Estimate, Limit, Workload, estimate
+from ledger.commands.options import AsJson, print_json
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+
+app = new_app()
+
+
+@app.command("estimate")
+def estimate_command(
+    changes: Annotated[float, typer.Argument(help="Changes a second, in all regions together.")],
+    counters: Annotated[int, typer.Option(help="Counters that change.")] = 10_000,
+    *,
+    skew: Annotated[
+        float, typer.Option(help="Exponent of Zipf's law: 0 for all alike, 1 as usual.")
+    ] = 1.0,
+    totals: Annotated[
+        float, typer.Option(help="Totals read past the cache a second, in all regions.")
+    ] = 0.0,
+    regions: Annotated[int | None, typer.Option(help="Regions.", show_default="settings")] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate units, dollars, shards and processes of a workload, and what gives out first.
+
+    A model, from measured speeds, documented limits and list prices of us-east-1, on demand.
+    Storage, backups, transfer between regions and your own machines are not in it.
+    """
+    settings = Settings.load(config)
+    workload = Workload(
+        changes=changes,
+        counters=counters,
+        skew=skew,
+        totals=totals,
+        regions=regions or len(settings.regions),
+    )
+    found = estimate(workload, settings)
+    if as_json:
+        print_json([asdict(found)])
+        return
+    console = Console()
+    console.print(_figures(workload, found))
+    console.print(_limits(found))
+    first = found.limits[0]
+    if first.share > 1:
+        typer.echo(f"gives out first: {first.name}: {first.advice}")
+
+
+def _figures(workload: Workload, found: Estimate) -> Table:
+    table = Table(box=box.SIMPLE, show_header=False)
+    a_day = workload.changes * DAY_SECONDS
+    million = found.month_dollars / (a_day * 365 / 12 / 1e6) if a_day else 0.0
+    for name, text in (
+        ("write units of a change, in each region", f"{found.units_per_change:.2f}"),
+        ("write units a second, in each region", f"{found.write_units:,.0f}"),
+        ("read units a second, in each region", f"{found.read_units:,.0f}"),
+        ("dollars a month, all regions", f"{found.month_dollars:,.0f}"),
+        ("  of them writes", f"{found.write_dollars:,.0f}"),
+        ("dollars for a million changes", f"{million:.2f}"),
+        ("entries of a fold, on average", f"{found.entries_per_fold:,.0f}"),
+        ("hottest counter, changes a second", f"{found.hottest:,.1f}"),
+        ("its shards", f"{found.shards:,}"),
+        ("counters that need shards", f"{found.sharded:,}"),
+        ("read units of its total, uncached", f"{found.total_read_units:,.0f}"),
+        ("partitions of the table, at least", f"{found.partitions:,}"),
+        ("entries that wait to be merged", f"{found.waiting_entries:,.0f}"),
+        ("  their size, in each region", f"{found.waiting_bytes / 1e6:,.0f} MB"),
+        ("cores of writers", f"{found.writer_cores:,.1f}"),
+        ("compactor processes, 0.7 of a core each", f"{found.processes:,}"),
+    ):
+        table.add_row(name, text)
+    return table
+
+
+def _limits(found: Estimate) -> Table:
+    table = Table("limit", "needed", "of", "share", "if it gives out", box=box.SIMPLE)
+    for one in found.limits:
+        table.add_row(one.name, f"{one.used:,.0f}", f"{one.limit:,.0f}", _share(one), one.advice)
+    return table
+
+
+def _share(one: Limit) -> str:
+    return f"{one.share:.0%}" if one.share <= 1 else f"{one.share:,.1f} times"
