@@ -227,7 +227,7 @@ class LiveCategory:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("totals", "writes", "reads"), [("sums", 2.0, 1), ("entries", 3.07, 161)])
+@pytest.mark.parametrize(("totals", "writes", "reads"), [("sums", 2.0, 1), ("entries", 3.0, 161)])
 async def test_what_a_live_category_costs(totals: str, writes: float, reads: int) -> None:
     """A sum costs one read unit; entries are read until they settle, then merged and deleted."""
     category = LiveCategory(totals)
