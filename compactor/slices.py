@@ -108,7 +108,7 @@ def is_marked(data: Item, owner: str, slices: int) -> bool:
 
 def slice_key(lease: str, number: int, slices: int) -> Key:
     """Return the key of the item that says who leads a slice."""
-    return keys.LEASE_PARTITION, f"{lease}/slice/{slices}/{number:04d}"
+    return keys.LEASE_PARTITION, keys.slice_sort_key(lease, number, slices)
 
 
 def bounds(lease: str) -> tuple[str, str]:

@@ -41,8 +41,19 @@ GENERATION_MAX = 9999
 A table begins with generation 1; each loss of a region begins the next.
 """
 
+_SLICE = re.compile(r".*/slice/[0-9]+/[0-9]{4}", flags=re.DOTALL | re.ASCII)
 _SHARD = re.compile(r"~([1-9][0-9]{0,3})~(.+)", flags=re.DOTALL | re.ASCII)
 _NET = re.compile(r"~net#([0-9]{4})", flags=re.ASCII)
+
+
+def slice_sort_key(lease: str, number: int, slices: int) -> str:
+    """Return the sort key, under `LEASE_PARTITION`, of who leads a slice of a compactor's work."""
+    return f"{lease}/slice/{slices}/{number:04d}"
+
+
+def is_slice(sort_key: str) -> bool:
+    """Return whether an item under `LEASE_PARTITION` is not a lease, but says who leads a slice."""
+    return _SLICE.fullmatch(sort_key) is not None
 
 
 def checked_counter(counter: object, what: str = "counter") -> str:

@@ -15,7 +15,7 @@ ATTRIBUTES = ("pk", "sk", "owner", "rvn", "lease_seconds", "epoch", "home", "dat
 
 
 async def list_leases(store: Store) -> AsyncIterator[LeaseRecord]:
-    """Yield every lease under `~lease`, those of compactors too, in no order.
+    """Yield every lease under `~lease`, those of compactors and their members too, in no order.
 
     Eventually consistent. A lease that was placed elsewhere by its key is not found.
 
@@ -27,8 +27,9 @@ async def list_leases(store: Store) -> AsyncIterator[LeaseRecord]:
     while True:  # bounded by the table
         page = await store.scan(scan)
         for item in page.items:
-            partition = item["pk"]["S"]
-            if partition == keys.LEASE_PARTITION or partition.startswith(keys.LEASE_PREFIX):
+            partition, sort_key = item["pk"]["S"], item["sk"]["S"]
+            is_compactors = partition == keys.LEASE_PARTITION and not keys.is_slice(sort_key)
+            if is_compactors or partition.startswith(keys.LEASE_PREFIX):
                 yield record_of(item)
         if page.after is None:
             return

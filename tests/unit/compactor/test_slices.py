@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import START
+from support.ledgers import HOME
 
 from compactor.slices import (
     DEAD_MAX,
@@ -32,8 +33,11 @@ from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import DamagedItem
 from ledger.core.hints import HINT_PARTITIONS, Hint, hint_for
+from ledger.primitives.leases.listing import list_leases
+from ledger.primitives.leases.state import LeaseRecord, lease_key, record_item
 from ledger.settings.groups import SLICES_MAX
 from ledger.store.conditions import holds
+from ledger.store.memory import MemoryStore
 
 MEMBERS = st.sets(st.sampled_from([member_name(name, 1) for name in "abcdefghijkl"]))
 ACTIONS_MAX = 100
@@ -155,6 +159,22 @@ def test_a_directory_is_read_from_its_items() -> None:
     )
     assert list(found.slices) == [Slice(me, 1), Slice(NO_MEMBER, 1), Slice(), Slice()]
     assert dict(found.members) == {me: member}
+
+
+async def test_slices_are_no_leases_in_a_list_of_them() -> None:
+    """The head's lease and members' heartbeats are; an item of neither kind is still an error."""
+    store, name = MemoryStore(HOME), f"compactor@{HOME}"
+    for number in (0, 63):
+        key = slice_key(name, number, 64)
+        store.table.set(key, slice_item(key, Slice("process/one/00000001", 3)))
+    for lease in (name, f"{name}/{member_name('one', 1)}"):
+        record = LeaseRecord(lease, "one", "1", 30.0, 1, HOME, partition=keys.LEASE_PARTITION)
+        store.table.set(lease_key(lease), record_item(record))
+    found = [record.name async for record in list_leases(store)]
+    assert sorted(found) == [name, f"{name}/process/one/00000001"]
+    store.table.set((keys.LEASE_PARTITION, "other"), {"pk": {"S": "~lease"}, "sk": {"S": "other"}})
+    with pytest.raises(DamagedItem, match="other"):
+        _ = [record async for record in list_leases(store)]
 
 
 def test_bounds_hold_this_leases_items_alone() -> None:
