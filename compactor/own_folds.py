@@ -16,6 +16,8 @@ from ledger.core.values import NetChange
 
 IDS_MAX = 500_000
 """Entries of which sort keys are kept, 45 bytes each: of further folds none is."""
+AGAIN_MIN = 100
+"""Where so many were folded, as many may have settled since: the pass visits it again."""
 _BETWEEN = ","
 
 
@@ -32,8 +34,12 @@ class OwnFold:
         return all(stamp_of(net) == self.stamp for net in nets.values())
 
     def plan(self) -> Plan:
-        """Return what to do once it is committed; more is for the next visit to see."""
-        return Plan(deletes=tuple(self.text.split(_BETWEEN)))
+        """Return what to do once it is committed; what settled since is for the next visit to see.
+
+        That is in the same pass if there may be much: else a hot counter would be folded in every
+        second pass only, and be read with twice as many entries.
+        """
+        return Plan(deletes=tuple(self.text.split(_BETWEEN)), is_cut=self.count >= AGAIN_MIN)
 
 
 class OwnFolds:

@@ -7,7 +7,7 @@ from support.clock import START
 from support.compacting import SETTLE, Instance, World
 from support.ledgers import HOME, SOUTH, WEST, net
 
-from compactor.own_folds import OwnFolds
+from compactor.own_folds import AGAIN_MIN, OwnFolds
 from compactor.plan import Plan
 from ledger.core.entry import entry_id, net_of
 from ledger.core.values import NetChange
@@ -163,3 +163,16 @@ async def test_a_table_that_was_put_back_is_read_whole() -> None:
     report = await world.run_once(one)
     assert report.deleted == 0
     assert world.is_right()
+
+
+@pytest.mark.parametrize(("entries", "folds"), [(AGAIN_MIN, 3), (AGAIN_MIN - 1, 2)])
+async def test_a_hot_counter_is_folded_in_every_pass(entries: int, folds: int) -> None:
+    """Where much was folded, what has settled since is looked at in the pass that deletes it."""
+    world = World()
+    one = world.instance()
+    found = 0
+    for _ in range(3):
+        await world.settled(entries=entries)
+        found += (await world.run_once(one)).folds
+        assert world.is_right()
+    assert found == folds
