@@ -49,7 +49,7 @@ def run_compactor(
     wait: Annotated[
         str | None,
         typer.Option(
-            help="With --once: how long to wait while another instance leads.",
+            help="With --once: how long to wait for the compactor's lease.",
             show_default="one lease",
         ),
     ] = None,
@@ -61,8 +61,9 @@ def run_compactor(
     ] = "127.0.0.1",
     config: Config = None,
 ) -> None:
-    """Run the compactor: elected by a lease, it merges entries older than `settle`.
+    """Run the compactor: it merges entries older than `settle`.
 
+    Processes that run with --every share the collections, and take over from one that dies.
     SIGTERM and SIGINT stop it between two steps. Exits with 1 if merging was prevented, or damaged
     collections were left as they are.
     """
