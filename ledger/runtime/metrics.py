@@ -119,6 +119,8 @@ class Metrics(RegistryMetrics):
         # Looked up at each request: `labels` takes a lock, and time.
         self._writes_of = cache(self.writes.labels)
         self._duration_of = cache(self.write_duration.labels)
+        self._group_entries_of = cache(self.group_entries.labels)
+        self._queued_of = cache(self.queued.labels)
         self._define_cache(make)
         self._define_reads(make)
         self._define_requests(make)
@@ -151,6 +153,11 @@ class Metrics(RegistryMetrics):
             "Counters whose total the cache holds now.",
             ("region",),
         )
+        self._cache_hits_of = cache(self.cache_hits.labels)
+        self._cache_misses_of = cache(self.cache_misses.labels)
+        self._cache_shared_of = cache(self.cache_shared.labels)
+        self._cache_age_of = cache(self.cache_age.labels)
+        self._cache_counters_of = cache(self.cache_counters.labels)
 
     def _define_reads(self, make: MetricMaker) -> None:
         self.read_duration = make.histogram(
@@ -170,6 +177,8 @@ class Metrics(RegistryMetrics):
             "Reads begun again because their pages took longer than read_deadline.",
             ("region",),
         )
+        self._read_duration_of = cache(self.read_duration.labels)
+        self._read_pages_of = cache(self.read_pages.labels)
 
     def _define_requests(self, make: MetricMaker) -> None:
         self.consumed_units = make.counter(
@@ -214,13 +223,13 @@ class Metrics(RegistryMetrics):
 
     def group(self, region: str, entries: int, queued: int) -> None:
         """Count one request of a group of calls, and how many entries wait behind it."""
-        self.group_entries.labels(region).observe(entries)
-        self.queued.labels(region).set(queued)
+        self._group_entries_of(region).observe(entries)
+        self._queued_of(region).set(queued)
 
     def read(self, region: str, *, pages: int, restarts: int, seconds: float) -> None:
         """Count one total read from the table."""
-        self.read_duration.labels(region).observe(seconds)
-        self.read_pages.labels(region).observe(pages)
+        self._read_duration_of(region).observe(seconds)
+        self._read_pages_of(region).observe(pages)
         if restarts:
             self.read_restarts.labels(region).inc(restarts)
 
@@ -251,20 +260,20 @@ class Metrics(RegistryMetrics):
 
     def cache_hit(self, region: str, *, age_seconds: float) -> None:
         """Record a total given from the cache."""
-        self.cache_hits.labels(region).inc()
-        self.cache_age.labels(region).observe(max(0.0, age_seconds))
+        self._cache_hits_of(region).inc()
+        self._cache_age_of(region).observe(max(0.0, age_seconds))
 
     def cache_miss(self, region: str) -> None:
         """Record a total that the cache did not have, or not young enough."""
-        self.cache_misses.labels(region).inc()
+        self._cache_misses_of(region).inc()
 
     def cache_share(self, region: str) -> None:
         """Record a call that waited for another call's read."""
-        self.cache_shared.labels(region).inc()
+        self._cache_shared_of(region).inc()
 
     def cache_size(self, region: str, counters: int) -> None:
         """Record how many counters the cache holds."""
-        self.cache_counters.labels(region).set(counters)
+        self._cache_counters_of(region).set(counters)
 
 
 def summed(registry: "CollectorRegistry", name: str, **labels: str) -> float:

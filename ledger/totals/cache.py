@@ -7,11 +7,12 @@ most one read running and one waiting to start after it, which every later call 
     calls    a          b   c  d
     reads    |--- a ---||--- b, c, d ---|
 
-The reads run in the cache's own tasks: cancelling a caller cancels none of them. Ages count the
-time for which the machine was suspended (`ElapsedTime`).
+The reads run in the cache's own tasks, `READS_AT_ONCE` of them at most, in the order in which they
+were asked for: cancelling a caller cancels none of them. Ages count the time for which the machine
+was suspended (`ElapsedTime`).
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -22,12 +23,14 @@ from anyio.abc import TaskGroup
 from ledger.core.errors import LedgerError
 from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.metrics import Metrics
-from ledger.runtime.tasks import run_all
 from ledger.settings.groups import CacheSettings
 from ledger.totals.reader import Total
 
-TOTALS_AT_ONCE = 16
-"""Totals of one call that are read concurrently, each from up to `SHARDS_AT_ONCE` shards."""
+READS_AT_ONCE = 64
+"""Counters read concurrently, as many as a region has connections; each of up to
+`SHARDS_AT_ONCE` shards."""
+AHEAD_MAX = 2 * READS_AT_ONCE
+"""Reads that one call has under way or waiting: what it leaves behind if it is cancelled."""
 
 
 class _Flight:
@@ -35,15 +38,78 @@ class _Flight:
 
     def __init__(self) -> None:
         self.started: float | None = None
-        self.done = anyio.Event()
         self.total: Total | None = None
         self.error: Exception | None = None
+        self._then: list[Callable[[_Flight], None]] | None = []
 
-    async def result(self) -> Total:
-        await self.done.wait()
+    def then(self, call: Callable[["_Flight"], None]) -> None:
+        """Call this once the read has ended."""
+        if self._then is None:
+            call(self)
+        else:
+            self._then.append(call)
+
+    def end(self) -> None:
+        """Make the calls that wait; without a total or an error the ledger was closed."""
+        calls, self._then = self._then or (), None
+        for call in calls:
+            call(self)
+
+    def result(self) -> Total:
         if self.total is None:
             raise self.error or LedgerError("the ledger was closed during a read")
         return self.total
+
+
+class _Gathering:
+    """The reads that one call for many totals waits for."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, Total] = {}
+        self._left = 0
+        self._left_max = 0
+        self._error: Exception | None = None
+        self._woken = anyio.Event()
+
+    def add(self, counter: str, flight: _Flight) -> None:
+        self._left += 1
+        flight.then(partial(self._ended, counter))
+
+    def _ended(self, counter: str, flight: _Flight) -> None:
+        self._left -= 1
+        try:
+            self.totals[counter] = flight.result()
+        except Exception as error:  # noqa: BLE001 (raised to the call that waits)
+            self._error = self._error or _named(counter, error)
+        if self._error is not None or self._left <= self._left_max:
+            self._woken.set()
+
+    @property
+    def is_full(self) -> bool:
+        return self._left >= AHEAD_MAX
+
+    async def wait(self, left_max: int) -> None:
+        """Wait until no more reads than these are left.
+
+        Raises:
+            LedgerError: one of them failed.
+        """
+        self._left_max = left_max
+        while self._error is None and self._left > left_max:
+            self._woken = anyio.Event()
+            await self._woken.wait()
+        if self._error is not None:
+            raise self._error
+
+
+def _named(counter: str, error: Exception) -> Exception:
+    """Return an error of one of several totals; the message of a ledger's names the counter."""
+    if not isinstance(error, LedgerError) or repr(counter) in str(error):
+        return error
+    # A new error: calls that share a read share the original.
+    named = type(error)(f"total of {counter!r}: {error}")
+    named.__cause__ = error
+    return named
 
 
 class _Flights:
@@ -52,6 +118,12 @@ class _Flights:
     def __init__(self) -> None:
         self.running: _Flight | None = None
         self.waiting: _Flight | None = None
+
+    def end(self) -> None:
+        """End both, whether or not they were read."""
+        for left in (self.running, self.waiting):
+            if left is not None:
+                left.end()
 
 
 class TotalCache:
@@ -75,6 +147,8 @@ class TotalCache:
         self._tasks = tasks
         self._totals: OrderedDict[str, tuple[float, Total]] = OrderedDict()
         self._flights: dict[str, _Flights] = {}
+        self._due: deque[str] = deque()
+        self._workers = 0
 
     async def total(self, counter: str, max_age: float | None = None) -> Total:
         """Return a total whose read began at most `max_age` seconds ago.
@@ -82,6 +156,38 @@ class TotalCache:
         With `stale_max` set, a total up to that much older is returned at once while a new one is
         read in the background; an explicit `max_age` turns that off.
         """
+        found = self._find(counter, max_age)
+        if isinstance(found, Total):
+            return found
+        ended = anyio.Event()
+        found.then(lambda _flight: ended.set())
+        await ended.wait()
+        return found.result()
+
+    async def totals(
+        self, counters: Iterable[str], max_age: float | None = None
+    ) -> dict[str, Total]:
+        """Return the totals of many counters in the given order, each as by `total`.
+
+        If a read fails, its error is raised; with several counters its message names the counter.
+        """
+        wanted = dict.fromkeys(counters)
+        if len(wanted) == 1:
+            return {counter: await self.total(counter, max_age) for counter in wanted}
+        gathering = _Gathering()
+        for counter in wanted:
+            found = self._find(counter, max_age)
+            if isinstance(found, Total):
+                gathering.totals[counter] = found
+                continue
+            gathering.add(counter, found)
+            if gathering.is_full:
+                await gathering.wait(READS_AT_ONCE)
+        await gathering.wait(0)
+        return {counter: gathering.totals[counter] for counter in wanted}
+
+    def _find(self, counter: str, max_age: float | None) -> Total | _Flight:
+        """Return a total that is kept and young enough, or a read of it."""
         limit = self._settings.max_age if max_age is None else max_age
         stale = self._settings.stale_max if max_age is None else 0.0
         kept = self._kept(counter)
@@ -97,29 +203,7 @@ class TotalCache:
             self._metrics.cache_share(self._region)
         else:
             self._metrics.cache_miss(self._region)
-        return await flight.result()
-
-    async def totals(
-        self, counters: Iterable[str], max_age: float | None = None
-    ) -> dict[str, Total]:
-        """Return the totals of many counters in the given order, each as by `total`.
-
-        If a read fails, its error is raised; with several counters its message names the counter.
-        """
-        wanted = list(dict.fromkeys(counters))
-        read = self._named if len(wanted) > 1 else self.total
-        reads = [partial(read, counter, max_age) for counter in wanted]
-        found = await run_all(reads, at_once=TOTALS_AT_ONCE)
-        return dict(zip(wanted, found, strict=True))
-
-    async def _named(self, counter: str, max_age: float | None) -> Total:
-        try:
-            return await self.total(counter, max_age)
-        except LedgerError as error:
-            if repr(counter) in str(error):
-                raise
-            # A new error: calls that share a read share the original.
-            raise type(error)(f"total of {counter!r}: {error}") from error
+        return flight
 
     def _kept(self, counter: str) -> tuple[float, Total] | None:
         found = self._totals.get(counter)
@@ -134,7 +218,10 @@ class TotalCache:
         if flights is None:
             flights = self._flights[counter] = _Flights()
             flights.waiting = _Flight()
-            self._tasks.start_soon(self._fly, counter, flights)
+            self._due.append(counter)
+            if self._workers < READS_AT_ONCE:
+                self._workers += 1
+                self._tasks.start_soon(self._work)
             return flights.waiting, False
         running = flights.running
         if running is not None and running.started is not None:
@@ -146,21 +233,25 @@ class TotalCache:
         flights.waiting = _Flight()
         return flights.waiting, False
 
-    async def _fly(self, counter: str, flights: _Flights) -> None:
-        """Run a counter's reads one after the other until no call waits for another."""
+    async def _work(self) -> None:
+        """Make the reads that are due, each in its turn, until none is."""
         try:
-            while flights.waiting is not None:
-                flight, flights.waiting = flights.waiting, None
-                flights.running = flight
-                await self._fly_once(counter, flight)
-                flights.running = None
+            while self._due:
+                await self._fly(self._due.popleft())
         finally:
-            del self._flights[counter]
-            for left in (flights.running, flights.waiting):
-                if left is not None:
-                    left.done.set()
+            self._workers -= 1
+            if not self._workers:  # normally nothing is left: the cache was closed
+                left, self._flights = self._flights, {}
+                self._due.clear()
+                for flights in left.values():
+                    flights.end()
 
-    async def _fly_once(self, counter: str, flight: _Flight) -> None:
+    async def _fly(self, counter: str) -> None:
+        flights = self._flights[counter]
+        flight, flights.waiting = flights.waiting, None
+        if flight is None:
+            raise LedgerError(f"a read of {counter!r} is due that no call waits for")
+        flights.running = flight
         flight.started = self._elapsed.seconds()
         try:
             flight.total = await self._read(counter)
@@ -168,7 +259,12 @@ class TotalCache:
             flight.error = error
         else:
             self._keep(counter, flight.started, flight.total)
-        flight.done.set()
+        flights.running = None
+        if flights.waiting is None:
+            del self._flights[counter]
+        else:
+            self._due.append(counter)  # behind the others, however often this one is asked for
+        flight.end()
 
     def _keep(self, counter: str, started: float, total: Total) -> None:
         self._totals[counter] = (started, total)

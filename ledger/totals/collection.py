@@ -84,7 +84,7 @@ async def read_collection(
         progress = Progress(partition, keys_max=keys_max, base=base, border=border)
         read = await _read_once(store, progress, clock, read_deadline, consistent=consistent)
         if read is not None:
-            return replace(read, restarts=restarts)
+            return replace(read, restarts=restarts) if restarts else read
         base = None
     raise ReadTooSlow(
         f"collection {partition!r} in {store.region}: {RESTARTS_MAX + 1} reads in a row took longer"

@@ -24,7 +24,7 @@ def bench(options: BenchOptions) -> None:
     """
     files = ReportFiles.of(options)
     files.check()
-    asked = chosen(options.cases)
+    asked = chosen(options.cases, full=options.full)
     if not asked:
         words = ", ".join(options.cases or ())
         raise InvalidInput(f"--cases {words!r} fits no case; the groups are {', '.join(GROUPS)}")

@@ -10,6 +10,7 @@ from typing import Any
 Options = Mapping[str, Any]
 
 PUT, READ, USUAL = "put_item", "read with TypeDeserializer", "merge in one transaction"
+QUERY = "query one item, aiobotocore"
 USUAL_LEAN = "merge in one transaction, lean"
 ONE_COMPACTOR = "1 compactor, lean"
 TUNED = ", tune_gc()"
@@ -28,11 +29,13 @@ class Case:
     options: Options = field(default_factory=dict)
     package: str | None = None
     """An optional package that it needs."""
+    is_long: bool = False
+    """Whether it takes minutes: one round of it, and only if asked for by `--full` or by name."""
 
     @property
     def has_stub(self) -> bool:
         """Whether it writes to the stub, on a core of its own, and not to a local table."""
-        return self.group not in ("life", "merge", "sharing")
+        return self.group not in ("life", "merge", "sharing", "scale")
 
 
 LEAN = {"transport": "lean"}
@@ -41,7 +44,10 @@ CLIENT: Options = {"callers": 10}
 TUNE: Options = {"tune_gc": True}
 MANY: Options = {"callers": 2_000, "counters": 100_000, "settings": LEAN}
 """Practically one counter per change: no batch has two changes of a counter."""
+PLAIN_LOOP: Options = {**MANY, "plain_loop": True}
+"""Every other case runs on uvloop."""
 SIZED: Options = {"size": 500, "settings": LEAN}
+FIFTY: Options = {"callers": 50}
 COMBINED: Options = {
     "callers": 5_000,
     "counters": 1_000,
@@ -52,6 +58,9 @@ OVERLOAD: Options = {**MANY, "callers": 20_000, "service_seconds": 0.05}
 ALONE, GUARDED = "keys, a request each, lean", "version put, lean"
 CALLERS_ALONE: Options = {"callers": 100, "settings": LEAN}
 COLLECTION: Options = {"entries": 10_000}
+HOT: Options = {"entries": 100_000, "settings": LEAN}
+COUNTERS: Options = {"counters": 1_000, "settings": LEAN, **TUNE}
+"""Merged ones, each of one net change that stands for 500 entries."""
 LIFE: Options = {
     "counters": 4,
     "entries": 500,
@@ -90,6 +99,13 @@ def _shared(processes: int) -> Case:
     return Case(name, "sharing", "sharing:shared", ONE_COMPACTOR, options)
 
 
+def _rung(counters: int) -> Case:
+    """Return a rung of the ladder: so many counters, the hottest of 100,000 entries."""
+    settings = {**LEAN, "observation_delay": 0.3, "compactor": {"lease": 60.0}}
+    options = {"counters": counters, "hottest": 100_000, "settle": 8.0, "settings": settings}
+    return Case(f"{counters:,} counters", "scale", "scale:ladder", options=options, is_long=True)
+
+
 def _offered(rate: int, *, tuned: bool = True) -> Case:
     """Return a case of calls at a fixed rate, each request answered after 5 ms.
 
@@ -117,6 +133,7 @@ ALL: tuple[Case, ...] = (
     Case("record_many, lean", "write", "writes:record_many", PUT, SIZED),
     Case("group commit, aiobotocore", "write", "writes:record", PUT, {**MANY, "settings": {}}),
     Case("group commit, lean", "write", "writes:record", PUT, MANY),
+    Case("group commit, lean, asyncio's own loop", "write", "writes:record", PUT, PLAIN_LOOP),
     Case(f"group commit, lean{TUNED}", "write", "writes:record", PUT + TUNED, {**MANY, **TUNE}),
     Case("combining, lean", "write", "writes:record", PUT, COMBINED),
     Case(f"combining, lean{TUNED}", "write", "writes:record", PUT + TUNED, {**COMBINED, **TUNE}),
@@ -131,23 +148,33 @@ ALL: tuple[Case, ...] = (
     Case(READ, "read", "plain:read", options=COLLECTION),
     Case("total, aiobotocore", "read", "reads:total", READ, COLLECTION),
     Case("total, lean", "read", "reads:total", READ, {**COLLECTION, "settings": LEAN}),
+    Case("total of 100,000 entries, lean", "read", "reads:total", READ, HOT),
+    Case(QUERY, "totals", "plain:query", options={**COUNTERS, **CLIENT}),
+    Case("merged totals, 50 callers, lean", "totals", "reads:each", QUERY, {**COUNTERS, **FIFTY}),
+    Case("1,000 merged totals a call, lean", "totals", "reads:many", QUERY, COUNTERS),
     Case(USUAL, "life", "life:usual", options=LIFE),
     Case("life of a change", "life", "life:ledger", USUAL, LIFE),
     *map(_folds, (100, 20)),
     Case(USUAL_LEAN, "merge", "life:usual", options=_merge(500)),
     *map(_merging, (500, 20)),
     *map(_shared, (1, 2, 4)),
+    *map(_rung, (1_000, 10_000, 100_000, 1_000_000, 10_000_000)),
 )
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(case.group for case in ALL))
 
 
-def chosen(words: Sequence[str] | None) -> tuple[Case, ...]:
+def chosen(words: Sequence[str] | None, *, full: bool = False) -> tuple[Case, ...]:
     """Return the cases of these groups, or whose names contain such a word, and their baselines.
 
-    None returns all.
+    None returns all, those that take minutes only with `full`.
     """
     wanted = [""] if words is None else [word.lower() for word in words]
-    found = [case for case in ALL if any(_fits(case, word) for word in wanted)]
+    found = [
+        case
+        for case in ALL
+        if any(_fits(case, word) for word in wanted)
+        and (full or words is not None or not case.is_long)
+    ]
     names = {name for case in found for name in (case.name, case.baseline)}
     return tuple(case for case in ALL if case.name in names)
 

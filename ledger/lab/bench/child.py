@@ -3,6 +3,7 @@
 python -m ledger.lab.bench.child '{"run": "writes:record", ...}'
 """
 
+import asyncio
 import sys
 from importlib import import_module
 
@@ -23,7 +24,8 @@ def main(text: str) -> None:
     case = getattr(import_module(f"ledger.lab.bench.{module}"), function)
     try:
         with first_error_alone():
-            found: Measured = run_on_loop(case(Round(task)))
+            run = asyncio.run if task.options.get("plain_loop", False) else run_on_loop
+            found: Measured = run(case(Round(task)))
     except LedgerError as error:
         sys.exit(str(error))  # an error of the ledger is reported without a traceback
     send_value(found)

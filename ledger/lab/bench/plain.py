@@ -10,7 +10,13 @@ from ledger.core.entry import entry_id
 from ledger.core.errors import LedgerError
 from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.rounds import Round
-from ledger.lab.bench.stub_pages import REGION, counter_name, expected_total
+from ledger.lab.bench.stub_pages import (
+    MERGED_TOTAL,
+    REGION,
+    counter_name,
+    expected_total,
+    merged_name,
+)
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.store.dynamodb.connect import client_options
 
@@ -112,5 +118,24 @@ async def read(round_: Round) -> Measured:
             if total != expected_total(entries):
                 raise LedgerError(f"read {total} instead of {expected_total(entries)}")
             return entries, 0
+
+        return await round_.measure(work, kind="read")
+
+
+async def query(round_: Round) -> Measured:
+    """Query a collection of one item, and take its number."""
+    counters = round_.options["counters"]
+    async with _aiobotocore(round_) as client:
+
+        async def work(number: int) -> tuple[int, int]:
+            page = await client.query(
+                TableName=TABLE,
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": {"S": merged_name(number % counters)}},
+            )
+            found = sum(Decimal(item["change"]["N"]) for item in page["Items"])
+            if found != MERGED_TOTAL:
+                raise LedgerError(f"read {found} instead of {MERGED_TOTAL}")
+            return 1, 0
 
         return await round_.measure(work, kind="read")

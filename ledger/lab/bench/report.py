@@ -7,7 +7,8 @@ from typing import Any
 
 from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.options import BenchOptions
-from ledger.lab.harness.picture import OURS, THEIRS, draw_bars
+from ledger.lab.bench.scale_stages import FIGURES, STAGES
+from ledger.lab.harness.picture import OURS, THEIRS, draw_bars, draw_lines
 from ledger.lab.harness.report import Column, Report, Section, Verdict, rows_of, section_of
 from ledger.runtime.command_line import FAILED
 
@@ -23,7 +24,9 @@ _TITLES = {
     "offered": "writes offered at a fixed rate, each batch answered after 5 ms",
     "conditional": "writes on a condition, each with an outcome of its own",
     "overload": "more callers than can be served, each batch answered after 50 ms",
-    "read": "reads of one collection of 10,000 entries",
+    "read": "entries read, collections of 10,000 unless another number is named",
+    "totals": "totals of 1,000 merged counters, each read from the table",
+    "scale": "counters by Zipf's law, the hottest of 100,000 entries, in one region",
     "merge": "50,000 entries merged in three regions of a local table: read, folded, deleted,"
     " forgotten",
     "sharing": "the same by compactor processes that share the slices, the table beside them",
@@ -34,7 +37,9 @@ _BARS = {
     "conditional": "changes per second of one core",
     "write": "changes per second of one core",
     "read": "entries read per second of one core",
+    "totals": "totals read per second of one core",
 }
+_CURVE_INCHES = 3.2
 _ROW_INCHES, _TITLE_INCHES, _WIDE_INCHES = 0.34, 0.9, 11.0
 
 _FIGURES: Mapping[str, Callable[[Measured], float]] = {
@@ -93,6 +98,9 @@ class BenchReport(Report):
         """Return a table for each group of cases, and the figures that only one case has."""
         for group in dict.fromkeys(result.group for result in self.results):
             rows = [result for result in self.results if result.group == group]
+            if group == "scale":
+                yield section_of(_STAGE_COLUMNS, _stages(rows), title=_TITLES[group])
+                continue
             caption = _NOTES.get(group, "")
             yield section_of(_COLUMNS, rows, title=_TITLES[group], caption=caption)
             further = [
@@ -111,18 +119,25 @@ class BenchReport(Report):
 
     def as_rows(self) -> Sequence[Mapping[str, object]]:
         """Return the figures for CSV, a row for each case."""
-        return rows_of(_COLUMNS, self.results)
+        cases = [result for result in self.results if result.group != "scale"]
+        stages = _stages(result for result in self.results if result.group == "scale")
+        return [*rows_of(_COLUMNS, cases), *rows_of(_STAGE_COLUMNS, stages)]
 
     def draw(self, figure: Any) -> None:
-        """Draw the cases of each group as bars."""
+        """Draw the cases of each group as bars, and the stages of the ladder as curves."""
         measured = [result for result in self.results if result.figures]
         groups = {group: [one for one in measured if one.group == group] for group in _BARS}
         shown = {group: cases for group, cases in groups.items() if cases}
-        heights = [_ROW_INCHES * len(cases) + _TITLE_INCHES for cases in shown.values()] or [1.0]
+        heights = [_ROW_INCHES * len(cases) + _TITLE_INCHES for cases in shown.values()]
+        stages = _stages(one for one in measured if one.group == "scale")
+        heights += [_CURVE_INCHES] if stages else []
+        heights = heights or [1.0]
         figure.set_size_inches(_WIDE_INCHES, sum(heights))
         grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
         for place, (group, cases) in enumerate(shown.items()):
             _draw_cases(figure.add_subplot(grid[place]), _BARS[group], cases)
+        if stages:
+            _draw_stages(figure.add_subplot(grid[len(shown)]), stages)
 
 
 def figures_of(rounds: Sequence[Measured]) -> dict[str, float]:
@@ -136,6 +151,10 @@ def figures_of(rounds: Sequence[Measured]) -> dict[str, float]:
 def ratios_of(ours: Mapping[str, float], its: Mapping[str, float]) -> dict[str, float]:
     """Return figures as multiples of the baseline's."""
     return {name: ours[figure] / its[figure] for name, figure in _RATIOS.items()}
+
+
+def _short(value: float) -> str:
+    return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"  # noqa: PLR2004
 
 
 def _column(name: str, heading: str, form: str, *, wide_only: bool = False) -> Column[CaseResult]:
@@ -175,3 +194,55 @@ def _draw_cases(axis: Any, title: str, rows: Sequence[CaseResult]) -> None:
             for value, ratio in zip(values, times, strict=True)
         ],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """One stage of one rung of the ladder."""
+
+    rung: str
+    stage: str
+    figures: Mapping[str, float]
+
+    def per_work(self, figure: str, times: float = 1.0) -> float | None:
+        """Return a figure for each change, entry or total that the stage handled."""
+        work = self.figures.get("work")
+        return times * self.figures[figure] / work if work else None
+
+
+def _stages(rungs: Iterable[CaseResult]) -> list[_Stage]:
+    found = []
+    for rung in rungs:
+        if not rung.figures:
+            found.append(_Stage(rung.label, "", {}))
+        for stage in STAGES if rung.figures else ():
+            figures = {name: rung.figures[f"{stage}: {name}"] for name in FIGURES}
+            found.append(_Stage(rung.name, stage, figures))
+    return found
+
+
+_STAGE_COLUMNS: tuple[Column[_Stage], ...] = (
+    Column("case", "case", lambda row: row.rung, str),
+    Column("stage", "stage", lambda row: row.stage, str),
+    Column("work", "work", lambda row: row.figures.get("work"), "{:,.0f}".format),
+    Column("seconds", "s", lambda row: row.figures.get("s"), "{:,.1f}".format),
+    Column("cpu_microseconds_per_work", "CPU µs", lambda row: row.per_work("CPU s", 1e6), _short),
+    Column("write_units_per_work", "write units", lambda row: row.per_work("write units"), _short),
+    Column("read_units_per_work", "read units", lambda row: row.per_work("read units"), _short),
+    Column("megabytes", "MB", lambda row: row.figures.get("MB"), "{:,.0f}".format),
+)
+
+
+def _draw_stages(axis: Any, stages: Sequence[_Stage]) -> None:
+    """Draw the seconds of each stage against its work: a straight line is in proportion."""
+    series = {
+        name: [
+            (one.figures["work"], one.figures["s"])
+            for one in stages
+            if one.stage == name and one.figures["work"]
+        ]
+        for name in STAGES
+    }
+    shown = {name: points for name, points in series.items() if points}
+    title = "seconds of each stage, by the changes, entries or totals that it handles"
+    draw_lines(axis, title, shown, x_name="work")

@@ -84,7 +84,7 @@ async def _run_cases(bench: Bench, cases: Sequence[Case]) -> tuple[CaseResult, .
     failed: dict[str, str] = {}
     for number in range(1, bench.options.rounds + 1):
         for case in cases:
-            if case.name in skipped or case.name in failed:
+            if case.name in skipped or case.name in failed or (case.is_long and number > 1):
                 continue
             bench.on_step(f"round {number} of {bench.options.rounds}: {case.name}")
             try:

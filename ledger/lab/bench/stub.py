@@ -22,7 +22,7 @@ from ledger.runtime.loops import run_on_loop
 
 HOST = "127.0.0.1"
 BACKLOG_CONNECTIONS = 1024
-PAGES_MAX = 1_000
+PAGES_MAX = 2_000
 """Answers to queries that are kept: clients repeat the same request."""
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"content-length: *(\d+)")

@@ -1,7 +1,7 @@
 """The collections that the stub endpoint shows, page by page, as the bytes of whole answers.
 
-A partition named `read-1000` holds 1,000 entries, whatever was written. Pages hold up to 1 MB by
-DynamoDB's measure of an item.
+A partition named `read-1000` holds 1,000 entries, whatever was written, and `merged-7` the net
+change of 500. Pages hold up to 1 MB by DynamoDB's measure of an item.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -9,14 +9,17 @@ Pure: no clock, no randomness, no I/O.
 import json
 import re
 import zlib
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from ledger.core.capacity import item_size, read_units
 from ledger.core.contract_item import CONTRACT_PARTITION, Contract, contract_item
-from ledger.core.entry import Item, entry_id
-from ledger.core.ids import EntryId
+from ledger.core.entry import Item, entry_id, net_item
+from ledger.core.ids import EntryId, EntryIds
+from ledger.core.values import NetChange
 from ledger.settings import Settings
 
 PAGE_BYTES = 1024 * 1024
@@ -27,6 +30,8 @@ _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _MIXER = 0x9E3779B97F4A7C15
 """Spreads numbers over the 64 bits of an id's suffix (the golden ratio, as Knuth does)."""
 _NAME = re.compile(r"read-(\d+)")
+_MERGED = re.compile(r"merged-\d+")
+MERGED_TOTAL = 2_500
 NO_DATE = b"Thu, 01 Jan 1970 00:00:00 GMT"
 """In place of the time of an answer, which its sender puts there."""
 _CONTRACT = contract_item(Contract(terms=Settings(regions={REGION: None}).terms))
@@ -35,6 +40,11 @@ _CONTRACT = contract_item(Contract(terms=Settings(regions={REGION: None}).terms)
 def counter_name(entries: int) -> str:
     """Return the name of a counter that shows so many entries."""
     return f"read-{entries}"
+
+
+def merged_name(number: int) -> str:
+    """Return the name of a counter that shows its net change alone."""
+    return f"merged-{number}"
 
 
 def expected_total(entries: int) -> int:
@@ -77,7 +87,11 @@ def page_of(body: Mapping[str, Any]) -> bytes:
         page["ConsumedCapacity"] = {"TableName": "ledger", "CapacityUnits": units}
     if has_more:
         page["LastEvaluatedKey"] = {name: items[-1][name] for name in ("pk", "sk")}
-    return answer(json.dumps(page, separators=(",", ":")).encode())
+    return answer(json.dumps(page, separators=(",", ":"), default=_base64).encode())
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode()
 
 
 def _items(partition: str, *, first: str, after: str) -> tuple[list[Item], int, bool]:
@@ -87,6 +101,9 @@ def _items(partition: str, *, first: str, after: str) -> tuple[list[Item], int, 
     """
     if partition == CONTRACT_PARTITION:
         return [_CONTRACT], item_size(_CONTRACT), False
+    if _MERGED.fullmatch(partition):
+        net = _net(partition)
+        return [net], item_size(net), False
     match = _NAME.fullmatch(partition)
     items: list[Item] = []
     size = 0
@@ -99,6 +116,12 @@ def _items(partition: str, *, first: str, after: str) -> tuple[list[Item], int, 
         items.append(item)
         size += item_size(item)
     return items, size, False
+
+
+def _net(partition: str) -> Item:
+    until = str(entry_id(_FIRST, 0))
+    change = Decimal(MERGED_TOTAL)
+    return net_item(NetChange(change, 500, EntryIds(), f"{1:032x}", until, REGION), partition)
 
 
 def _shown(item: Item, attributes: frozenset[str]) -> Item:

@@ -6,11 +6,11 @@
 - refused (credentials, table, request): raised at once.
 """
 
+import asyncio
 import math
 from dataclasses import dataclass
 from datetime import datetime
 
-import anyio
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from ledger.store.dynamodb import signing
@@ -98,17 +98,20 @@ class TableClient:
             await self._wait_or_raise(failure, tries)
 
     async def _send(self, operation: str, request: Request) -> Response:
-        response: Response | None = None
         sent = self.watch.now()
         # Time-outs of a transport are per connection and per read: an answer that drips has no end.
-        with anyio.move_on_after(self.request_seconds_max):
-            try:
+        most = self.request_seconds_max
+        limit = asyncio.timeout(None if most == math.inf else most)
+        try:
+            async with limit:
                 response = await self.transport.send(operation, request)
-            except ClientError as error:
-                self.watch.answered(sent, error.response)
+        except ClientError as error:
+            self.watch.answered(sent, error.response)
+            raise
+        except TimeoutError:
+            if not limit.expired():
                 raise
-        if response is None:
-            raise ReadTimeoutError(endpoint_url=f"{self.region}, {operation}")
+            raise ReadTimeoutError(endpoint_url=f"{self.region}, {operation}") from None
         self.watch.answered(sent, response)
         return response
 

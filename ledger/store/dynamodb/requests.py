@@ -4,6 +4,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ledger.core.entry import Item, Key, key_of
@@ -34,6 +35,7 @@ from ledger.store.writes import (
 )
 
 Request = dict[str, Any]
+PROJECTIONS_KEPT = 64
 
 
 class _Names:
@@ -256,10 +258,16 @@ def _projection(attributes: Sequence[str], names: _Names) -> Request:
     """Return the request for some attributes, and for the units, which those no longer reveal."""
     if not attributes:
         return {}
-    return {
-        "ProjectionExpression": ", ".join(names.name(name) for name in attributes),
-        "ReturnConsumedCapacity": "TOTAL",
-    }
+    expression, placeholders = _projected(tuple(attributes))
+    names.names.update(placeholders)
+    return {"ProjectionExpression": expression, "ReturnConsumedCapacity": "TOTAL"}
+
+
+@lru_cache(PROJECTIONS_KEPT)  # there are few, and each read of a total has the same
+def _projected(attributes: tuple[str, ...]) -> tuple[str, Mapping[str, str]]:
+    """Return the expression of a projection, and the names that its placeholders stand for."""
+    placeholders = {f"#p{place}": name for place, name in enumerate(attributes)}
+    return ", ".join(placeholders), placeholders
 
 
 def _paged(request: Request, read: Query | Scan) -> Request:

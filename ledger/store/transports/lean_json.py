@@ -87,7 +87,8 @@ def _into_bytes(node: Any) -> int:
     found = 0
     if isinstance(node, list):
         for part in node:
-            found += _into_bytes(part)
+            if isinstance(part, dict | list):
+                found += _into_bytes(part)
     elif isinstance(node, dict):
         for name, content in node.items():
             if name == "B" and isinstance(content, str):
@@ -96,6 +97,6 @@ def _into_bytes(node: Any) -> int:
             elif name == "BS" and isinstance(content, list):
                 node[name] = [b64decode(part, validate=True) for part in content]
                 found += 1
-            else:
+            elif isinstance(content, dict | list):
                 found += _into_bytes(content)
     return found

@@ -8,6 +8,7 @@ which takes several times as long as everything else that the lean transport doe
 
 import hmac
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 
 from botocore.auth import SigV4Auth
@@ -17,6 +18,7 @@ from botocore.credentials import ReadOnlyCredentials
 SERVICE = "dynamodb"
 CONTENT_TYPE = "application/x-amz-json-1.0"
 TARGET_PREFIX = "DynamoDB_20120810."
+STAMPS_KEPT = 16
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
@@ -36,7 +38,7 @@ class Signer:
 
         `operation` is DynamoDB's own name, such as `BatchWriteItem`.
         """
-        stamp = at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        stamp = _stamp(at.replace(microsecond=0))
         target, token = TARGET_PREFIX + operation, credentials.token
         secret = f"x-amz-security-token:{token}\n" if token else ""
         names = "content-type;host;x-amz-date;" + (
@@ -72,6 +74,11 @@ class Signer:
                 key = hmac.digest(key, part.encode(), "sha256")
             self._key, self._key_of = key, (secret, day)
         return self._key
+
+
+@lru_cache(STAMPS_KEPT)  # all requests of a second have the same
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def _reference(url: str, region: str) -> tuple[str, str]:

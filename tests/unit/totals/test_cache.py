@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.caching import Read, World, world
 
 from ledger.core.errors import Throttled
-from ledger.totals.cache import TOTALS_AT_ONCE
+from ledger.totals.cache import AHEAD_MAX, READS_AT_ONCE
 from ledger.totals.reader import Total
 
 
@@ -254,9 +254,39 @@ async def test_many_totals_are_read_a_bounded_number_at_a_time() -> None:
     async with world() as w:
         w.tasks.start_soon(w.cache.totals, [f"c{number}" for number in range(1000)])
         await w.clock.run_pending()
-        assert w.source.reads == TOTALS_AT_ONCE
+        assert w.source.reads == READS_AT_ONCE
         await w.answer()
-        assert w.source.reads == TOTALS_AT_ONCE + 1
+        assert w.source.reads == READS_AT_ONCE + 1
+
+
+async def test_a_call_for_many_totals_leaves_a_bounded_number_of_reads_behind() -> None:
+    """If it is cancelled, no more reads follow than it had asked for ahead."""
+    async with world(free=True) as w:
+        w.source.free = False
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(w.cache.totals, [f"c{number}" for number in range(1000)])
+                await w.clock.run_pending()
+                w.source.free = True
+                scope.cancel()
+        while w.source.asleep:
+            await w.answer()
+        assert w.source.reads == AHEAD_MAX
+
+
+async def test_reads_take_turns() -> None:
+    """A counter that is asked for all the time holds up no other: its next read waits its turn."""
+    async with world() as w:
+        for number in range(READS_AT_ONCE):
+            await w.ask(0, f"c{number}")
+            await w.ask(0, f"c{number}")
+        last = await w.ask(0, "other")
+        assert w.source.reads == READS_AT_ONCE
+
+        await w.answer()  # of the first counter, which has been asked for again
+        for _ in range(READS_AT_ONCE):
+            await w.answer()
+        assert last in w.totals
 
 
 @pytest.mark.parametrize("counters", [["a", "b"], ["b"]])

@@ -10,6 +10,7 @@ from ledger.lab.bench.measuring import Measured
 from ledger.lab.bench.options import BenchOptions
 from ledger.lab.bench.report import BenchReport, CaseResult
 from ledger.lab.bench.runner import results_of
+from ledger.lab.bench.scale_stages import FIGURES, STAGES
 from ledger.runtime.command_line import FAILED
 
 
@@ -95,7 +96,14 @@ def test_a_choice_brings_its_baselines() -> None:
     names = [case.name for case in chosen(["Group commit, AIO"])]
     assert names == [PUT, "group commit, aiobotocore"]
     assert chosen(["nothing of the kind"]) == ()
-    assert chosen(None) == ALL
+    assert chosen(None, full=True) == ALL
+
+
+def test_what_takes_minutes_is_asked_for() -> None:
+    """The ladder runs with `--full`, or by name; each rung then runs one round."""
+    short = {case.name for case in chosen(None)}
+    assert {case.name for case in ALL} - short == {case.name for case in chosen(["scale"])}
+    assert [case.name for case in chosen(["1,000 counters"])] == ["1,000 counters"]
 
 
 def test_names_are_unique_and_baselines_exist() -> None:
@@ -103,3 +111,41 @@ def test_names_are_unique_and_baselines_exist() -> None:
     names = {case.name for case in ALL}
     assert len(names) == len(ALL)
     assert {case.baseline for case in ALL if case.baseline} <= names
+
+
+def rung(counters: int, seconds: float) -> CaseResult:
+    """Return a rung of the ladder each of whose stages handled as many as it has counters."""
+    values = {"work": counters, "s": seconds, "CPU s": 1.0, "write units": 2 * counters}
+    found = {**dict.fromkeys(FIGURES, 0.0), **values}
+    extra = {f"{stage}: {name}": found[name] for stage in STAGES for name in FIGURES}
+    case = Case(f"{counters:,} counters", "scale", "scale:ladder")
+    rounds = {case.name: (replace(measured(counters), extra=extra),)}
+    return results_of((case,), rounds, skipped={}, failed={})[0]
+
+
+def test_a_rung_has_a_row_for_each_stage() -> None:
+    """Stage by stage, with costs for each change, entry or total; in the table and in the file."""
+    report = BenchReport({}, BenchOptions(), (rung(1_000, 2.0), rung(10_000, 25.0)))
+    (table,) = report.sections()
+    assert [row[1] for row in table.rows] == [*STAGES, *STAGES]
+    assert table.rows[0] == ["1,000 counters", "write", "1,000", "2.0", "1,000", "2", "0", "0"]
+    rows = report.as_rows()
+    assert [row["write_units_per_work"] for row in rows] == [2.0] * len(rows)
+    assert rows[-1]["seconds"] == 25.0
+
+
+def test_a_rung_that_failed_says_why() -> None:
+    """Its row has the reason in place of stages."""
+    case = Case("1,000 counters", "scale", "scale:ladder")
+    failed = results_of((case,), {}, skipped={}, failed={case.name: "wrong sums"})
+    (table,) = BenchReport({}, BenchOptions(), failed).sections()
+    assert table.rows == [["1,000 counters: wrong sums", *[""] * 7]]
+
+
+def test_stages_are_drawn_against_their_work() -> None:
+    """A line for each stage: its seconds by its work."""
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    BenchReport({}, BenchOptions(), (rung(1_000, 2.0), rung(10_000, 25.0))).draw(figure)
+    (axis,) = figure.axes
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axis.get_lines()}
+    assert drawn == {name: [[1_000.0, 2.0], [10_000.0, 25.0]] for name in STAGES}

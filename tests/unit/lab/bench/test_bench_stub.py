@@ -13,6 +13,7 @@ from ledger.lab.bench.stub import Connection, Endpoint
 from ledger.store.conditions import Absent
 from ledger.store.dynamodb.requests import written_units
 from ledger.store.dynamodb.statements import answers, statement
+from ledger.store.transports.lean_json import decode
 from ledger.store.writes import Put
 
 ITEMS = [plain_item(number) for number in range(25)]
@@ -103,6 +104,15 @@ def test_requests_arrive_in_pieces(cut: int) -> None:
         connection.data_received(stream[start : start + cut])
     assert len(wire.written) == 2
     assert endpoint.sum == 2 * SUM
+
+
+def test_a_merged_counter_shows_its_net_alone() -> None:
+    """It is one that a reader takes: whole, with its digest."""
+    name = stub_pages.merged_name(7)
+    page = decode(stub_pages.page_of(query_of(name, ())).split(b"\r\n\r\n", 1)[1])
+    found = collect(page["Items"])
+    assert found.net is not None
+    assert (found.total(), found.net.count) == (stub_pages.MERGED_TOTAL, 500)
 
 
 @pytest.mark.parametrize("attributes", [(), ("sk", "change")])

@@ -135,8 +135,8 @@ def test_query_of_some_attributes() -> None:
     """A projection names what comes back."""
     request = query_request(Query("c", consistent=False, first="a", attributes=("sk", "n")), "t")
 
-    assert request["ProjectionExpression"] == "#2, #3"
-    names = {"#0": "pk", "#1": "sk", "#2": "sk", "#3": "n"}
+    assert request["ProjectionExpression"] == "#p0, #p1"
+    names = {"#0": "pk", "#1": "sk", "#p0": "sk", "#p1": "n"}
     assert request["ExpressionAttributeNames"] == names
 
 
@@ -146,6 +146,6 @@ def test_scan() -> None:
     part = scan_request(Scan(attributes=("pk", "n"), limit=9), "t")
 
     assert whole == {"TableName": "t", "Segment": 1, "TotalSegments": 4}
-    assert part["ProjectionExpression"] == "#0, #1"
-    assert part["ExpressionAttributeNames"] == {"#0": "pk", "#1": "n"}
+    assert part["ProjectionExpression"] == "#p0, #p1"
+    assert part["ExpressionAttributeNames"] == {"#p0": "pk", "#p1": "n"}
     assert (part["ReturnConsumedCapacity"], part["Limit"]) == ("TOTAL", 9)
