@@ -9,9 +9,10 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from ledger.commands.main import app
-from ledger.lab.bench import cases, life
+from ledger.lab.bench import cases, life, scale
 from ledger.lab.bench.report import NOTE, VERSION, BenchReport
 from ledger.lab.bench.rounds import Round, Task
+from ledger.lab.bench.scale_stages import STAGES
 
 SECONDS = "1"
 
@@ -71,6 +72,24 @@ async def test_a_change_s_life() -> None:
     assert units[0] < 2.2
     assert ours.extra["requests of a merged total"] == 1
     assert ours.extra["read units of a merged total"] <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.engines("dynoxide")
+async def test_a_rung_of_the_ladder() -> None:
+    """Counters by Zipf's law: each stage does its whole work, and merging costs what it should."""
+    (rung,) = cases.chosen(["1,000 counters"])
+    sizes = {"counters": 60, "hottest": 600, "settle": 2.0}
+    found = await scale.ladder(Round(Task("", 0.0, {**rung.options, **sizes})))
+    written = sum(max(1, 600 // rank) for rank in range(1, 61))
+    folded = sum(600 // rank for rank in range(1, 31))  # 20 entries and more
+    stages = {name: found.extra[f"{name}: work"] for name in STAGES}
+    assert found.work == stages["write"] == stages["search"] == written
+    assert stages["merge"] == folded
+    assert stages["read before"] == stages["read after"] == len(scale.ranks_read(60))
+    assert 1.0 <= found.extra["write: write units"] / written < 1.2
+    assert 1.0 < found.extra["merge: write units"] / folded < 1.5
+    assert found.extra["read after: read units"] < found.extra["read before: read units"]
 
 
 def test_what_fits_nothing_is_refused() -> None:

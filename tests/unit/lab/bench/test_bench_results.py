@@ -142,9 +142,12 @@ def test_a_rung_that_failed_says_why() -> None:
     assert table.rows == [["1,000 counters: wrong sums", *[""] * 7]]
 
 
+@pytest.mark.tools("matplotlib")
 def test_stages_are_drawn_against_their_work() -> None:
     """A line for each stage: its seconds by its work."""
-    figure = pytest.importorskip("matplotlib.figure").Figure()
+    from matplotlib.figure import Figure  # noqa: PLC0415 (optional)
+
+    figure = Figure()
     BenchReport({}, BenchOptions(), (rung(1_000, 2.0), rung(10_000, 25.0))).draw(figure)
     (axis,) = figure.axes
     drawn = {line.get_label(): line.get_xydata().tolist() for line in axis.get_lines()}
