@@ -28,7 +28,7 @@ class Case:
     baseline: str | None = None
     options: Options = field(default_factory=dict)
     package: str | None = None
-    """An optional package that it needs."""
+    """An optional package that it needs: of PyPI, or of npm if it begins with @."""
     is_long: bool = False
     """Whether it takes minutes: one round of it, and only if asked for by `--full` or by name."""
 
@@ -47,6 +47,9 @@ MANY: Options = {"callers": 2_000, "counters": 100_000, "settings": LEAN}
 PLAIN_LOOP: Options = {**MANY, "plain_loop": True}
 """Every other case runs on uvloop."""
 SIZED: Options = {"size": 500, "settings": LEAN}
+OF_25: Options = {"size": 25, "settings": LEAN}
+"""As many a call as the other clients' batches have."""
+SDK_V3 = "@aws-sdk/client-dynamodb"
 FIFTY: Options = {"callers": 50}
 COMBINED: Options = {
     "callers": 5_000,
@@ -129,6 +132,9 @@ ALL: tuple[Case, ...] = (
     Case(PUT, "write", "plain:put", options=CLIENT),
     Case(PUT + TUNED, "write", "plain:put", PUT, {**CLIENT, **TUNE}),
     Case("aiodynamo batch_write", "write", "plain:aiodynamo_batch", PUT, CLIENT, "aiodynamo"),
+    Case("boto3 batch_write_item, one caller", "write", "plain:boto3_batch", PUT),
+    Case("SDK for JavaScript v3, batches", "write", "node:batch_write", PUT, CLIENT, SDK_V3),
+    Case("record_many, 25 a call, lean", "write", "writes:record_many", PUT, {**CLIENT, **OF_25}),
     Case("record, one caller, lean", "write", "writes:record", PUT, {**MANY, "callers": 1}),
     Case("record_many, lean", "write", "writes:record_many", PUT, SIZED),
     Case("group commit, aiobotocore", "write", "writes:record", PUT, {**MANY, "settings": {}}),

@@ -94,6 +94,25 @@ async def aiodynamo_batch(round_: Round) -> Measured:
         return await round_.measure(work, units_per_change=1)
 
 
+async def boto3_batch(round_: Round) -> Measured:
+    """Put 25 items a call with boto3, one call after the other: it blocks the thread."""
+    import boto3  # noqa: PLC0415 (heavy)
+
+    options: Any = client_options(REGION, round_.settings().region(REGION))
+    client = boto3.client("dynamodb", **options)
+
+    async def work(number: int) -> tuple[int, int]:
+        numbers = range(number * BATCH, (number + 1) * BATCH)
+        puts: Any = [{"PutRequest": {"Item": plain_item(one)}} for one in numbers]
+        client.batch_write_item(RequestItems={TABLE: puts})
+        return BATCH, sum(map(amount, numbers))
+
+    try:
+        return await round_.measure(work, units_per_change=1)
+    finally:
+        client.close()
+
+
 async def read(round_: Round) -> Measured:
     """Sum a collection with a paginated Query and boto3's TypeDeserializer."""
     from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415 (heavy)

@@ -33,6 +33,11 @@ class Task:
     stub_url: str = ""
 
 
+def warm_seconds(seconds: float) -> float:
+    """Return how long to warm up before so many seconds are measured."""
+    return min(WARM_SECONDS_MAX, WARM_SHARE * seconds)
+
+
 class Round:
     """What a case runs with."""
 
@@ -65,7 +70,7 @@ class Round:
         self.stub.reset(service_seconds=self.options.get("service_seconds", 0.0))
         meter = Meter()
         run = self._load(work, meter)
-        await run(seconds=min(WARM_SECONDS_MAX, WARM_SHARE * self.seconds))
+        await run(seconds=warm_seconds(self.seconds))
         gc.collect()
         before, units = self.stub.arrived(), self.units(kind)
         meter.begin()

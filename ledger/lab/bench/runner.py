@@ -13,6 +13,7 @@ import anyio
 from pydantic import TypeAdapter
 
 from ledger.core.errors import LedgerError
+from ledger.lab.bench import node
 from ledger.lab.bench.cases import Case
 from ledger.lab.bench.control import StubControl, running_stub
 from ledger.lab.bench.measuring import Measured
@@ -142,6 +143,10 @@ def _version(package: str) -> str | None:
 
 def _missing(case: Case) -> str | None:
     """Return why a case cannot run here, if it cannot."""
-    if case.package is None or find_spec(case.package) is not None:
+    if case.package is None:
+        return None
+    if case.package.startswith("@"):
+        return node.missing(case.package)
+    if find_spec(case.package) is not None:
         return None
     return f"{case.package} is not installed: pip install 'multi-region-ledger[bench]'"

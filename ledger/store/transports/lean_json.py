@@ -50,7 +50,7 @@ def decode(body: bytes) -> dict[str, Any]:
     if _MAYBE_BINARY in body:
         try:
             _read_binaries(answer, body.count(_MAYBE_BINARY))
-        except (TypeError, RecursionError) as error:
+        except (AttributeError, TypeError, RecursionError) as error:
             raise ValueError(str(error)) from error
     return answer
 
@@ -76,7 +76,9 @@ def _read_binaries(answer: dict[str, Any], most: int) -> None:
     for item in reversed(items):
         if left <= 0:
             return
-        left -= _into_bytes(item)
+        for value in item.values():
+            if "S" not in value and "N" not in value:  # as nearly all have
+                left -= _into_bytes(value)
 
 
 def _into_bytes(node: Any) -> int:
