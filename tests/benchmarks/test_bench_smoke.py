@@ -75,6 +75,26 @@ async def test_a_change_s_life() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "case",
+    [
+        "boto3 batch_write_item",
+        "record_many, 25 a call",
+        "merged totals, 50",
+        "1,000 merged",
+        pytest.param("SDK for JavaScript", marks=pytest.mark.tools("sdk_v3")),
+    ],
+)
+def test_beside_others(case: str, tmp_path: Path) -> None:
+    """Other clients, and totals of many counters: what arrived or was read is right."""
+    path = tmp_path / "figures.json"
+    bench("--cases", case, "--json", str(path))
+    results = [one for one in read(path).results if one.baseline is not None]
+    assert [one.failed or one.skipped for one in results] == [None]
+    assert results[0].figures["times_baseline_cpu"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.engines("dynoxide")
 async def test_a_rung_of_the_ladder() -> None:
     """Counters by Zipf's law: each stage does its whole work, and merging costs what it should."""

@@ -23,6 +23,8 @@ import pytest
 from support import browsers, dynamodb_local
 
 from ledger.core.errors import LocalTableError
+from ledger.lab.bench import node
+from ledger.lab.bench.cases import SDK_V3
 from ledger.local.engines.dynoxide import find_binary
 
 REQUIRED = "LEDGER_REQUIRE"
@@ -54,6 +56,11 @@ def _browser() -> None:
         raise Missing(f"none of {', '.join(browsers.NAMES)} is installed")
 
 
+def _sdk_v3() -> None:
+    if reason := node.missing(SDK_V3):
+        raise Missing(reason)
+
+
 FINDERS: Mapping[str, Callable[[], object]] = {
     "memory": lambda: None,
     "dynoxide": find_binary,
@@ -69,6 +76,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "matplotlib": partial(_module, "matplotlib", "PyPI: matplotlib"),
     "uvloop": partial(_module, "uvloop", "PyPI: uvloop"),
     "browser": _browser,
+    "sdk_v3": _sdk_v3,
 }
 
 
