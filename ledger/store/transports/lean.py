@@ -42,6 +42,8 @@ OPERATIONS: Mapping[str, str] = {
     "update_item": "UpdateItem",
 }
 """What goes this way, by DynamoDB's own names."""
+IN_FUNCTION = "AWS_LAMBDA_FUNCTION_NAME"
+"""Set in the environment of every Lambda function, from its start."""
 
 
 class CredentialsSource(Protocol):
@@ -66,6 +68,7 @@ class LeanTransport:
         self._routes = routes
         self._credentials = credentials
         self._more = {"Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._is_function = IN_FUNCTION in os.environ
         self._now = now
         self._otherwise = otherwise
 
@@ -82,8 +85,10 @@ class LeanTransport:
         signed = self._now()  # after every wait: what is signed late must not be sent
         signing.check(signed)
         headers = route.signer.headers(name, body, credentials=credentials, at=signed)
-        more = {**self._more, **trace_headers()}
-        return read_answer(await route.http.post({**headers, **more}, body), name)
+        headers |= self._more
+        if self._is_function:
+            headers |= trace_headers()
+        return read_answer(await route.http.post(headers, body), name)
 
     async def close(self) -> None:
         """Close every connection, the other transport's too."""
@@ -98,7 +103,7 @@ def trace_headers() -> Mapping[str, str]:
     `handlers.add_recursion_detection_header`.
     """
     trace = os.environ.get("_X_AMZN_TRACE_ID")
-    if not trace or "AWS_LAMBDA_FUNCTION_NAME" not in os.environ:
+    if not trace or IN_FUNCTION not in os.environ:
         return {}
     return {"X-Amzn-Trace-Id": quote(trace, safe="-=;:+&[]{}\"',")}
 

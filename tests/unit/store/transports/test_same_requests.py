@@ -125,9 +125,12 @@ async def test_application_and_trace_are_named(
             await store.write(PUTS[0])
             monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988;Parent=53\n;Sampled=1")
             await store.write(PUTS[1])
-            monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "count")
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "count")
+        async with open_store(settings, HOME, clock=FakeClock(instant=True)) as store:
+            await store.write(PUTS[2])
+            monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=2")  # of the next invocation
             await store.write(PUTS[2])
 
     traces = [headers.get("X-Amzn-Trace-Id") for headers in server.headers]
-    assert traces == [None, None, "Root=1-5759e988;Parent=53%0A;Sampled=1"]
+    assert traces == [None, None, "Root=1-5759e988;Parent=53%0A;Sampled=1", "Root=2"]
     assert all(" app/till---7" in headers["User-Agent"] for headers in server.headers)
