@@ -25,6 +25,7 @@ class Http:
     """One endpoint; made by `open_http`."""
 
     def __init__(self, dialer: Dialer, *, wait_seconds: float, connections_max: int) -> None:
+        self._loop = asyncio.get_running_loop()  # asked for each time, it is a system call
         self._dialer = dialer
         self._first_line = f"POST {dialer.target} HTTP/1.1"
         self._wait_seconds = wait_seconds
@@ -84,7 +85,7 @@ class Http:
 
     def _kept(self) -> Connection | None:
         """Take the connection used last that can be used again."""
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         while self._idle:
             connection = self._idle.pop()
             if connection.usable and now - connection.idle_since < KEPT_SECONDS:
