@@ -53,6 +53,15 @@ def test_committed_is_what_every_region_shows(
     assert found.is_committed({HOME: AFTER, WEST: shown, SOUTH: AFTER}) == is_committed
 
 
+def test_what_a_later_fold_replaces_takes_no_room() -> None:
+    """Of one collection the ids of one fold are kept, however often it is folded."""
+    own = kept(ids_max=3)
+    own.add("counter", BEFORE, replace(AFTER, version="v3"))
+    found = own.of("counter")
+    assert found is not None
+    assert found.is_committed(dict.fromkeys((HOME, WEST, SOUTH), replace(AFTER, version="v3")))
+
+
 def test_a_later_fold_takes_the_place() -> None:
     """Only the last fold of a collection is known; taken once it is not known any more."""
     own = kept()

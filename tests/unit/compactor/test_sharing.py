@@ -9,15 +9,18 @@ import pytest
 from support.compacting import HEARTBEAT, LEASE, Instance, World, compactor_settings
 from support.ledgers import HOME, WEST
 
+from compactor import sharing
 from compactor.observe import lease_name
 from compactor.report import CompactorReport
-from compactor.slices import HEAD, Directory, bounds, directory_of, slice_of
+from compactor.sharing import Sharing
+from compactor.slices import HEAD, Directory, Slice, bounds, directory_of, giving, slice_of
 from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import Unreachable
 from ledger.core.hints import HINT_PARTITIONS, ripe_hint
 from ledger.primitives.leases.state import lease_key, record_item
 from ledger.store.wrappers.faults import Call, Fault, NeverArrived, Raises
+from ledger.store.writes import Action, Check
 
 SLICES = 8
 EVERY = 4.0
@@ -310,6 +313,41 @@ async def test_a_single_pass_takes_what_the_dead_have_led() -> None:
     await world.run_once(last)
     assert world.is_right()
     assert not any(world.shown(HOME, counter).entries for counter in COUNTERS)
+
+
+async def test_what_is_given_up_is_not_led_from_before_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those slices and no others: another member may lead them once the request lands."""
+    group = Group()
+    shares: list[set[int]] = [set()]
+    given_up: list[tuple[set[int], set[int], set[int]]] = []
+    lead = Sharing._lead
+
+    def noted(self: Sharing, led: dict[int, Slice]) -> None:
+        shares.append({*self.led})
+        lead(self, led)
+        shares.append({*self.led})
+
+    def giving_noted(own: Check, given: dict[int, Slice], **names: Any) -> list[Action]:
+        given_up.append((shares[-2], {*given}, shares[-1]))
+        return giving(own, given, **names)
+
+    monkeypatch.setattr(Sharing, "_lead", noted)
+    monkeypatch.setattr(sharing, "giving", giving_noted)
+
+    async def later() -> None:
+        await group.sleep(2)
+        await group.serve("two")()
+
+    async def plan() -> None:
+        await group.sleep(3 * TURNS)
+        assert group.led() == {"one": 4, "two": 4}
+        group.stop_all()
+
+    await group.world.drive(group.serve("one"), later, plan)
+    assert sum(len(given) for _, given, _ in given_up) >= 4
+    assert all(after == before - given for before, given, after in given_up)
 
 
 async def test_slices_given_up_without_an_answer_are_not_led() -> None:
