@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from ledger.contract.view import ContractView
 from ledger.core.errors import InvalidInput, LedgerError
-from ledger.pipeline.core.records import Form
+from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import Progress, StreamProgress
 from ledger.pipeline.sources.claims import Claims, LaneFile
@@ -366,7 +366,7 @@ async def open_stores(
     Raises:
         SettingsError: no category is configured, or a region is not in the settings.
     """
-    needed = {region, *Form(settings).homes}
+    needed = {region, *form_of(settings).homes}
     if region in opened:
         needed |= await regions_of(opened[region], settings)
     missing = sorted(needed - opened.keys())

@@ -31,6 +31,7 @@ PIPELINES_MAX = 100
 """The most pipelines of one file of settings."""
 PIPELINE_NAME = "[a-z0-9][a-z0-9-]{0,31}"
 _NAME = re.compile(PIPELINE_NAME)
+_ADAPT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(@[\w.-]{1,32})?")
 _NAME_RULE = "a pipeline's name is up to 32 of the characters a-z 0-9 -, the first one no -"
 
 
@@ -47,6 +48,15 @@ def _accepted(read: Callable[[str], object], text: str) -> str:
         read(text)
     except ValueError as error:
         raise rule(str(error)) from None
+    return text
+
+
+def _as_adapt(text: str) -> str:
+    if not _ADAPT.fullmatch(text):
+        raise rule(
+            "adapt is MODULE:FUNCTION, or MODULE:FUNCTION@VERSION with a version of up to 32"
+            " characters, such as trades.records:adapt@2"
+        )
     return text
 
 
@@ -99,7 +109,8 @@ class PipelineSettings(Group):
     keep the fields that templates name, and `keep_fields`, for `ledger pipeline rebuild`; they lie
     in `state_table`, if that is named, where the search for what is to be merged does not read.
     `ledger pipeline forget` deletes those of records whose own time is longer ago than
-    `keep_states`; such records are refused from then on.
+    `keep_states`; such records are refused from then on. `adapt` names a function through which
+    each record goes before it is read (`ledger.pipeline.core.adapting`).
     """
 
     name: str = ""
@@ -119,6 +130,7 @@ class PipelineSettings(Group):
     deletes: Literal["refuse", "ignore"] = "refuse"
     state_table: str | None = None
     keep_states: PositiveSeconds | None = None
+    adapt: Annotated[str, AfterValidator(_as_adapt)] | None = None
 
     @property
     def is_configured(self) -> bool:

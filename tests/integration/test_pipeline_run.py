@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -193,6 +194,44 @@ def test_a_rebuild_gives_all_states_other_categories(desk: Desk, tmp_path: Path)
     assert desk.portal.call(shown, desk.settings(), right) == everywhere(right)
     said = pipeline("audit", config=config)
     assert (said.exit_code, "all exact" in said.stdout) == (0, True), said.output
+
+
+ADAPTS = """
+def negative(record):
+    return {**record, "Value": -record["Value"]}
+"""
+
+
+@pytest.mark.slow
+def test_records_go_through_a_function(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States from before it lack what a rebuild needs; from the file they are read through it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "adapts_negative.py").write_text(ADAPTS)
+    raws = [raw for raw in traffic("Adapt") if raw != POISON]
+    file, more = tmp_path / "records.jsonl", tmp_path / "more.jsonl"
+    file.write_bytes(lines(raws))
+    more.write_bytes(lines([message("E-more", 1, 3, "Adapt", "Adapt")]))
+    before = {**PIPELINE, "name": "adapted", "categories": ["adapt/{Hierarchy.Desk}"]}
+    after = {**before, "adapt": "adapts_negative:negative"}
+    said = pipeline("run", str(file), config=desk.write_settings(desk.settings(pipeline=before)))
+    assert said.exit_code == 0, said.output
+    config = desk.write_settings(desk.settings(pipeline=after))
+    for words, code, last in (
+        (["rebuild"], 1, f"{TRADES} states, 0 rewritten"),
+        (["rebuild", "--from", str(file)], 0, f"{TRADES} states, {TRADES} rewritten"),
+        (["rebuild", "--dry-run"], 0, f"{TRADES} states, 0 would be rewritten"),
+        (["run", str(more)], 0, ""),
+        (["audit"], 0, ""),
+    ):
+        said = pipeline(*words, config=config)
+        assert said.exit_code == code, said.output
+        assert last in said.stdout.splitlines()[-1]
+    desk.wait_replicated()
+    right = {"adapt/Adapt": -truth(raws)["risk/Adapt"] - 3}
+    assert desk.portal.call(shown, desk.settings(), right) == everywhere(right)
 
 
 def test_dead_letters_are_replayed_once_after_a_fix(desk: Desk, tmp_path: Path) -> None:

@@ -36,9 +36,10 @@ from ledger.pipeline.auditing.again import Judge, ReadAgain, Rebuilt
 from ledger.pipeline.auditing.checkpoints import Checkpoints, Findings, Place
 from ledger.pipeline.auditing.mend import MENDED, REDUCED_MAX
 from ledger.pipeline.auditing.tasks import TRIES_MAX, Found, Task, pages, silent
+from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.core.fingerprints import differences
 from ledger.pipeline.core.items import lane_id, map_item, position_key, state_item
-from ledger.pipeline.core.records import Form, Lacking, Poison
+from ledger.pipeline.core.records import Lacking, Poison
 from ledger.pipeline.core.registry import (
     FORM_LAST,
     FORM_PREFIX,
@@ -104,7 +105,7 @@ class Rebuild(Task):
         super().__init__(
             stores, settings, clock=clock, randomness=randomness, name=REBUILD, tell=tell
         )
-        self._form = Form(settings.current)
+        self._form = form_of(settings.current)
         self._is_dry = is_dry
         self._has_value = True
         self._done = Rebuilt()
@@ -178,7 +179,7 @@ class Rebuild(Task):
         form = self._form
         if not form.has_patterns:
             home = await settled_home(self.stores, self.home, current)
-            form = Form(current, home=home)
+            form = form_of(current, home=home)
         return ReadAgain(
             form,
             self.stores,

@@ -22,9 +22,10 @@ from prometheus_client.samples import Sample
 
 from ledger.core.errors import LedgerError, LeftOut
 from ledger.pipeline.aws.stream_events import Batch, Event, read_event, response
+from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.core.items import lane_id, position_key
 from ledger.pipeline.core.lane_state import lane_state_of
-from ledger.pipeline.core.records import Delivery, Form
+from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.pipeline.sources.source import ListSource
@@ -121,7 +122,7 @@ class Invocations:
         metrics: PipelineMetrics | None = None,
     ) -> None:
         settings = settings.of_pipeline()
-        Form(settings)  # refuses settings that could count nothing
+        form_of(settings)  # refuses settings that could count nothing
         self._settings = settings
         self._connections = connections
         self._clock = clock

@@ -41,6 +41,14 @@ def kept_of(record: Mapping[str, Any], paths: Iterable[Path]) -> str:
     return bounded(_dumped(found).decode()) if found else ""
 
 
+def dumped(record: Mapping[str, Any]) -> str:
+    """Return a whole record as JSON; empty if it cannot be written so."""
+    try:
+        return _dumped(record).decode()
+    except TypeError:
+        return ""
+
+
 def bounded(text: str) -> str:
     """Return a text if a state may keep it, else an empty one."""
     return text if len(text.encode()) <= KEPT_BYTES_MAX else ""

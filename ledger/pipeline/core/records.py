@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 from ledger.core import amounts, keys
 from ledger.core.errors import InvalidInput, SettingsError
 from ledger.pipeline.core.fingerprints import fingerprint_of
-from ledger.pipeline.core.kept import bounded, kept_of
+from ledger.pipeline.core.kept import bounded, dumped, kept_of
 from ledger.pipeline.core.sums import Image
 from ledger.pipeline.core.times import period_of, time_of
 from ledger.primitives.versions.state import checked_version
@@ -32,11 +32,17 @@ DECIMALS_MAX = 15
 RECORD_ID_BYTES_MAX = 1024
 REMEMBERED_MAX = 10_000
 """Combinations of field values whose categories, or home region, are remembered."""
+ADAPTED_BY = "~adapt"
+"""Names, in what a state keeps, the function that returned it."""
 READER = 1
 """Raised by each release that reads some record otherwise than the one before."""
 _LIMITS = (WHOLE_DIGITS_MAX, DECIMALS_MAX, RECORD_ID_BYTES_MAX, READER)
 _SHOWN_CHARACTERS = 60
 _REASON_CHARACTERS_MAX = 300
+
+
+Adapt = Callable[[dict[str, Any]], object]
+"""Takes a record as JSON gave it, and returns the one to be read; see `adapting`."""
 
 
 class Delivery(NamedTuple):
@@ -98,14 +104,18 @@ class _Missing(_Bad):
 class Form:
     """How the bytes of a record are read: the `pipeline` group of the settings, ready for use.
 
-    Without patterns of homes `home`, by default that of the settings, keeps every state.
+    Without patterns of homes `home`, by default that of the settings, keeps every state. `adapt` is
+    the function that the settings name, if they name one; states keep what it returned.
 
     Raises:
         SettingsError: no category is configured, or no fields.
     """
 
-    def __init__(self, settings: Settings, *, home: str = "") -> None:
+    def __init__(self, settings: Settings, *, home: str = "", adapt: Adapt | None = None) -> None:
         chosen = settings.pipeline
+        if (chosen.adapt is None) != (adapt is None):
+            raise SettingsError(f"pipeline.adapt is {chosen.adapt!r}, the function given {adapt!r}")
+        self._adapt, self._adapted_by = adapt, chosen.adapt
         if not chosen.categories:
             raise SettingsError(
                 "pipeline.categories is empty: name the counters that a record adds to, such as"
@@ -128,7 +138,8 @@ class Form:
         self._fields = tuple(dict.fromkeys(fields))
         self._keeps_all = chosen.keep_fields == "all"
         more = () if self._keeps_all else map(path_of, chosen.keep_fields)
-        self._keep = tuple(dict.fromkeys([*(field.path for field in fields), *more]))
+        marks = [] if adapt is None else [(ADAPTED_BY,)]
+        self._keep = tuple(dict.fromkeys([*(field.path for field in fields), *more, *marks]))
         self._keeps_texts = not chosen.keep_fields and not any(field.form for field in fields)
         self._decode: Callable[[str], Any] = json.JSONDecoder(
             parse_float=Decimal, parse_constant=_no_constant
@@ -145,6 +156,8 @@ class Form:
             "homes": {"field": self._home_path, "regions": self._homes},
             "deletes": chosen.deletes,
         }
+        if chosen.adapt is not None:
+            self._parts["adapt"] = chosen.adapt
 
     @property
     def has_patterns(self) -> bool:
@@ -180,8 +193,12 @@ class Form:
     def read(self, raw: bytes) -> Record | Poison:
         """Read a record; a broken rule becomes one line."""
         try:
-            record = self._record(self._object(raw))
-            return replace(record, kept=bounded(raw.decode())) if self._keeps_all else record
+            found = self._object(raw)
+            record = self._record(found)
+            if not self._keeps_all:
+                return record
+            text = raw.decode() if self._adapt is None else dumped(self._marked(found))
+            return replace(record, kept=bounded(text))
         except (_Bad, InvalidInput) as error:
             return self._poison(raw, str(error))
 
@@ -196,7 +213,7 @@ class Form:
         """Return a record that cannot be taken, with its id and homes as far as they are known."""
         poison = Poison(reason[:_REASON_CHARACTERS_MAX])
         try:
-            found = self._parsed(raw)
+            found = self._adapted(raw)
             poison = replace(poison, id=_record_id(found, self._id), homes=self.homes)
             home = self._fixed_home or self._home(_label(found, self._home_path))
             return replace(poison, homes=frozenset({home}))
@@ -206,9 +223,21 @@ class Form:
     def _object(self, raw: bytes) -> Mapping[str, Any]:
         if len(raw) > self._bytes_max:
             raise _Bad(f"the record has {len(raw):,} bytes: up to {self._bytes_max:,} are read")
-        return self._parsed(raw)
+        return self._adapted(raw)
 
-    def _parsed(self, raw: bytes) -> Mapping[str, Any]:
+    def _adapted(self, raw: bytes) -> Mapping[str, Any]:
+        found = self._parsed(raw)
+        if self._adapt is None:
+            return found
+        try:
+            found = self._adapt(found)
+        except Exception as error:  # noqa: BLE001 (whatever it raises, the record is not taken)
+            raise _Bad(f"pipeline.adapt: {type(error).__name__}: {error}") from None
+        if not isinstance(found, dict):
+            raise _Bad(f"pipeline.adapt returned {_shown(found)}: a dict is needed")
+        return found
+
+    def _parsed(self, raw: bytes) -> dict[str, Any]:
         try:
             found = self._decode(raw.decode())
         except UnicodeDecodeError:
@@ -234,9 +263,16 @@ class Form:
             categories=categories,
             home=self._fixed_home or self._home(_label(found, self._home_path)),
             counted=counted,
-            kept=kept if self._keeps_texts or self._keeps_all else kept_of(found, self._keep),
+            kept=kept if self._keeps_texts or self._keeps_all else self._kept(found),
             at=at,
         )
+
+    def _kept(self, found: Mapping[str, Any]) -> str:
+        return kept_of(self._marked(found), self._keep)
+
+    def _marked(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a record to be kept, with the function that returned it, if one did."""
+        return found if self._adapted_by is None else {**found, ADAPTED_BY: self._adapted_by}
 
     @property
     def keeps_value(self) -> bool:
@@ -250,6 +286,10 @@ class Form:
         """
         try:
             found = self._parsed(kept.encode()) if kept else {}
+            by = found.pop(ADAPTED_BY, None)
+            if by != self._adapted_by:
+                made = "its record as it came" if by is None else f"what {by} returned"
+                return Lacking(f"it keeps {made}, and pipeline.adapt is {self._adapted_by}")
             texts = tuple([_text(found, field) for field in self._fields])
             categories, counted, _ = self._categories(texts)
             try:
@@ -283,7 +323,7 @@ class Form:
             for name in taken.path[:-1]:
                 place = place.setdefault(name, {})
             place[taken.path[-1]] = text
-        return kept_of(found, self._keep)
+        return self._kept(found)
 
     def _match(self, text: str) -> str:
         for pattern, region in self._homes.items():

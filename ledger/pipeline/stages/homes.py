@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ledger.core.entry import Item, damaged
 from ledger.core.errors import Unreachable
-from ledger.pipeline.core.records import Form
+from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.core.registry import home_item, home_key
 from ledger.settings import Settings
 from ledger.store.conditions import Absent, Equals
@@ -27,7 +27,7 @@ async def regions_of(store: Store, settings: Settings) -> set[str]:
         SettingsError: no category is configured.
         StoreError: the table cannot be read.
     """
-    form = Form(settings)
+    form = form_of(settings)
     needed = {store.region, *form.homes}
     if form.has_patterns:
         return needed

@@ -18,8 +18,9 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from ledger.core.errors import LaneFenced, SettingsError, Throttled, Unreachable
+from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.core.items import MapItem, lane_id
-from ledger.pipeline.core.records import Delivery, Form
+from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.metrics import PipelineMetrics, StageMetrics
 from ledger.pipeline.sources.dead_letters import DeadLetters
 from ledger.pipeline.sources.source import Live, Source
@@ -84,7 +85,7 @@ class Pipeline:
         on_counted: OnCounted | None = None,
     ) -> None:
         current = settings.current
-        form = Form(current)
+        form = form_of(current)
         missing = {region, *form.homes} - stores.keys()
         if missing:
             raise SettingsError(f"the pipeline needs a store of {', '.join(sorted(missing))}")
@@ -193,7 +194,7 @@ class Pipeline:
         home = await settled_home(self._stores, self._store, self._settings)
         if home not in self._stores:
             raise SettingsError(f"the pipeline needs a store of {home}, which keeps its states")
-        self._form = self._state.form = Form(self._settings, home=home)
+        self._form = self._state.form = form_of(self._settings, home=home)
         self._has_home = True
 
     async def _is_at_rest(self) -> bool:

@@ -18,7 +18,7 @@ from ledger.lab.demos.pipeline.options import PipelineDemoOptions
 from ledger.lab.demos.pipeline.producer.producing import Producer
 from ledger.lab.demos.pipeline.producer.targets import Outgoing, open_target
 from ledger.lab.demos.pipeline.traffic import Traffic
-from ledger.pipeline.core.records import Form
+from ledger.pipeline.core.adapting import form_of
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.command_line import Config, new_app
 from ledger.runtime.loops import run_on_loop
@@ -130,7 +130,7 @@ def generated(traffic: Traffic, clock: Clock) -> Iterator[Outgoing]:
 
 def lines_of(file: Path, settings: Settings, count: int) -> Iterator[Outgoing]:
     """Yield a file's lines, by the ids of their records, or by their numbers where none is read."""
-    form = Form(settings) if settings.pipeline.is_configured else None
+    form = form_of(settings) if settings.pipeline.is_configured else None
     with file.open("rb") as lines:
         for number, line in enumerate(lines):
             if number == count and count:
