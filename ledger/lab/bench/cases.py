@@ -121,6 +121,18 @@ def _offered(rate: int, *, tuned: bool = True) -> Case:
     return Case(name, "offered", "writes:record", PUT + ending, options)
 
 
+def _offered_together(rate: int, size: int) -> Case:
+    """Return a case of as many changes a second, offered as they come in a millisecond or so."""
+    of_one = _offered(rate)
+    return Case(
+        f"{rate:,}/s offered, {size} a call, lean{TUNED}",
+        "offered",
+        "writes:record_many",
+        of_one.baseline,
+        {**of_one.options, "calls_per_second": rate // size, "size": size},
+    )
+
+
 def _folds(size: int) -> Case:
     """Return the life of changes that are merged in folds of one size, one of each counter."""
     settings = {"compactor": {"fold_max": size, "fold_min": 1}}
@@ -145,6 +157,7 @@ ALL: tuple[Case, ...] = (
     Case(f"combining, lean{TUNED}", "write", "writes:record", PUT + TUNED, {**COMBINED, **TUNE}),
     _offered(20_000, tuned=False),
     *map(_offered, (20_000, 35_000, 50_000)),
+    _offered_together(50_000, 50),
     Case(ALONE, "conditional", "writes:keyed_alone", PUT, CALLERS_ALONE),
     Case("record with keys, lean", "conditional", "writes:record_keyed", ALONE, MANY),
     Case("record_many with keys, lean", "conditional", "writes:record_many_keyed", ALONE, SIZED),
