@@ -119,6 +119,19 @@ class _Flights:
         self.running: _Flight | None = None
         self.waiting: _Flight | None = None
 
+    def begin(self) -> _Flight:
+        """Return the read that waits, which is running from now on."""
+        if self.waiting is None:
+            raise LedgerError("a read is due that no call waits for")
+        flight = self.running = self.waiting
+        self.waiting = None
+        return flight
+
+    def ended(self) -> bool:
+        """Take the read under way as ended; return whether another waits."""
+        self.running = None
+        return self.waiting is not None
+
     def end(self) -> None:
         """End both, whether or not they were read."""
         for left in (self.running, self.waiting):
@@ -248,10 +261,7 @@ class TotalCache:
 
     async def _fly(self, counter: str) -> None:
         flights = self._flights[counter]
-        flight, flights.waiting = flights.waiting, None
-        if flight is None:
-            raise LedgerError(f"a read of {counter!r} is due that no call waits for")
-        flights.running = flight
+        flight = flights.begin()
         flight.started = self._elapsed.seconds()
         try:
             flight.total = await self._read(counter)
@@ -259,11 +269,10 @@ class TotalCache:
             flight.error = error
         else:
             self._keep(counter, flight.started, flight.total)
-        flights.running = None
-        if flights.waiting is None:
-            del self._flights[counter]
-        else:
+        if flights.ended():
             self._due.append(counter)  # behind the others, however often this one is asked for
+        else:
+            del self._flights[counter]
         flight.end()
 
     def _keep(self, counter: str, started: float, total: Total) -> None:

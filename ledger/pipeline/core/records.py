@@ -230,12 +230,12 @@ class Form:
         if self._adapt is None:
             return found
         try:
-            found = self._adapt(found)
+            adapted = self._adapt(found)
         except Exception as error:  # noqa: BLE001 (whatever it raises, the record is not taken)
             raise _Bad(f"pipeline.adapt: {type(error).__name__}: {error}") from None
-        if not isinstance(found, dict):
-            raise _Bad(f"pipeline.adapt returned {_shown(found)}: a dict is needed")
-        return found
+        if not isinstance(adapted, dict):
+            raise _Bad(f"pipeline.adapt returned {_shown(adapted)}: a dict is needed")
+        return adapted
 
     def _parsed(self, raw: bytes) -> dict[str, Any]:
         try:

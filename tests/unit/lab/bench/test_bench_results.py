@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -150,5 +151,6 @@ def test_stages_are_drawn_against_their_work() -> None:
     figure = Figure()
     BenchReport({}, BenchOptions(), (rung(1_000, 2.0), rung(10_000, 25.0))).draw(figure)
     (axis,) = figure.axes
-    drawn = {line.get_label(): line.get_xydata().tolist() for line in axis.get_lines()}
-    assert drawn == {name: [[1_000.0, 2.0], [10_000.0, 25.0]] for name in STAGES}
+    lines: Any = axis.get_lines()
+    drawn = {line.get_label(): [list(part) for part in line.get_data()] for line in lines}
+    assert drawn == {name: [[1_000.0, 10_000.0], [2.0, 25.0]] for name in STAGES}
