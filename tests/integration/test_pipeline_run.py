@@ -32,7 +32,8 @@ from ledger.settings import Settings
 
 pytestmark = pytest.mark.slow
 
-TRADES, VERSIONS = 30, 3
+TRADES, VERSIONS = 50, 3
+"""More batches than the workers that are killed can commit together, 7 of 20 records."""
 COLUMNS = 200
 """Room for the name of a lane in one line."""
 PIPELINE = {

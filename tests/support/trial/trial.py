@@ -254,22 +254,24 @@ class Trial:
     def _finish(self, lane: LaneOfFiles) -> str:
         """Bring all files of a lane to their end, those that are refused after the others."""
         lane.note_end()
-        said = ""
+        refused: dict[str, str] = {}
         left = [*lane.moved, lane.path]
         for _ in range(FINISH_PASSES_MAX):
             again = []
+            refused.clear()
             for path in left:
                 if not path.stat().st_size:
                     continue
                 status, said = lane.finish(path, self.config)
                 if status:
                     again.append(path)
+                    refused[path.name] = said
                     self.report.refused[said.strip().splitlines()[-1][-300:]] += 1
             if not again:
                 lane.moved.clear()
                 return ""
             left = again
-        return f"{lane.name}: {[path.name for path in left]} do not come to their end: {said}"
+        return f"{lane.name}: these do not come to their end: {refused}"
 
     def _judge(self) -> None:
         world = self.table.world

@@ -181,6 +181,19 @@ async def test_a_damaged_total_is_mended_once_by_an_entry_that_says_so() -> None
     assert notes == ["pipeline: mended after audit 1"]
 
 
+async def test_a_total_that_has_come_right_since_is_not_mended() -> None:
+    """What the audit before found does not outlive the one after it."""
+    store, settings = MemoryStore(HOME), pipeline_settings()
+    await lane_worker(deliveries(RAWS), store).run()
+    for suffix, change in ((1, "-0.5"), (2, "0.5")):
+        stray = Change("risk/Delta", Decimal(change))
+        planned = plan(stray, region=HOME, settings=settings, now=START, suffix=suffix)
+        await store.write(planned.put)
+        assert len((await audited(store)).differences) == (suffix == 1)
+    assert await mended(store) == {}
+    assert shown(store.table) == truth(RAWS)
+
+
 async def test_a_lane_begins_under_the_audit_that_runs_and_leaves_one_that_has_ended() -> None:
     """A new lane carries the number of the audit; one left with another takes the one of now."""
     store = MemoryStore(HOME)

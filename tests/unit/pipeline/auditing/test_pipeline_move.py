@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 
@@ -28,8 +29,9 @@ from ledger.settings import Settings
 from ledger.store.memory import MemoryStore, Table
 from ledger.store.port import Store
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.wrappers.forwarding import ForwardingStore
 from ledger.store.wrappers.metered import MeteredStore
-from ledger.store.writes import InTable, Put
+from ledger.store.writes import Action, InTable, Outcome, Put, placed
 
 OWN = "ledger-states"
 LANE = f"{HOME}/lane"
@@ -200,6 +202,23 @@ async def test_a_lane_moves_the_states_that_it_writes() -> None:
         await lane_worker(deliveries(LATER), store, lane="newer").run()
     assert await moved(store) == Moved(len(left), 1)
     assert (await audited(store)).differences == []
+
+
+async def test_a_state_that_a_lane_moves_is_written_until_then_or_not_at_all() -> None:
+    """Its write has an end as any of a state: what was forgotten since, another decides by."""
+    store, until = MemoryStore(HOME), list[datetime | None]()
+
+    class Noting(ForwardingStore):
+        async def transact(self, actions: Sequence[Action], *, token: str | None = None) -> Outcome:
+            puts = [own for _, own in map(placed, actions) if isinstance(own, Put)]
+            until.extend(one.not_after for one in puts if one.key[0].startswith(STATE_PREFIX))
+            return await super().transact(actions, token=token)
+
+    await lane_worker(deliveries(RAWS), store).run()
+    await begin_only(store)
+    await lane_worker(deliveries(LATER), Noting(store), lane="new", state_table=OWN).run()
+    assert len(until) == 2
+    assert None not in until
 
 
 async def test_what_a_stopped_worker_leaves_beside_a_state_counts_in_nothing() -> None:

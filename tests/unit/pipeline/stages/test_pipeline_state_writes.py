@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -100,6 +101,20 @@ async def test_a_state_is_rewritten_as_a_put_would(still_open: Open) -> None:
     assert await store.get(Get(state_key(record.id))) == state_item(record.id, new)
     again = await store.write(state_write(Due(record, delivery, OLD, new), ""))
     assert isinstance(again, Rejected)
+
+
+async def test_a_state_that_was_mended_since_is_not_rewritten() -> None:
+    """A mend counts what it rewrites: a state judged by without a count is not the one there."""
+    store = MemoryStore(HOME)
+    [delivery] = deliveries([message("T1", 2, 3)])
+    record = Form(pipeline_settings()).take(delivery)
+    assert isinstance(record, Record)
+    was = replace(OLD, rev=0)
+    new = State(2, Image(Decimal(2), ("k",)), HOME, {}, 1)
+    for there, wanted in ((replace(OLD, rev=1), Rejected), (was, Applied)):
+        await store.write(Put(state_item(record.id, there)))
+        outcome = await store.write(state_write(Due(record, delivery, was, new), ""))
+        assert isinstance(outcome, wanted)
 
 
 async def test_what_a_version_does_not_keep_is_not_left_of_the_one_before() -> None:

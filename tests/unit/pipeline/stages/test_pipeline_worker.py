@@ -25,7 +25,6 @@ from support.pipelines import (
 
 from ledger.core.errors import (
     AccessDenied,
-    AmountOverflow,
     LedgerError,
     SettingsError,
     Throttled,
@@ -50,7 +49,7 @@ from ledger.store.wrappers.faults import (
     NeverArrived,
     Raises,
 )
-from ledger.store.writes import Action, Outcome, Put, Rejected
+from ledger.store.writes import Action, Outcome, Rejected
 from ledger.totals.history import history
 
 
@@ -389,28 +388,6 @@ async def test_the_compactor_is_led_to_watched_sums(watched: str | None, left: i
     worker._live = worker._live.current.replace(watches={"low": watch} if watched else {})
     await worker.run()
     assert sample(ledger_metrics, "ledger_hints_total", outcome="left") == left
-
-
-async def test_a_category_goes_over_without_a_stop() -> None:
-    """Entries of before stay and count; what is reduced from now on is added to the sum."""
-    store = MemoryStore(HOME)
-    await lane_worker(deliveries(RAWS[:1]), store, totals="entries").run()
-    await lane_worker(deliveries(RAWS), store).run()
-    assert shown(store.table) == truth(RAWS)
-    kinds = {key[:5] for key in store.table.partitions["risk/Delta"]}
-    assert kinds == {"2026-", "~sum#"}
-    await lane_worker(deliveries(RAWS), store, lane="back", totals="entries").run()
-    assert shown(store.table) == truth(RAWS)
-
-
-async def test_a_sum_without_room_stops_the_lane() -> None:
-    """The map items wait, and the total stays what it was."""
-    store = MemoryStore(HOME)
-    full = {"value": {"N": "99999999999999999999999"}, "version": {"N": "1"}}
-    await store.write(Put({"pk": {"S": "risk/Delta"}, "sk": {"S": f"~sum#{HOME}.1#0"}, **full}))
-    with pytest.raises(AmountOverflow, match="risk/Delta"):
-        await lane_worker(deliveries(RAWS), store).run()
-    assert map_items(store.table) != []
 
 
 def test_a_store_of_every_home_is_needed() -> None:
