@@ -23,8 +23,9 @@ from ledger.pipeline.core.adapting import form_of
 from ledger.pipeline.metrics import PipelineMetrics
 from ledger.pipeline.progress import Progress, StreamProgress
 from ledger.pipeline.sources.claims import Claims, LaneFile
+from ledger.pipeline.sources.contents import LINE_BYTES_MAX, held_open, is_gzip
 from ledger.pipeline.sources.dead_letters import DeadLetterFile, LetterSource
-from ledger.pipeline.sources.files import LINE_BYTES_MAX, FileSource, is_gzip
+from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.following import FOLLOW_SECONDS, Followed
 from ledger.pipeline.sources.source import Source
 from ledger.pipeline.stages.homes import regions_of
@@ -239,7 +240,8 @@ class Run:
             await self._follow(lane)
         elif not self.is_stopping:
             grows = partial(self._filled, spool) if spool else None
-            await self._file(lane, LaneFile(lane.file), grows)
+            with held_open(lane.file) as file:
+                await self._file(lane, LaneFile(lane.file, file), grows)
 
     async def try_in(self, lane: Lane) -> None:
         """Bring a lane in; what keeps it from its end is noted."""
@@ -256,7 +258,9 @@ class Run:
             await followed.begin()
             await self._catch_up(lane)
             while await self.wait_for(followed.has_line):
-                await self._file(lane, LaneFile(lane.file, followed.file), followed.grows)
+                await self._file(
+                    lane, LaneFile(lane.file, followed.file, grows=True), followed.grows
+                )
                 if not followed.is_last:
                     self._tell(f"{lane.file}: taken in to its end; another file has its place")
                     followed.go_on()
@@ -268,7 +272,8 @@ class Run:
         for path in [] if lane.name else await self._claims.rotated(lane.file):
             if not self.is_stopping:
                 self._tell(f"{path}: it was moved away from {lane.file} meanwhile: taken in first")
-                await self._file(lane, LaneFile(path, moved_from=lane.file), None)
+                with held_open(path) as file:
+                    await self._file(lane, LaneFile(path, file, moved_from=lane.file), None)
 
     async def wait_for(self, wanted: Callable[[], Awaitable[object]]) -> bool:
         """Wait for something; return False if a stop is wanted, at once."""

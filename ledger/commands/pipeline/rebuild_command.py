@@ -13,7 +13,8 @@ from ledger.core.errors import InvalidInput
 from ledger.pipeline.auditing.again import LISTED_MAX, Rebuilt
 from ledger.pipeline.auditing.rebuild import Rebuild
 from ledger.pipeline.sources.claims import LaneFile, files_in
-from ledger.pipeline.sources.files import LINE_BYTES_MAX, FileSource
+from ledger.pipeline.sources.contents import LINE_BYTES_MAX
+from ledger.pipeline.sources.files import FileSource
 from ledger.runtime.clock import SystemClock, system_random
 from ledger.runtime.command_line import Config
 from ledger.runtime.loops import run_on_loop

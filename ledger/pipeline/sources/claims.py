@@ -23,8 +23,9 @@ import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 import anyio.to_thread
 
@@ -32,8 +33,8 @@ from ledger.core.entry import AttributeValue, Item, Key, damaged
 from ledger.core.errors import LedgerError, Unreachable
 from ledger.pipeline.core.items import MAP_LAST, MAP_PREFIX, lane_id, position_key
 from ledger.pipeline.core.lane_state import lane_state_of
+from ledger.pipeline.sources.contents import Readable, cannot_be_read, first_line, marks_at
 from ledger.pipeline.sources.cutting import FORMATS, Format
-from ledger.pipeline.sources.files import cannot_be_read, first_line, marks_at
 from ledger.pipeline.sources.places import mark_of, place_of
 from ledger.store.conditions import Absent, Equals
 from ledger.store.port import Store
@@ -73,14 +74,16 @@ class ClaimRecord:
 
 @dataclass(frozen=True, slots=True)
 class LaneFile:
-    """A file that is to be read; `file` is it while it is open, where its path may change.
+    """A file that is to be read; `file` is it while it is open, since its path may change.
 
-    `moved_from` is the path that is followed, of a file that was moved away from there.
+    `moved_from` is the path that is followed, of a file that was moved away from there. One that
+    `grows` may end amid a line.
     """
 
     path: Path
-    file: BinaryIO | None = None
+    file: Readable | None = None
     moved_from: Path | None = None
+    grows: bool = False
 
     @property
     def place(self) -> str:
@@ -98,10 +101,19 @@ class LaneFile:
         Raises:
             LedgerError: the file cannot be read, or has no line yet.
         """
-        line = await anyio.to_thread.run_sync(first_line, self.path, self.file)
+        line = await self.first_line()
         if not line:
             raise LedgerError(f"{self.path}: it has no line yet: run it once it has records")
         return head_of(line)
+
+    async def first_line(self) -> bytes:
+        """Return its first line; empty if none has ended.
+
+        Raises:
+            LedgerError: the file cannot be read.
+        """
+        found = partial(first_line, self.path, self.file, may_grow=self.grows)
+        return await anyio.to_thread.run_sync(found)
 
     async def marks(self, places: Sequence[int]) -> Mapping[int, str]:
         """Return the hashes of what lies before these places."""
@@ -119,6 +131,11 @@ class FileClaim:
         self._record = record
         self._file = file
         self._is_new = is_new
+
+    @property
+    def begun(self) -> str:
+        """Up to where records of the file may be begun, as far as is known."""
+        return self._record.begun
 
     async def extend(self, position: str) -> None:
         """Make known that records up to a position may be begun.
@@ -232,7 +249,7 @@ class Claims:
         return []
 
     async def _was_read_at(self, place: str, file: LaneFile) -> bool:
-        line = await anyio.to_thread.run_sync(first_line, file.path, file.file)
+        line = await file.first_line()
         if not line:
             return False
         known = await self._read(self._key(f"@{head_of(line)}")[0])

@@ -21,19 +21,26 @@ import hashlib
 import os
 import zlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import anyio.to_thread
 
 from ledger.core.errors import InvalidInput, LedgerError
 from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.contents import (
+    LINE_BYTES_MAX,
+    WINDOW_BYTES,
+    Readable,
+    cannot_be_read,
+    is_gzip,
+    opened,
+)
 from ledger.pipeline.sources.cutting import HEAD_BYTES, Cutter, Format, cutter_of, too_long
 from ledger.pipeline.sources.places import (
     Hash,
-    mark,
     mark_of,
     new_hash,
     place_of,
@@ -42,22 +49,19 @@ from ledger.pipeline.sources.places import (
 )
 from ledger.pipeline.sources.source import LagUnit
 
-LINE_BYTES_MAX = 1 << 20
-"""A longer line becomes a dead letter; more, if `pipeline.record_bytes_max` is more."""
-WINDOW_BYTES = 1 << 22
-"""Read at once, and so the most bytes of a batch; at least four of the longest lines."""
 STEP_BYTES = 1 << 26
 """Hashed at once, so that a stop need not wait for the whole."""
 TAIL_BYTES = 4096
 HASHES_MAX = 32
 """Places from which a restart in the same process hashes on."""
-_GZIP = b"\x1f\x8b"
-
-Readable = BinaryIO | gzip.GzipFile
 
 
 class Claim(Protocol):
     """Makes known up to where a lane's records may have been begun."""
+
+    @property
+    def begun(self) -> str:
+        """Up to where that is known: what lies before it is what it was then. Empty for nothing."""
 
     async def extend(self, position: str) -> None:
         """Make it known, durable when this returns.
@@ -87,7 +91,7 @@ class FileSource:
         form: Format = "jsonl",
         bytes_max: int = LINE_BYTES_MAX,
         claim: Claim | None = None,
-        file: BinaryIO | None = None,
+        file: Readable | None = None,
     ) -> None:
         self.unfinished_bytes = 0
         self.size_bytes = 0
@@ -107,7 +111,9 @@ class FileSource:
     @property
     def lag_unit(self) -> LagUnit | None:
         """What is counted; None for a compressed file, whose length is not that of its content."""
-        return None if self._file is None and is_gzip(self._path) else "bytes"
+        if self._file is None:
+            return None if is_gzip(self._path) else "bytes"
+        return None if isinstance(self._file, gzip.GzipFile) else "bytes"
 
     def lag_after(self, position: str) -> float:
         """Return how many bytes lie after a position by now; 0 once the file is not there."""
@@ -143,8 +149,9 @@ class FileSource:
     async def _windows(
         self, file: Readable, after: str
     ) -> AsyncGenerator[Sequence[Delivery], None]:
-        reader = _Reader(file, cutter_of(self._form, bytes_max=self._bytes_max), self._bytes_max)
+        reader = self._reader(file)
         await self._go_to(reader, after)
+        await self._check_begun(reader, file)
         may_grow = self._grows is not None
         while True:
             self._remember(reader)
@@ -161,6 +168,21 @@ class FileSource:
                 if self._grows is None or not may_grow:
                     return
                 may_grow = await self._grows()
+
+    def _reader(self, file: Readable) -> "_Reader":
+        cutter = cutter_of(self._form, bytes_max=self._bytes_max)
+        return _Reader(file, cutter, self._bytes_max)
+
+    async def _check_begun(self, reader: "_Reader", file: Readable) -> None:
+        """Check that what was begun after the position is what follows: it goes on with that.
+
+        A lane that has committed nothing yet has only this to tell one file from another.
+        """
+        begun, known = "" if self._claim is None else self._claim.begun, reader.known()
+        if place_of(begun) > reader.place and known is not None:
+            self._remember(reader)
+            await self._go_to(self._reader(file), begun)
+            reader.begin(reader.place, known)
 
     async def _go_to(self, reader: "_Reader", position: str) -> None:
         """Take a reader to a position, over all that lies before it."""
@@ -358,89 +380,3 @@ class _LongLine:
         """Take in what follows."""
         self.length += len(data)
         self.digest.update(data)
-
-
-def opened(path: Path) -> Readable:
-    """Open a file of records, plain or gzip.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
-    with path.open("rb") as file:
-        is_gzip = file.read(len(_GZIP)) == _GZIP
-    return gzip.GzipFile(path, "rb") if is_gzip else path.open("rb")
-
-
-def is_gzip(path: Path) -> bool:
-    """Return whether a file is compressed.
-
-    Raises:
-        LedgerError: it cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_GZIP)) == _GZIP
-    except OSError as error:
-        raise cannot_be_read(path, error) from error
-
-
-def first_line(path: Path, file: BinaryIO | None = None) -> bytes:
-    """Return the first line of a file that is not blank, without its end; empty if none has ended.
-
-    A line that has no end is one if it is the whole file. Of a long one the beginning is returned.
-
-    Raises:
-        LedgerError: the file cannot be read.
-    """
-    try:
-        reading = file or opened(path)
-        try:
-            reading.seek(0)
-            for _blank in range(HEAD_BYTES):
-                line = reading.readline(LINE_BYTES_MAX)
-                if line.strip() or not line:
-                    is_whole = line.endswith(b"\n") or len(line) == LINE_BYTES_MAX or file is None
-                    return line.strip() if is_whole else b""
-        finally:
-            if reading is not file:
-                reading.close()
-    except (OSError, EOFError, zlib.error) as error:
-        raise cannot_be_read(path, error) from error
-    return b""
-
-
-def marks_at(path: Path, places: Iterable[int], file: BinaryIO | None = None) -> Mapping[int, str]:
-    """Return the hashes of what lies before these places of a file, as far as it reaches.
-
-    Raises:
-        LedgerError: the file cannot be read.
-    """
-    found: dict[int, str] = {}
-    try:
-        reading = file or opened(path)
-        try:
-            reading.seek(0)
-            running, at = new_hash(), 0
-            for place in sorted(set(places)):
-                while at < place and (data := reading.read(min(place - at, WINDOW_BYTES))):
-                    running.update(data)
-                    at += len(data)
-                if at < place:
-                    break
-                found[place] = mark(running)
-        finally:
-            if reading is not file:
-                reading.close()
-    except (OSError, EOFError, zlib.error) as error:
-        raise cannot_be_read(path, error) from error
-    return found
-
-
-def cannot_be_read(path: Path, error: Exception) -> LedgerError:
-    """Return the error of a file that cannot be read."""
-    if isinstance(error, OSError) and error.strerror:
-        return LedgerError(f"{path}: cannot be read: {error.strerror}")
-    return LedgerError(
-        f"{path}: cannot be read: {error}. Its complete records are taken; get the whole file, and"
-        " run it again"
-    )

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import anyio.to_thread
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.sources.files import cannot_be_read, first_line
+from ledger.pipeline.sources.contents import cannot_be_read, first_line
 from ledger.runtime.clock import Clock
 
 FOLLOW_SECONDS = 0.2
@@ -61,7 +61,7 @@ class Followed:
 
     async def has_line(self) -> None:
         """Wait until the file that is being read has a line; an empty one is passed over."""
-        while not await anyio.to_thread.run_sync(first_line, self.path, self.file):
+        while not await anyio.to_thread.run_sync(self._first_line):
             if not await self.grows():
                 if self.is_last:
                     return
@@ -89,6 +89,9 @@ class Followed:
         """Close all files."""
         while self._files:
             self._files.popleft().close()
+
+    def _first_line(self) -> bytes:
+        return first_line(self.path, self.file, may_grow=True)
 
     def _look(self) -> bool:
         """Open the file at the path if it is another; return whether there is one."""

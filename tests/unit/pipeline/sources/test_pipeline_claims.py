@@ -9,8 +9,8 @@ from support.clock import FakeClock
 from support.ledgers import HOME
 
 from ledger.core.errors import LedgerError
-from ledger.pipeline.core.items import lane_id, map_item
-from ledger.pipeline.core.lane_state import LaneState, lane_item
+from ledger.pipeline.core.items import lane_id, map_item, position_key
+from ledger.pipeline.core.lane_state import LaneState, lane_item, lane_state_of
 from ledger.pipeline.core.records import Delivery
 from ledger.pipeline.sources.claims import Claims, Found, LaneFile, files_in
 from ledger.pipeline.sources.files import FileSource
@@ -50,6 +50,11 @@ class Desk:
             item = lane_item(lane_id(HOME, found.lane), LaneState(position=delivery.position))
             await self.store.write(Put(item))
         return found.lane
+
+
+def position_of(store: MemoryStore, lane: str) -> str:
+    """Return up to where a lane is committed."""
+    return lane_state_of(store.table.get(position_key(lane_id(HOME, lane)))).position
 
 
 @pytest.fixture
@@ -102,6 +107,24 @@ async def test_a_path_with_other_content_waits_for_the_former_to_be_finished(des
     desk.write("kept.jsonl", LINES)
     assert await desk.run("kept.jsonl") == lane
     assert await desk.run("a.jsonl") == f"{lane}.2"
+
+
+@pytest.mark.parametrize("committed", [0, 2])
+async def test_content_that_changes_between_the_claim_and_the_reading_is_refused(
+    desk: Desk, committed: int
+) -> None:
+    """What was begun is not there any more: read on, the lane could never be finished."""
+    desk.write("a.jsonl", LINES)
+    lane = await desk.run("a.jsonl", commits=committed)
+    found = await desk.find("a.jsonl")
+    desk.write("a.jsonl", b"1\n2\n9\n8\n7\n")
+    source = FileSource(desk.folder / "a.jsonl", claim=found.claim)
+    reached = position_of(desk.store, lane)
+    with pytest.raises(LedgerError, match=r"the 8 bytes that were read .* are not those"):
+        _ = [batch async for batch in source.batches(reached, most=9)]
+    desk.write("a.jsonl", LINES + b"5\n")
+    read = [one.raw async for batch in source.batches(reached, most=9) for one in batch]
+    assert read == [b"1", b"2", b"3", b"4", b"5"][committed:]
 
 
 @pytest.mark.parametrize("content", [b"0\n1\n2\n", LINES + b"5\n"])

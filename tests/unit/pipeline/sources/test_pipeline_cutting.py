@@ -9,8 +9,9 @@ from hypothesis import strategies as some
 
 from ledger.core.errors import InvalidInput
 from ledger.pipeline.core.records import Delivery
+from ledger.pipeline.sources.contents import LINE_BYTES_MAX
 from ledger.pipeline.sources.cutting import CsvRows
-from ledger.pipeline.sources.files import LINE_BYTES_MAX, FileSource
+from ledger.pipeline.sources.files import FileSource
 
 
 def rows(content: bytes, *, bytes_max: int = 1000) -> list[tuple[Any, str]]:

@@ -10,7 +10,8 @@ from support.pipelines import deliveries
 
 from ledger.core.errors import LedgerError
 from ledger.pipeline.core.records import Delivery
-from ledger.pipeline.sources.files import WINDOW_BYTES, FileSource
+from ledger.pipeline.sources.contents import WINDOW_BYTES
+from ledger.pipeline.sources.files import FileSource
 from ledger.pipeline.sources.source import ListSource, Source
 
 
@@ -230,6 +231,8 @@ async def test_what_is_handed_on_was_claimed_before(tmp_path: Path) -> None:
     path.write_bytes(b"1\n2\n3\n")
 
     class Noted:
+        begun = ""
+
         async def extend(self, position: str) -> None:
             claimed.append(position)
 
