@@ -15,7 +15,7 @@ from typing import TypeVar
 from compactor.plan import Observation, Rules, older_than
 from ledger.core import ids, keys
 from ledger.core.errors import RegionUnreadable, StoreError
-from ledger.core.fold import ATTRIBUTES, Collection
+from ledger.core.fold import ATTRIBUTES, DATED, Collection
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
@@ -73,10 +73,12 @@ async def observe(
     home: str,
     clock: Clock,
     reach: Reach | None = None,
+    with_dates: bool = False,
 ) -> Observed:
     """Read the net in the home region, then the collection in every region, all consistent.
 
-    With a `reach` no further than that, else the whole of it.
+    With a `reach` no further than that, else the whole of it; `with_dates` those from which entries
+    are effective, too.
 
     Raises:
         RegionUnreadable: one of them cannot be read.
@@ -90,10 +92,12 @@ async def observe(
         upto=_enough(net, reach.settled if reach else None),
         least=_enough(net, ""),
         entries_max=reach.entries_max + named if reach else None,
+        with_dates=with_dates,
     )
     upto = own.upto if own.upto is not None else _enough(net, reach.settled if reach else None)
     others = [region for region in stores if region != home]
-    reads = [partial(_read_view, stores[region], partition, upto=upto) for region in others]
+    read = partial(_read_view, partition=partition, upto=upto, with_dates=with_dates)
+    reads = [partial(read, stores[region]) for region in others]
     views = dict(zip(others, await run_all(reads, at_once=len(stores)), strict=True))
     collections = {
         region: own.collection if region == home else views[region].collection for region in stores
@@ -144,10 +148,11 @@ async def _read_view(
     upto: str | None = None,
     least: str | None = None,
     entries_max: int | None = None,
+    with_dates: bool = False,
 ) -> View:
     """Read page after page up to a sort key, or `entries_max` and `least`; then net and sums."""
-    collection = Collection(partition=partition)
-    query = Query(partition, attributes=ATTRIBUTES)
+    collection = Collection(partition=partition, with_dates=with_dates)
+    query = Query(partition, attributes=DATED if with_dates else ATTRIBUTES)
     entries = 0
     while True:
         page = await _readable(store.region, store.query(query))

@@ -82,6 +82,7 @@ def rules_of(settings: Settings) -> Rules:
         prune_min=compactor.prune_min,
         generation=terms.generation,
         unmerged=terms.unmerged,
+        periods=terms.periods,
         given_up=None if terms.given_up_at is None else terms.given_up_at + skew,
         epochs={name: terms.epoch_of(name) for name in terms.regions} if terms.lost else None,
     )
@@ -221,6 +222,7 @@ class Pass:
                     home=self._settings.home,
                     clock=self._clock,
                     reach=Reach.of(self._rules, now=self._clock.now()),
+                    with_dates=self._rules.needs_dates(visit.partition),
                 )
             for region, view in observed.observation.views.items():
                 self._seen.look(region, visit.partition, view.net, before[region])

@@ -23,20 +23,23 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from ledger.core import amounts, ids, keys
+from ledger.core import amounts, ids, keys, periods
 from ledger.core.contract import matches_any
 from ledger.core.fold import Collection, named_by, stamp_of
 from ledger.core.ids import MICROSECOND, EntryIds
+from ledger.core.periods import PeriodRule
 from ledger.core.sums import SumPlace
 from ledger.core.values import NetChange
 from ledger.settings.groups import FOLD_MAX_LIMIT
 
 NAMED_MAX = FOLD_MAX_LIMIT
 """How many ids a net may name, the remembered ones included: as many as fit in an item."""
+PERIODS_IDS = 2 * periods.BYTES_MAX // ids.PACKED_BYTES
+"""How many ids fewer it names where it has sums by period, of two axes."""
 REMEMBERED_SECONDS = 86_400.0
 """How long what a lost region wrote may still arrive, after the region was given up."""
 
@@ -48,7 +51,7 @@ class Rules:
     `generation` is the table's: a collection's first net is made with it. Ids up to `given_up` may
     have been written by a region that is lost; None if none is. Counters that match a pattern of
     `unmerged` are not folded; what earlier folds began is finished. `epochs` has those of the
-    regions, in a table that lost one.
+    regions, in a table that lost one. `periods` has the rules of sums by period, by pattern.
     """
 
     home: str
@@ -61,6 +64,7 @@ class Rules:
     given_up: datetime | None = None
     unmerged: tuple[str, ...] = ()
     epochs: Mapping[str, int] | None = None
+    periods: Mapping[str, PeriodRule] = field(default_factory=dict)
 
     def is_over(self, place: SumPlace) -> bool:
         """Return whether a sum may be copied: its region is lost, or has begun another epoch."""
@@ -75,6 +79,16 @@ class Rules:
             return True
         place = keys.counter_of(partition)
         return place is None or not matches_any(place[0], self.unmerged)
+
+    def periods_of(self, partition: str) -> PeriodRule | None:
+        """Return the rule of a collection's sums by period, None if none are kept."""
+        place = keys.counter_of(partition) if self.periods else None
+        return None if place is None else periods.rule_of(self.periods, place[0])
+
+    def needs_dates(self, partition: str) -> bool:
+        """Return whether a fold depends on the dates from which entries are effective."""
+        rule = self.periods_of(partition)
+        return rule is not None and rule.effective
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +149,9 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     gone = len(named) - len(kept)
     found = _candidates(observation, rules, now=now, room=len(at_home))
     open_ids = sum(key in visible for key in kept)
-    room = min(rules.fold_max - open_ids, NAMED_MAX - len(kept))
+    rule = rules.periods_of(observation.partition)
+    named_max = NAMED_MAX - PERIODS_IDS if rule else NAMED_MAX
+    room = min(rules.fold_max - open_ids, named_max - len(kept))
     candidates = found[: max(0, room)]
     backlog, is_cut = len(found), len(found) > len(candidates)
     left = ids.moment_of(found[len(candidates)]) if is_cut else None
@@ -155,6 +171,8 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
             and not _is_waited_for(observation, rules, now=now),
         )
     fold = _folded(net, kept, candidates, home, rules=rules, version=version)
+    if rule is not None:
+        fold = replace(fold, periods=_periods(net, candidates, home, rule, now))
     return Plan(
         deletes=deletes,
         fold=fold,
@@ -247,3 +265,22 @@ def _folded(
         home=rules.home,
         generation=net.generation if net else rules.generation,
     )
+
+
+def _periods(
+    net: NetChange | None,
+    candidates: Sequence[str],
+    home: Collection,
+    rule: PeriodRule,
+    now: datetime,
+) -> str:
+    """Return the sums by period of a net with these entries folded.
+
+    Without a rule a net keeps none: they would not be whole when there is one again.
+    """
+    kept = None if net is None or net.periods is None else periods.of_text(net.periods)
+    count, until = (net.count, net.until) if net else (0, "")
+    before = periods.begun(rule, kept, count=count, until=until)
+    dates = home.dates or {}
+    changes = zip(candidates, map(dates.get, candidates), home.changes_of(candidates), strict=True)
+    return periods.to_text(before.folded([*changes], rule, now))

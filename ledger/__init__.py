@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         Update,
     )
     from ledger.table import Table
+    from ledger.totals.periods import Period, PeriodTotals
     from ledger.totals.reader import Total
     from ledger.writing.plan import Change
 
@@ -109,6 +110,8 @@ __all__ = [
     "MethodConflict",
     "NetVanished",
     "OutcomeUnknown",
+    "Period",
+    "PeriodTotals",
     "Put",
     "ReadTooSlow",
     "Reconciled",
@@ -150,6 +153,8 @@ _PLACES = {
     "Rejected": _WRITES,
     "Settings": "ledger.settings",
     "Table": "ledger.table",
+    "Period": "ledger.totals.periods",
+    "PeriodTotals": "ledger.totals.periods",
     "Total": "ledger.totals.reader",
     "Unknown": _WRITES,
     "Update": _WRITES,

@@ -13,11 +13,11 @@ import anyio
 
 from ledger.contract.view import ContractView
 from ledger.core import keys
-from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.errors import LedgerError
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
-from ledger.parts import Parts, check_age
+from ledger.parts import Parts, check_age, counters_of
 from ledger.reconciling import Reconciler
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
@@ -26,10 +26,11 @@ from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
 from ledger.totals.history import Bound, history
+from ledger.totals.periods import Asking, By, PeriodTotals
 from ledger.totals.reader import Reader, Total
 from ledger.watching.delivery import Call, Watched, checked_call
 from ledger.watching.noticing import Watcher, Watches
-from ledger.writing.asked import ChangeLike, changes_of, listed_as
+from ledger.writing.asked import ChangeLike, changes_of
 from ledger.writing.hints import Hints
 from ledger.writing.plan import Change
 from ledger.writing.writer import Writer
@@ -341,10 +342,7 @@ class Ledger:
             InvalidInput: `counters` is not a list of them; nothing was read.
             And as `total`.
         """
-        if isinstance(counters, str):
-            raise InvalidInput(f"counters must be a list of counter ids, got the str {counters!r}")
-        listed = listed_as("counters", counters)
-        checked = [keys.checked_counter(counter) for counter in listed]
+        checked = counters_of(counters)
         check_age(max_age, steady=steady)
         parts = self._open_parts
         await self._counted(self._renew())
@@ -362,6 +360,54 @@ class Ledger:
             parts.hints.read(total)
             parts.watcher.saw(total)
         return found
+
+    async def periods(
+        self,
+        counter: str,
+        *,
+        by: By,
+        since: datetime | date | None = None,
+        until: datetime | date | None = None,
+        effective: bool = False,
+    ) -> PeriodTotals:
+        """Return what a counter came to by hour, by day or by month, read from the table.
+
+        Kept of the counters that match a pattern of `periods` in the table's contract, from the
+        first merge under it on; until an entry is merged it counts in its period just as well.
+        `since` is by default as far back as sums of this kind are kept, `until` includes the latest
+        change. A date begins in the zone of the pattern, and so do days and months. By default a
+        change counts when it was made (the time in its id); with `effective`, from its effective
+        date on, or the date on which it was made.
+
+        Raises:
+            InvalidCounter: not a counter id.
+            InvalidInput: no such sums are kept of this counter, or not so far back; a bound is
+                neither a date nor an aware time; or over 10,000 periods are asked for.
+            ReadTooSlow: a shard has over a million entries that are not merged; and as `total`.
+            DamagedItem, NetVanished, AmountOverflow, StoreError: as `total`.
+        """
+        found = await self.periods_many(
+            [counter], by=by, since=since, until=until, effective=effective
+        )
+        return found[counter]
+
+    async def periods_many(
+        self,
+        counters: Iterable[str],
+        *,
+        by: By,
+        since: datetime | date | None = None,
+        until: datetime | date | None = None,
+        effective: bool = False,
+    ) -> dict[str, PeriodTotals]:
+        """Return what `periods` would of many counters, by name, in the order asked.
+
+        A bounded number are read at a time; the first that fails cancels the rest.
+        """
+        checked, parts = counters_of(counters), self._open_parts
+        await self._counted(self._renew())
+        ask = Asking(by, since=since, until=until, effective=effective, now=self._clock.now())
+        return await self._counted(parts.reader.periods(checked, ask))
 
     async def history(
         self, counter: str, *, after: Bound = None, before: Bound = None

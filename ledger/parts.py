@@ -1,7 +1,9 @@
 """What an open `Ledger` is made of, and the check of what it is asked."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.reconciling import Reconciler
 from ledger.settings.live import LiveSettings
@@ -9,6 +11,7 @@ from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
 from ledger.totals.reader import Reader
 from ledger.watching.noticing import Watcher
+from ledger.writing.asked import listed_as
 from ledger.writing.hints import Hints
 from ledger.writing.writer import Writer
 
@@ -25,6 +28,18 @@ class Parts:
     hints: Hints
     watcher: Watcher
     reconciler: Reconciler
+
+
+def counters_of(asked: Iterable[str]) -> list[str]:
+    """Return the counters that are asked for, checked.
+
+    Raises:
+        InvalidInput: it is not a list of them.
+        InvalidCounter: one is not a counter id.
+    """
+    if isinstance(asked, str):
+        raise InvalidInput(f"counters must be a list of counter ids, got the str {asked!r}")
+    return [keys.checked_counter(counter) for counter in listed_as("counters", asked)]
 
 
 def check_age(max_age: object, *, steady: bool) -> None:

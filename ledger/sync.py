@@ -74,6 +74,8 @@ class Ledger(_Opened[AsyncLedger]):
     reconcile = _plain(AsyncLedger.reconcile)
     total = _plain(AsyncLedger.total)
     totals = _plain(AsyncLedger.totals)
+    periods = _plain(AsyncLedger.periods)
+    periods_many = _plain(AsyncLedger.periods_many)
     history = _iterator(AsyncLedger.history)
 
     def watch(

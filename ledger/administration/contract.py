@@ -6,7 +6,7 @@ anything is announced, by the rules of the settings: they are the same.
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -92,6 +92,9 @@ def first_values(given: Sequence[str]) -> dict[str, Any]:
         if name == "shards":
             pattern, count = _pattern_and_count(value)
             values.setdefault(name, {})[pattern] = count
+        elif name == "periods":
+            pattern, rule = _pattern_and_rule(value)
+            values.setdefault(name, {})[pattern] = rule
         elif name == "unmerged":
             values[name] = _patterns(value)
         else:
@@ -177,7 +180,8 @@ def refined(
     """Return the terms of a contract with one value changed.
 
     `value` is a duration, a region (home), regions or patterns separated by commas (regions,
-    unmerged), or PATTERN=COUNT (shards), dated `since`.
+    unmerged), PATTERN=COUNT (shards), dated `since`, or PATTERN=hours:N,days:N,months:N,zone:NAME,
+    effective:yes (periods), each with a default, and PATTERN= for none any more.
 
     Raises:
         InvalidInput: there is no such value in a contract.
@@ -193,6 +197,8 @@ def refined(
         new = tuple(part.strip() for part in value.split(","))
     elif name == "shards":
         new = _with_step(contract, value, since=since, now=now)
+    elif name == "periods":
+        new = _with_rule(terms, value)
     elif name == "unmerged":
         new = _patterns(value)
     else:
@@ -200,11 +206,15 @@ def refined(
             f"what can be set in the contract is {', '.join((*CONTRACTED, 'regions'))};"
             f" got {name!r}"
         )
-    changed = replace(terms, **{name: new})
+    changed = terms if name == "periods" else replace(terms, **{name: new})
+    values = contracted(changed)
+    if name == "periods":
+        values[name] = new
     # The rules between the values are those of the settings.
     reach = {region: settings.reach(region) for region in changed.regions}
-    checked = Settings(table=settings.table, regions=reach, **contracted(changed))
-    return checked.terms
+    checked = Settings(table=settings.table, regions=reach, **values).terms
+    # What earlier releases cannot read may be there for good.
+    return replace(checked, format=max(terms.format, checked.format))
 
 
 def _with_step(contract: Contract, value: str, *, since: datetime | None, now: datetime) -> Shards:
@@ -223,6 +233,26 @@ def _with_step(contract: Contract, value: str, *, since: datetime | None, now: d
             " same counters"
         )
     return {**shards, pattern: (*steps, ShardStep(count, since or now + SHARDS_AHEAD))}
+
+
+def _with_rule(terms: Terms, value: str) -> dict[str, Mapping[str, object]]:
+    pattern, given = _pattern_and_rule(value)
+    rules: dict[str, Mapping[str, object]] = {
+        each: asdict(rule) for each, rule in terms.periods.items() if each != pattern
+    }
+    return {**rules, pattern: given} if given is not None else rules
+
+
+def _pattern_and_rule(value: str) -> tuple[str, Mapping[str, str] | None]:
+    """Return a pattern and the rule of its periods; None for one that is taken back."""
+    pattern, found, text = value.partition("=")
+    parts = [part.partition(":") for part in text.split(",") if part]
+    if not found or not pattern or not all(name and value for name, _, value in parts):
+        raise InvalidInput(
+            "periods must be PATTERN=NAME:VALUE,..., such as"
+            f" usage/*=hours:72,days:62,months:120,zone:Europe/Berlin, got {value!r}"
+        )
+    return pattern, {name.strip(): value.strip() for name, _, value in parts} if parts else None
 
 
 def _patterns(value: str) -> tuple[str, ...]:

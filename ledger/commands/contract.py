@@ -80,7 +80,12 @@ def show_contract(
 
 def set_value(
     name: Annotated[str, typer.Argument(help="What to change, such as settle.")] = "",
-    value: Annotated[str, typer.Argument(help="The new value; shards as PATTERN=COUNT.")] = "",
+    value: Annotated[
+        str,
+        typer.Argument(
+            help="The new value; shards as PATTERN=COUNT, periods as PATTERN=hours:72,days:62."
+        ),
+    ] = "",
     *,
     config: Config = None,
     since: Annotated[

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -37,6 +37,18 @@ def iso_time(option: str, text: str | None) -> datetime | None:
     if moment.tzinfo is None:
         raise InvalidEntry(f"{option} must end with a zone, such as Z or +01:00, got {text!r}")
     return moment
+
+
+def iso_bound(option: str, text: str | None) -> datetime | date | None:
+    """Return an option's date or aware time; None if it was not given.
+
+    Raises:
+        InvalidEntry: the text is neither an ISO date nor an ISO time with a zone.
+    """
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        return iso_time(option, text)
 
 
 def amount_of(text: str) -> Decimal:

@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ledger.commands.options import AsJson, Region, print_json
+from ledger.commands.options import AsJson, Region, iso_bound, print_json
 from ledger.core import amounts
+from ledger.core.errors import InvalidInput
 from ledger.ledger import Ledger
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
+from ledger.totals.periods import By, PeriodTotals
 from ledger.totals.reader import Total
 
 app = new_app()
@@ -34,14 +36,42 @@ def total(
             "--steady", help="Read until two looks agree: totals of one moment, in each region."
         ),
     ] = False,
+    by: Annotated[By | None, typer.Option(help="Show sums by period, too.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="With --by: from this date or time.", show_default="all that is kept"),
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="With --by: before this date or time.")] = None,
+    effective: Annotated[
+        bool, typer.Option("--effective", help="With --by: when changes are effective.")
+    ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the current totals of counters."""
+    """Show the current totals of counters, or their sums by hour, day or month."""
     settings = Settings.load(config)
     regions = (
         list(settings.regions) if everywhere else [settings.home if region is None else region]
     )
+    if by is not None:
+        if steady:
+            raise InvalidInput("--steady is of totals: sums by period have no such reading")
+        bounds = iso_bound("--since", since), iso_bound("--until", until)
+
+        async def read_periods() -> list[PeriodTotals]:
+            found: list[PeriodTotals] = []
+            for place in regions:
+                async with Ledger.open(settings, region=place) as ledger:
+                    read = await ledger.periods_many(
+                        counters, by=by, since=bounds[0], until=bounds[1], effective=effective
+                    )
+                    found += [read[counter] for counter in counters]
+            return found
+
+        _show_periods(anyio.run(read_periods), as_json=as_json)
+        return
+    if since is not None or until is not None or effective:
+        raise InvalidInput("--since, --until and --effective need --by hour, day or month")
 
     async def call() -> list[Total]:
         totals: list[Total] = []
@@ -71,6 +101,47 @@ def _totals_table(totals: Iterable[Total]) -> Table:
             f"{total.merged:,}", when,
         )  # fmt: skip
     return table
+
+
+def _show_periods(found: Iterable[PeriodTotals], *, as_json: bool) -> None:
+    if as_json:
+        print_json(each for one in found for each in _period_fields(one))
+        return
+    console = Console()
+    for one in found:
+        console.print(
+            f"{one.counter} in {one.region} by {one.by} ({one.zone})", markup=False, highlight=False
+        )
+        console.print(_periods_table(one))
+
+
+def _periods_table(found: PeriodTotals) -> Table:
+    form = (
+        "%Y-%m-%d %H:%M" if found.by == "hour" else "%Y-%m" if found.by == "month" else "%Y-%m-%d"
+    )
+    table = Table(box=box.SIMPLE)
+    table.add_column(found.by)
+    table.add_column("sum", justify="right")
+    table.add_column("")
+    table.add_row("before", amounts.to_text(found.opening), "")
+    for each in found.periods:
+        note = "" if each.is_whole else "not all: some of it was merged before"
+        table.add_row(each.start.strftime(form), amounts.to_text(each.value), note)
+    table.add_row("in all", amounts.to_text(found.closing), "")
+    return table
+
+
+def _period_fields(found: PeriodTotals) -> Iterable[dict[str, Any]]:
+    for each in found.periods:
+        yield {
+            "counter": found.counter,
+            "region": found.region,
+            "by": found.by,
+            "start": each.start.isoformat(),
+            "end": each.end.isoformat(),
+            "value": amounts.to_text(each.value),
+            "whole": each.is_whole,
+        }
 
 
 def _total_fields(total: Total) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
+from ledger.core.periods import PeriodRule
+
 CONTRACT_LIFE = 300.0
 """Seconds after the read of a view of the terms within which a request may be signed under it."""
 DURATIONS = (
@@ -86,7 +88,8 @@ class Terms:
     be lost again; the latest was at `given_up_at`. `left` are those taken out while they worked,
     in the same way. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
-    patterns of counters whose entries are never merged, so that each stays to be read. `home`,
+    patterns of counters whose entries are never merged, so that each stays to be read; `periods`
+    are the rules of sums by period, the first pattern that matches counts. `home`,
     `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
     `home` is then a region.
     """
@@ -103,6 +106,7 @@ class Terms:
     contract_life: float = CONTRACT_LIFE
     shards: Shards = field(default_factory=dict)
     unmerged: tuple[str, ...] = ()
+    periods: Mapping[str, PeriodRule] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     given_up_at: datetime | None = None

@@ -11,18 +11,21 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
 from ledger.core.contract import DURATIONS, ShardStep, Terms, is_pending, stricter
 from ledger.core.entry import AttributeValue, Item, Key
 from ledger.core.errors import ContractDamaged, UpgradeNeeded
+from ledger.core.periods import PeriodRule
 
 CONTRACT_PARTITION = "~contract"
 TABLE_PREFIX = "table#"
-FORMAT = 1
-"""The newest form of items that this release reads and writes."""
+FORMAT = 2
+"""The newest form of items that this release reads and writes. A table is of the oldest that has
+all of its terms: with sums by period 2, so that an earlier release, which would drop them from a
+net, refuses it."""
 DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
@@ -93,6 +96,11 @@ class Contract:
         return (self.generation, self.revision) < (other.generation, other.revision)
 
 
+def format_of(*, has_periods: bool) -> int:
+    """Return the oldest format of a table with, or without, sums by period."""
+    return FORMAT if has_periods else 1
+
+
 def newest_of(shown: Iterable[object]) -> Contract | None:
     """Return the newest contract of what regions show; what is none is left out."""
     found = (each for each in shown if isinstance(each, Contract))
@@ -159,6 +167,9 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["left"] = list(terms.left)
     if not terms.left:
         del values["left"]
+    values["periods"] = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
+    if not terms.periods:
+        del values["periods"]
     values["given_up_at"] = terms.given_up_at.isoformat() if terms.given_up_at else None
     values["shards"] = {
         pattern: [
@@ -201,6 +212,9 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         unmerged=tuple(str(pattern) for pattern in values.get("unmerged", ())),
         lost=tuple(str(region) for region in values["lost"]),
         left=tuple(str(region) for region in values.get("left", ())),
+        periods={
+            str(pattern): PeriodRule(**rule) for pattern, rule in values.get("periods", {}).items()
+        },
         given_up_at=_time(values.get("given_up_at")),
         shards={
             str(pattern): tuple(_step(step) for step in steps)

@@ -95,7 +95,7 @@ def entry_of(item: Item) -> Entry:
 def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
     """Return the item of a net change in a partition."""
     packed = EntryIds.of(net.merged).packed
-    return {
+    item: dict[str, AttributeValue] = {
         "pk": {"S": partition},
         "sk": {"S": keys.net_sort_key(net.generation)},
         "change": {"N": amounts.to_text(net.change)},
@@ -106,6 +106,9 @@ def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
         "home": {"S": net.home},
         "digest": {"B": _digest(net, partition, packed)},
     }
+    if net.periods is not None:
+        item["periods"] = {"S": net.periods}
+    return item
 
 
 def net_of(item: Item) -> NetChange:
@@ -142,6 +145,7 @@ def net_of(item: Item) -> NetChange:
         until=fields["until"] or "",
         home=fields["home"] or "",
         generation=generation,
+        periods=_text(item, "periods"),
     )
     if "digest" not in item:
         raise damaged(item, "a net change must have digest")
@@ -167,6 +171,8 @@ def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
         net.until,
         net.home,
     ]
+    if net.periods is not None:
+        texts.append(net.periods)
     head = b"".join(len(text := part.encode()).to_bytes(2, "big") + text for part in texts)
     return hashlib.sha256(head + packed).digest()[:DIGEST_BYTES]
 

@@ -29,8 +29,12 @@ from ledger.core.ids import EntryIds
 from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
 from ledger.core.values import NetChange
 
-ATTRIBUTES = ("sk", "change", "count", "merged", "version", "until", "home", "digest", "value")
+ATTRIBUTES = (
+    *("sk", "change", "count", "merged", "version", "until", "home", "digest", "periods", "value"),
+)
 """The attributes of entries, net changes and sums that a total depends on."""
+DATED = (*ATTRIBUTES, "effective")
+"""Those that sums by period depend on."""
 
 Amount = TypeVar("Amount", str, Decimal)
 Stamp = tuple[int, str] | None
@@ -57,10 +61,14 @@ class Collection:
     `below` is the sum of entries that were condensed, or read earlier; `partition` is the
     collection's key, for items that were read without it (`ATTRIBUTES`). `outdated` has the
     generations of further nets, all lower than that of `net`, which count for nothing. `sums` has
-    the newer of each sum item and its copy, `copies` the copies alone.
+    the newer of each sum item and its copy, `copies` the copies alone. `dates` has the text of the
+    date from which an entry is effective, by its sort key, if they are wanted (`with_dates`).
     """
 
-    __slots__ = ("_parsed", "_partition", "_texts", "below", "copies", "net", "outdated", "sums")
+    __slots__ = (
+        *("_parsed", "_partition", "_texts"),
+        *("below", "copies", "dates", "net", "outdated", "sums"),
+    )
 
     def __init__(
         self,
@@ -69,6 +77,7 @@ class Collection:
         *,
         partition: str = "",
         below: Subtotal | None = None,
+        with_dates: bool = False,
     ) -> None:
         self._partition = partition
         self.net = net
@@ -76,6 +85,7 @@ class Collection:
         self.sums: dict[SumPlace, Sum] = {}
         self.copies: dict[SumPlace, Sum] = {}
         self.below = below
+        self.dates: dict[str, str] | None = {} if with_dates else None
         self._parsed = {} if entries is None else entries
         # Newer than `_parsed`: where both have a key, the text counts.
         self._texts: dict[str, str] = {}
@@ -99,11 +109,14 @@ class Collection:
         return self.entries.keys() if self._parsed else self._texts.keys()
 
     def alike(self, others: Iterable["Collection"]) -> set[str]:
-        """Return the sort keys of the entries that all others show with the same change."""
+        """Return the sort keys of the entries that all others show alike: change and date."""
         found = set(self.sort_keys)
         for other in others:
             if other is not self:
                 found &= self._alike(other)
+                dates, there = self.dates or {}, other.dates or {}
+                if dates != there:
+                    found = {key for key in found if dates.get(key) == there.get(key)}
         return found
 
     def _alike(self, other: "Collection") -> set[str]:
@@ -123,12 +136,21 @@ class Collection:
             return amounts.total_wide(map(self.entries.__getitem__, sort_keys))
         return amounts.total_plain([*map(self._texts.__getitem__, sort_keys)])
 
+    def changes_of(self, sort_keys: Iterable[str]) -> list[Decimal]:
+        """Return the changes under these sort keys."""
+        if self._parsed:
+            return [*map(self.entries.__getitem__, sort_keys)]
+        return [*map(Decimal, map(self._texts.__getitem__, sort_keys))]
+
     def add(self, items: Sequence[Item]) -> None:
         """Add a page of items.
 
         Raises:
             DamagedItem: an item that counts cannot be read.
         """
+        if self.dates is not None:
+            dated = (item for item in items if "effective" in item)
+            self.dates.update((one["sk"]["S"], str(one["effective"].get("S"))) for one in dated)
         texts = _plain_texts(items)
         if texts is None or (texts and max(texts) >= SUM_PREFIX):
             items = self._without_sums(items)

@@ -43,7 +43,8 @@ class NetChange:
     """The item that stands for merged entries of one collection.
 
     `merged` holds the ids of entries that it counts and that may still be visible somewhere;
-    `version` is new at each write; only the region `home` may write it.
+    `version` is new at each write; only the region `home` may write it. `periods` are its sums by
+    period, as `ledger.core.periods` writes them; None if none are kept.
     """
 
     change: Decimal
@@ -53,3 +54,4 @@ class NetChange:
     until: str
     home: str
     generation: int = 1
+    periods: str | None = None

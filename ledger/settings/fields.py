@@ -19,6 +19,7 @@ from ledger.settings.groups import (
     WriterSettings,
     constant,
 )
+from ledger.settings.periods import Periods
 from ledger.settings.pipelines import Pipelines, PipelineSettings
 
 AWS_SIGNATURE_SECONDS = 900.0
@@ -116,4 +117,5 @@ class SettingsFields(BaseModel):
     combine: tuple[str, ...] = ()
     shards: dict[str, ShardSteps] = {}
     unmerged: tuple[str, ...] = ()
+    periods: Periods = {}
     watches: Watches = {}

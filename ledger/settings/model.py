@@ -9,6 +9,7 @@ Durations are in seconds: a number, or text such as "250ms", "20s", "15m", "5h",
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -24,7 +25,7 @@ from pydantic import (
 
 from ledger.core import contract
 from ledger.core.contract import DURATIONS, Terms
-from ledger.core.contract_item import FORMAT
+from ledger.core.contract_item import format_of
 from ledger.core.errors import ContractConflict, SettingsError
 from ledger.settings.fields import SETTLE_MARGIN_SECONDS, SettingsFields
 from ledger.settings.file import (
@@ -41,15 +42,16 @@ from ledger.settings.groups import (
     rule,
     table_name,
 )
+from ledger.settings.periods import PeriodSettings
 from ledger.settings.pipelines import PipelineSettings
 from ledger.settings.relations import relations
 
-Patterns = TypeVar("Patterns", dict[str, ShardSteps], tuple[str, ...])
+Patterns = TypeVar("Patterns", dict[str, ShardSteps], dict[str, PeriodSettings], tuple[str, ...])
 
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 
 
-CONTRACTED = ("home", *DURATIONS, "shards", "unmerged")
+CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods")
 """The settings that the table's contract holds, beside the names of the regions."""
 
 
@@ -277,7 +279,7 @@ class Settings(SettingsFields):
 
     def _own_terms(self) -> Terms:
         return Terms(
-            format=FORMAT,
+            format=format_of(has_periods=bool(self.periods)),
             home=self.home,
             regions=tuple(self.regions),
             **{name: getattr(self, name) for name in DURATIONS},
@@ -286,6 +288,7 @@ class Settings(SettingsFields):
                 for pattern, steps in self.shards.items()
             },
             unmerged=self.unmerged,
+            periods={pattern: rule.rule() for pattern, rule in self.periods.items()},
         )
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
@@ -324,7 +327,7 @@ class Settings(SettingsFields):
                 raise rule(f"{name!r} is not the name of a region such as eu-west-1")
         return regions
 
-    @field_validator("shards", "combine", "unmerged")
+    @field_validator("shards", "combine", "unmerged", "periods")
     @classmethod
     def _are_patterns(cls, patterns: Patterns) -> Patterns:
         if "" in patterns:
@@ -360,7 +363,9 @@ def contracted(terms: Terms) -> dict[str, Any]:
         pattern: [{"count": step.count, "since": step.since} for step in steps]
         for pattern, steps in terms.shards.items()
     }
-    return {**{name: getattr(terms, name) for name in CONTRACTED}, "shards": shards}
+    periods = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
+    others = {name: getattr(terms, name) for name in CONTRACTED}
+    return {**others, "shards": shards, "periods": periods}
 
 
 def _command_for(name: str) -> str:

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from ledger.core import keys
 from ledger.core.entry import Item
 from ledger.core.errors import ReadTooSlow
-from ledger.core.fold import ATTRIBUTES, Collection, Subtotal, collect, stamp_of
+from ledger.core.fold import ATTRIBUTES, DATED, Collection, Subtotal, collect, stamp_of
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.settings.groups import READ_KEYS_MAX
@@ -73,6 +73,7 @@ async def read_collection(
     keys_max: int = READ_KEYS_MAX,
     base: Base | None = None,
     border: str | None = None,
+    with_dates: bool = False,
 ) -> CollectionRead:
     """Return a whole collection, restarting when a read was too slow or the net changed meanwhile.
 
@@ -81,7 +82,9 @@ async def read_collection(
         DamagedItem: an item cannot be counted.
     """
     for restarts in range(RESTARTS_MAX + 1):
-        progress = Progress(partition, keys_max=keys_max, base=base, border=border)
+        progress = Progress(
+            partition, keys_max=keys_max, base=base, border=border, with_dates=with_dates
+        )
         read = await _read_once(store, progress, clock, read_deadline, consistent=consistent)
         if read is not None:
             return replace(read, restarts=restarts) if restarts else read
@@ -127,7 +130,10 @@ async def _read_once(
     elapsed = ElapsedTime(clock)
     started = elapsed.seconds()
     query = Query(
-        progress.partition, consistent=consistent, first=progress.first, attributes=ATTRIBUTES
+        progress.partition,
+        consistent=consistent,
+        first=progress.first,
+        attributes=DATED if progress.with_dates else ATTRIBUTES,
     )
     while True:
         page = await store.query(query)
@@ -152,14 +158,22 @@ class Progress:
     """
 
     def __init__(
-        self, partition: str, *, keys_max: int, base: Base | None = None, border: str | None = None
+        self,
+        partition: str,
+        *,
+        keys_max: int,
+        base: Base | None = None,
+        border: str | None = None,
+        with_dates: bool = False,
     ) -> None:
+        self.with_dates = with_dates
         self.partition = partition
         self.first = base.border if base else None
         # Clocks may step back, but a sum cannot be divided again.
         self._border = max(border, base.border) if border and base else border
         self._keys_max = keys_max
-        self._collection = Collection(partition=partition, below=base.below if base else None)
+        below = base.below if base else None
+        self._collection = Collection(partition=partition, below=below, with_dates=with_dates)
         self._base: Base | None = None
         self._pages = 0
         self._last = ""

@@ -10,6 +10,7 @@ from functools import partial
 from ledger.core import amounts, keys
 from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
+from ledger.core.periods import rule_of
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
@@ -19,6 +20,7 @@ from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.collection import Base, CollectionRead, read_collection, read_net
+from ledger.totals.periods import Asked, Asking, PeriodTotals, asked_of, period_totals
 from ledger.totals.seen import SeenNet, SeenNets
 
 SHARDS_AT_ONCE = 16
@@ -27,6 +29,8 @@ COUNTERS_AT_ONCE = 16
 LOOKS_MAX = 1_000
 """Looks of one steady read, however short they are."""
 COUNTERS_NAMED_MAX = 3
+PERIOD_KEYS_MAX = 1_000_000
+"""Unmerged entries of a shard whose sums by period are read: keys and amounts of about 200 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,28 +150,66 @@ class Reader:
             additions=sum(read.collection.additions for read in reads),
         )
 
+    async def periods(self, counters: Sequence[str], asking: Asking) -> dict[str, PeriodTotals]:
+        """Return sums by period of counters, read now.
+
+        Raises:
+            InvalidInput: they are not kept, or not so far back, or too many are asked for.
+            And as `_periods_of`.
+        """
+        rules = self._settings.current.terms.periods
+        asked = [asked_of(each, rule_of(rules, each), asking) for each in dict.fromkeys(counters)]
+        reads = [partial(self._periods_of, each) for each in asked]
+        found = await run_all(reads, at_once=COUNTERS_AT_ONCE)
+        return {each.counter: each for each in found}
+
+    async def _periods_of(self, asked: Asked) -> PeriodTotals:
+        """Return sums by period, read now from every shard.
+
+        Raises:
+            InvalidInput: they are not kept so far back, or too many are asked for.
+            ReadTooSlow: over `PERIOD_KEYS_MAX` entries of a shard are not merged.
+            And as `total`.
+        """
+        as_of, settings = self._clock.now(), self._settings.current
+        with signed_within(self._settings.validity, self._clock):
+            reads = await self._shards(
+                asked.counter, settings, consistent=settings.consistent_reads, with_times=True
+            )
+        collections = [read.collection for read in reads]
+        if any(collection.below is not None for collection in collections):
+            raise ReadTooSlow(
+                f"a collection of {asked.counter!r} in {self._store.region} has over"
+                f" {PERIOD_KEYS_MAX:,} entries that are not merged: its sums by period can be read"
+                " once it is (`compactor run`)"
+            )
+        return period_totals(asked, collections, region=self._store.region, as_of=as_of)
+
     @property
     def _deadline(self) -> float:
         return self._settings.current.read_deadline
 
     async def _shards(
-        self, counter: str, settings: Settings, *, consistent: bool
+        self, counter: str, settings: Settings, *, consistent: bool, with_times: bool = False
     ) -> list[CollectionRead]:
         shards = settings.shards_max(counter)
         partitions = [keys.partition_key(counter, shard) for shard in range(shards)]
         return await run_all(
             [
-                partial(self._shard, partition, settings, consistent=consistent)
+                partial(
+                    self._shard, partition, settings, consistent=consistent, with_times=with_times
+                )
                 for partition in partitions
             ],
             at_once=SHARDS_AT_ONCE,
         )
 
     async def _shard(
-        self, partition: str, settings: Settings, *, consistent: bool
+        self, partition: str, settings: Settings, *, consistent: bool, with_times: bool
     ) -> CollectionRead:
         before = self._seen.of(self._store.region, partition)
-        found = await self._read(partition, settings, consistent=consistent)
+        read = self._read_with_times if with_times else self._read
+        found = await read(partition, settings, consistent=consistent)
         await self._look(partition, found.collection.net, before, consistent=consistent)
         return found
 
@@ -191,6 +233,20 @@ class Reader:
         found = await read(base=self._bases.get(partition), border=self._border(settings))
         self._bases.keep(partition, found.base)
         return found
+
+    async def _read_with_times(
+        self, partition: str, settings: Settings, *, consistent: bool
+    ) -> CollectionRead:
+        """Read a collection with the sort key, and so the time, of each entry, and its date."""
+        return await read_collection(
+            self._store,
+            partition,
+            clock=self._clock,
+            read_deadline=settings.read_deadline,
+            consistent=consistent,
+            keys_max=PERIOD_KEYS_MAX,
+            with_dates=True,
+        )
 
     async def _look(
         self, partition: str, net: NetChange | None, before: SeenNet | None, *, consistent: bool

@@ -104,7 +104,8 @@ def _shared(processes: int) -> Case:
 
 def _rung(counters: int) -> Case:
     """Return a rung of the ladder: so many counters, the hottest of 100,000 entries."""
-    settings = {**LEAN, "observation_delay": 0.3, "compactor": {"lease": 60.0}}
+    holding = {"observation_delay": 4.0, "contract_life": 300.0}
+    settings = {**LEAN, **holding, "compactor": {"lease": 60.0}}
     options = {"counters": counters, "hottest": 100_000, "settle": 8.0, "settings": settings}
     return Case(f"{counters:,} counters", "scale", "scale:ladder", options=options, is_long=True)
 

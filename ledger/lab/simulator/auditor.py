@@ -10,6 +10,7 @@ power of n, so digit n of a total shows how often that change is counted.
 - P2, P4 at rest: all regions show the true sum, as one item per collection.
 - P3: what was acknowledged is there when it is, and so, by P1 and P2, ever after.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
+- Sums by period: see `period_audit`.
 
 Counters in `ignored` hold what cannot be counted (`stranger` judges their reads).
 
@@ -29,7 +30,9 @@ from datetime import UTC, datetime, timedelta
 from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.lab.harness.tagged import CHANGES_MAX, describe_counts, digits
+from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.lab.simulator.replicas import Replicas
+from ledger.totals.periods import PeriodTotals
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ID_CHARACTERS = 44
@@ -66,7 +69,9 @@ class PendingRead:
 class Auditor:
     """Checks one world; `violation` is the first one, at which `found` is called."""
 
-    def __init__(self, world: Replicas, *, found: Callable[[], None]) -> None:
+    def __init__(
+        self, world: Replicas, *, found: Callable[[], None], periods: PeriodAudit | None = None
+    ) -> None:
         self.violation: Violation | None = None
         self.checks = 0
         self.reads = 0
@@ -82,6 +87,7 @@ class Auditor:
         self.ignored: set[str] = set()
         self._foreign: set[tuple[str, int]] = set()
         self._packed: dict[str, bytes | None] = {}
+        self._periods = periods
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
@@ -89,10 +95,11 @@ class Auditor:
         place = self._place(key[0])
         if place is not None and item is not None and "merged" not in item:
             self._reach(region, place[0], key[0], int(item["change"]["N"]))
-            if self._pack(key[1]) is None:
-                self._foreign.update(
-                    (place[0], number) for number in digits(int(item["change"]["N"]))
-                )
+            numbers, is_ours = [*digits(int(item["change"]["N"]))], self._pack(key[1]) is not None
+            if not is_ours:
+                self._foreign.update((place[0], number) for number in numbers)
+            if self._periods is not None:
+                self._periods.arrived(place[0], numbers, item, is_ours=is_ours)
 
     def changed(self, region: str, partition: str) -> None:
         """Check a collection that changed."""
@@ -131,6 +138,12 @@ class Auditor:
             self.fail("P1", f"{who}: change {min(early)} has not reached it yet")
         elif steady:
             self._check_moment(read, counted.keys(), who)
+
+    def periods_read(self, read: PendingRead, found: PeriodTotals, reader: str) -> None:
+        """Check the result of a read of sums by period."""
+        self.read_ended(read, int(found.total), f"{reader}, by {found.by},")
+        if self._periods is not None and (said := self._periods.wrong_read(found)):
+            self.fail("P1", f"{reader} reads {read.region} by {found.by}: {said}")
 
     def _check_moment(self, read: PendingRead, counted: AbstractSet[int], who: str) -> None:
         """Check that changes are all that had reached a region at some moment."""
@@ -235,6 +248,7 @@ class Auditor:
             packed = net["merged"]["B"]
             merged = frozenset(packed[at : at + 16] for at in range(0, len(packed), 16))
             total = int(net["change"]["N"])
+            self._check_periods(region, partition, net)
         for sort_key, item in items.items():
             if "merged" not in item and self._pack(sort_key) not in merged:
                 total += int(item["change"]["N"])
@@ -247,6 +261,14 @@ class Auditor:
                 if shown.get(number, 0) != right.get(number, 0)
             }
             self.fail("P1", f"{region} shows {partition} as {total}: {describe_counts(wrong)}")
+
+    def _check_periods(self, region: str, partition: str, net: Item) -> None:
+        place = self._place(partition)
+        said = (
+            "" if self._periods is None or place is None else self._periods.wrong_net(place[0], net)
+        )
+        if said:
+            self.fail("P1", f"{region} shows {partition}: {said}")
 
     def _pack(self, sort_key: str) -> bytes | None:
         """Return the 16 bytes that stand for a sort key in `merged`; None for a foreign one."""

@@ -16,6 +16,7 @@ from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.loss_mutants import LOSS_MUTANTS
 from ledger.lab.simulator.mutant import Mutant
+from ledger.lab.simulator.period_mutants import PERIOD_MUTANTS
 from ledger.lab.simulator.run import Result, run_seed
 from ledger.lab.simulator.stranger import is_strange
 from ledger.lab.simulator.terms import is_contracted
@@ -275,7 +276,9 @@ _MUTANTS = (
         worlds=is_contracted,
     ),
 )
-MUTANTS: Mapping[str, Mutant] = {mutant.name: mutant for mutant in (*_MUTANTS, *LOSS_MUTANTS)}
+MUTANTS: Mapping[str, Mutant] = {
+    mutant.name: mutant for mutant in (*_MUTANTS, *PERIOD_MUTANTS, *LOSS_MUTANTS)
+}
 
 
 def run_mutant(seed: int, *, mutant: str = "", is_traced: bool = False) -> Result:

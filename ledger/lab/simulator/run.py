@@ -13,6 +13,7 @@ import anyio
 from compactor import lag
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.auditor import Auditor, Violation
+from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.scenario import Scenario, draw
 from ledger.lab.simulator.supervisor import Supervisor
@@ -71,7 +72,8 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
         is_traced=is_traced,
     )
     world.note(lambda: f"regions {', '.join(scenario.regions)}; profile: {scenario.profile}")
-    auditor = Auditor(world, found=ended.set)
+    periods = PeriodAudit(scenario.settings)
+    auditor = Auditor(world, found=ended.set, periods=periods)
     async with anyio.create_task_group() as tasks:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))
         tasks.start_soon(workload.run, ended)

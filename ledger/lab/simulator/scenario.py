@@ -62,6 +62,9 @@ LATE_SHARE = 0.5
 RIVALS_SHARE = 0.75
 SLICES = 4
 """Few, as there are few counters: so each process has some, and each slice comes to many owners."""
+PERIODS_SHARE = 0.25
+ZONES = ("UTC", "America/Denver", "Asia/Kathmandu")
+"""In the second midnight is ten minutes after `START`, in the third hours begin at a quarter."""
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
 
 
@@ -125,6 +128,7 @@ def draw(seed: int) -> Scenario:
     settings = _settings(chance, sharing, stream(seed, "finding"), profile, regions).replace(
         read_keys_max=stream(seed, "reading").choice(KEYS_MAX),
         shards=_shards(stream(seed, "shards"), profile, busy),
+        periods=_periods(stream(seed, "periods")),
     )
     operations = _crowded(sharing, _operations(chance, profile, regions, busy))
     operations, steady_reads = _bursts(stream(seed, "bursts"), profile, regions, operations)
@@ -303,6 +307,26 @@ def _shards(chance: Random, profile: Profile, busy: tuple[BusyPeriod, ...]) -> d
     elif len(profile.shards) > 1:
         shards["counter-0"] = chance.choice(profile.shards)
     return shards
+
+
+def keeps_periods(seed: int) -> bool:
+    """Return whether the world of a seed keeps sums by period."""
+    return bool(_periods(stream(seed, "periods")))
+
+
+def _periods(chance: Random) -> dict[str, Any]:
+    """Return the rules of sums by period; days begin, and hours end, while a world runs."""
+    if chance.random() >= PERIODS_SHARE:
+        return {}
+    return {
+        chance.choice(("counter-*", "counter-0")): {
+            "hours": chance.choice((0, 1, 1)),
+            "days": chance.choice((0, 1, 30)),
+            "months": chance.choice((1, 12)),
+            "zone": chance.choice(ZONES),
+            "effective": chance.random() < 0.5,  # noqa: PLR2004 (a coin)
+        }
+    }
 
 
 def _faults(

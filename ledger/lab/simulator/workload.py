@@ -8,7 +8,7 @@ all faults heal, everything is replicated and merged, and the auditor checks the
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 
 import anyio
@@ -24,10 +24,12 @@ from ledger.core.errors import (
     RetryHorizonPassed,
     StoreError,
 )
+from ledger.core.periods import rule_of
 from ledger.core.values import Entry
 from ledger.lab.harness.tagged import digits
 from ledger.lab.simulator.leaders import Leaders
 from ledger.lab.simulator.operators import Operators
+from ledger.lab.simulator.period_audit import effective_of, kinds_of
 from ledger.lab.simulator.planned import Operation, Outage, SteadyRead
 from ledger.lab.simulator.process import Process
 from ledger.lab.simulator.randomness import stream
@@ -82,6 +84,7 @@ class Workload:
         self._callers: list[Process] = []
         self._is_resting = False
         self._steady = stream(self.scenario.seed, "steady reads")
+        self._periods = stream(self.scenario.seed, "period reads")
         self.world.observers.append(self)
 
     async def run(self, ended: anyio.Event) -> None:
@@ -201,7 +204,11 @@ class Workload:
         match operation.kind:
             case "one":
                 [(counter, change)] = changes
-                await self._ask(operation, app, lambda: _listed(app.ledger.record(counter, change)))
+                effective = self._effective(counter, operation.changes[0][1])
+                record = app.ledger.record
+                await self._ask(
+                    operation, app, lambda: _listed(record(counter, change, effective=effective))
+                )
             case "keyed":
                 await self._keyed(operation, app)
             case "crowd":
@@ -223,9 +230,18 @@ class Workload:
         if operation.changes[0][1] % 2:
             return [Change(counter, 10**number) for counter, number in operation.changes]
         return [
-            Change(counter, 10**number, key=f"key-{number}", at=at)
+            Change(
+                counter,
+                10**number,
+                key=f"key-{number}",
+                at=at,
+                effective=self._effective(counter, number),
+            )
             for counter, number in operation.changes
         ]
+
+    def _effective(self, counter: str, number: int) -> date | None:
+        return effective_of(rule_of(self.settings.terms.periods, counter), number)
 
     async def _in_crowd(self, operation: Operation, app: App) -> None:
         """Record one of several concurrent changes by a call of its own; every second has a key."""
@@ -259,11 +275,11 @@ class Workload:
         if was_answered and age > limit:
             self.auditor.fail("P5", f"{app.process.name} repeats {operation} after {age:.1f} s")
 
-    @staticmethod
-    async def _record_keyed(operation: Operation, app: App, at: datetime) -> list[Entry]:
+    async def _record_keyed(self, operation: Operation, app: App, at: datetime) -> list[Entry]:
         [(counter, number)] = operation.changes
-        change = Decimal(10**number)
-        return [await app.ledger.record(counter, change, key=f"key-{number}", at=at)]
+        change, key = Decimal(10**number), f"key-{number}"
+        effective = self._effective(counter, number)
+        return [await app.ledger.record(counter, change, key=key, at=at, effective=effective)]
 
     async def _ask(
         self,
@@ -403,6 +419,22 @@ class Workload:
             return
         if not self.world.is_over:
             self.auditor.read_ended(read, int(total.value), app.process.name, steady=is_steady)
+            await self._read_periods(app, counter)
+
+    async def _read_periods(self, app: App, counter: str) -> None:
+        """Read a counter's sums by period, where they are kept."""
+        rule = rule_of(self.settings.terms.periods, counter)
+        if rule is None:
+            return
+        by, effective = self._periods.choice(kinds_of(rule))
+        staleness = 0.0 if self.settings.consistent_reads else self.world.staleness
+        read = self.auditor.read_begins(app.ledger.region, counter, staleness=staleness)
+        try:
+            found = await app.ledger.periods(counter, by=by, effective=effective)
+        except (*_REFUSALS, ReadTooSlow):
+            return
+        if not self.world.is_over:
+            self.auditor.periods_read(read, found, app.process.name)
 
     async def _total(self, region: str, counter: str) -> str:
         """Read a counter in a region, or in another if it is lost; return in which."""

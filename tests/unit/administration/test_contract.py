@@ -13,6 +13,7 @@ from ledger.administration.contract import SHARDS_AHEAD, Shown, first_values, re
 from ledger.core.contract import ShardStep, Terms
 from ledger.core.contract_item import Contract
 from ledger.core.errors import ContractConflict, InvalidInput, SettingsError, Unreachable
+from ledger.core.periods import PeriodRule
 from ledger.settings import Settings
 
 TERMS = make_terms(shards={"hot-*": 2})
@@ -47,6 +48,37 @@ def changed(name: str, value: str, *, contract: Contract | None = None, **option
 def test_each_value_as_a_file_has_it(name: str, value: str, expected: Any) -> None:
     """That value changes and no other, the ones that would follow from it among them."""
     assert changed(name, value) == replace(TERMS, **{name: expected})
+
+
+def test_periods_are_set_by_pattern() -> None:
+    """What is not said has its default; an empty rule takes a pattern back, never the format."""
+    given = "usage/*=hours:24, zone:Europe/Berlin,effective:yes"
+    first = changed("periods", given)
+    rule = PeriodRule(24, 62, 120, "Europe/Berlin", effective=True)
+    assert first == replace(TERMS, periods={"usage/*": rule}, format=2)
+    contract = Contract(terms=first, revision=2)
+    more = changed("periods", "other=hours:0,days:0", contract=contract).periods
+    assert list(more.items()) == [("usage/*", rule), ("other", PeriodRule(0, 0, 120))]
+    assert changed("periods", "usage/*=", contract=contract) == replace(TERMS, format=2)
+    assert changed("settle", "2h", contract=contract).periods == first.periods
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("usage/*", "periods must be PATTERN=NAME:VALUE"),
+        ("=hours:3", "periods must be PATTERN=NAME:VALUE"),
+        ("usage/*=hours", "periods must be PATTERN=NAME:VALUE"),
+        ("usage/*=weeks:3", "weeks"),
+        ("usage/*=hours:-1", "hours"),
+        ("usage/*=hours:0,days:0,months:0", "all 0"),
+        ("usage/*=zone:Berlin", "'Berlin' is not a time zone"),
+    ],
+)
+def test_a_rule_of_periods_that_is_none_is_refused(value: str, error: str) -> None:
+    """By the settings' own rules, before anything is announced."""
+    with pytest.raises((InvalidInput, SettingsError), match=error):
+        changed("periods", value)
 
 
 def test_shards_grow_by_a_dated_step() -> None:

@@ -16,6 +16,7 @@ from ledger.core.contract import (
     seconds_to_wait,
     stricter,
 )
+from ledger.core.periods import PeriodRule
 
 OLD = Terms(
     format=1,
@@ -99,6 +100,13 @@ def test_what_either_terms_leave_unmerged_is_not_merged() -> None:
     some, others = replace(OLD, unmerged=("a", "b")), replace(OLD, unmerged=("b", "c"))
     for found in _orders(some, others):
         assert [found.is_unmerged(counter) for counter in "abcd"] == [True, True, True, False]
+
+
+def test_periods_are_kept_by_the_old_rules_until_the_new_are_in_force() -> None:
+    """Whichever a compactor goes by, what a net keeps says so itself."""
+    rules = {"a": PeriodRule(1, 2, 3)}
+    assert stricter(OLD, replace(OLD, periods=rules, format=2)).periods == {}
+    assert stricter(replace(OLD, periods=rules), OLD).periods == rules
 
 
 def test_announced_shards_are_read_and_not_written() -> None:
@@ -192,6 +200,6 @@ def test_the_latest_loss_is_dated() -> None:
 
 def test_each_term_has_its_rule() -> None:
     """A term that is added is noticed here, so that a pending change of it is thought about."""
-    others = {"home", "regions", "shards", "unmerged", "lost", "left", "given_up_at"}
+    others = {"home", "regions", "shards", "unmerged", "periods", "lost", "left", "given_up_at"}
     others |= {"generation", "closed", "announced"}
     assert {each.name for each in fields(Terms)} == {*NUMBERS, *others}

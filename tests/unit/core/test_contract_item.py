@@ -36,7 +36,10 @@ def edited(contract: Contract, **attributes: AttributeValue) -> dict[str, Attrib
     return {**item, "digest": {"S": module._digest(item)}}
 
 
-@pytest.mark.parametrize("contract", [IN_FORCE, PENDING, replace(IN_FORCE, generation=12)])
+METERED = Contract(terms=make_terms(periods={"usage/*": {"hours": 0, "zone": "Europe/Berlin"}}))
+
+
+@pytest.mark.parametrize("contract", [IN_FORCE, PENDING, replace(IN_FORCE, generation=12), METERED])
 def test_what_was_written_is_read_again(contract: Contract) -> None:
     """Every value comes back, dates of shards and the terms that are coming among them."""
     assert contract_of(contract_item(contract)) == contract
@@ -105,6 +108,21 @@ def test_a_newer_format_asks_for_an_upgrade(name: str) -> None:
     item = edited(PENDING, **{name: {"S": json.dumps(values)}})
     with pytest.raises(UpgradeNeeded, match=f"format {FORMAT + 1}, this release knows up to"):
         contract_of(item)
+
+
+@pytest.mark.parametrize("is_coming", [False, True])
+def test_an_earlier_release_refuses_a_table_with_periods(
+    is_coming: bool,  # noqa: FBT001 (a parameter)
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the announcement on: it would drop them from a net. Other tables are as they were."""
+    coming = METERED.terms if is_coming else None
+    metered = replace(IN_FORCE if is_coming else METERED, revision=4 + is_coming, coming=coming)
+    items = contract_item(metered), contract_item(IN_FORCE)
+    monkeypatch.setattr(module, "FORMAT", 1)
+    with pytest.raises(UpgradeNeeded, match="of format 2, this release knows up to 1"):
+        contract_of(items[0])
+    assert contract_of(items[1]) == IN_FORCE
 
 
 def test_plain_values_are_json_and_come_back() -> None:

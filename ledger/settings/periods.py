@@ -1,0 +1,56 @@
+"""The settings of sums by period: which counters have them, for how long, in which zone."""
+
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from ledger.core.periods import PeriodRule, zone_of
+from ledger.settings.groups import Group, rule
+
+HOURS_MAX = 31 * 24
+DAYS_MAX = 400
+MONTHS_MAX = 1_200
+
+
+def _given(value: object) -> object:
+    return {} if value is None else value  # `usage/*:` alone has all defaults
+
+
+class PeriodSettings(Group):
+    """For how long sums are kept by hour, by day and by month, at least; 0 for none of a kind.
+
+    Older ones are put together in those of the next kind. All of a counter take 5 KB of its net
+    change at most, and twice that with `effective`: where more would be needed, the oldest are put
+    together earlier. `zone` is the IANA time zone in which days and months begin.
+    """
+
+    hours: Annotated[int, Field(ge=0, le=HOURS_MAX)] = 72
+    days: Annotated[int, Field(ge=0, le=DAYS_MAX)] = 62
+    months: Annotated[int, Field(ge=0, le=MONTHS_MAX)] = 120
+    zone: str = "UTC"
+    effective: bool = False
+
+    def rule(self) -> PeriodRule:
+        """Return these settings as the contract has them."""
+        return PeriodRule(self.hours, self.days, self.months, self.zone, self.effective)
+
+    @field_validator("zone")
+    @classmethod
+    def _is_zone(cls, zone: str) -> str:
+        try:
+            zone_of(zone)
+        except (ValueError, KeyError, OSError):
+            raise rule(
+                f"{zone!r} is not a time zone of the IANA database, such as Europe/Berlin"
+            ) from None
+        return zone
+
+    @model_validator(mode="after")
+    def _keeps_some(self) -> Self:
+        if not (self.hours or self.days or self.months):
+            raise rule("hours, days and months are all 0: no sum would be kept")
+        return self
+
+
+Periods = dict[str, Annotated[PeriodSettings, BeforeValidator(_given)]]
+"""By pattern; the first one that a counter matches counts."""

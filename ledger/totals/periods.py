@@ -1,0 +1,292 @@
+"""What a counter came to in each hour, day or month, from collections as a region shows them.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Literal
+
+from ledger.core import amounts, ids, periods
+from ledger.core.errors import InvalidInput
+from ledger.core.fold import Collection, named_by
+from ledger.core.periods import NEVER, Axis, Borders, PeriodRule, Place, Unit
+
+By = Literal["hour", "day", "month"]
+"""The kinds of periods."""
+UNITS: Mapping[str, Unit] = {"hour": Unit.HOUR, "day": Unit.DAY, "month": Unit.MONTH}
+PERIODS_MAX = 10_000
+"""How many periods one call returns at most: more than a year of hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The sum of a counter's changes from `start` to `end`, excluded; both are aware.
+
+    `is_whole` is False if changes of this time may have been merged before periods were kept: those
+    are in the `opening` of all.
+    """
+
+    start: datetime
+    end: datetime
+    value: Decimal
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodTotals:
+    """A counter's sums by period, each without a gap after the one before, also those of 0.
+
+    `opening` is the sum of what comes before the first, `total` that of everything: as `Total` says
+    of a total, each change that had reached `region` is counted once in them.
+    """
+
+    counter: str
+    by: By
+    zone: str
+    periods: tuple[Period, ...]
+    opening: Decimal
+    total: Decimal
+    region: str
+    as_of: datetime
+    effective: bool = False
+
+    @property
+    def closing(self) -> Decimal:
+        """The sum of everything up to the end of the last period."""
+        return amounts.total([self.opening, *(period.value for period in self.periods)])
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Which sums are asked for, of any counter; `now` bounds those without an `until`."""
+
+    by: By
+    _: KW_ONLY
+    since: datetime | date | None
+    until: datetime | date | None
+    effective: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which sums are asked for of one counter, by its rule."""
+
+    counter: str
+    rule: PeriodRule
+    by: By
+    since: datetime | None
+    until: datetime | None
+    effective: bool
+    now: datetime
+
+
+def asked_of(counter: str, rule: PeriodRule | None, asking: Asking) -> Asked:
+    """Return what is asked for of a counter, checked.
+
+    Raises:
+        InvalidInput: no such sums are kept of the counter, or a bound is no aware time or date.
+    """
+    by, effective = asking.by, asking.effective
+    if by not in UNITS:
+        raise InvalidInput(f"by must be one of {', '.join(UNITS)}, got {by!r}")
+    if rule is None:
+        raise InvalidInput(
+            f"no sums by period are kept of counter {counter!r}: `ledger table set periods"
+            " PATTERN=hours:72,days:62,months:120` keeps them from then on"
+        )
+    if effective and not rule.effective:
+        raise InvalidInput(
+            f"no sums by effective date are kept of counter {counter!r}: its rule of periods has no"
+            " `effective`"
+        )
+    if effective and by == "hour":
+        raise InvalidInput("changes are effective from a date: they have no sums by hour")
+    if not {"hour": rule.hours, "day": rule.hours or rule.days}.get(by, 1):
+        raise InvalidInput(f"no sums by {by} are kept of counter {counter!r}")
+    return Asked(
+        counter,
+        rule,
+        by,
+        _bound("since", asking.since, rule.zone),
+        _bound("until", asking.until, rule.zone),
+        effective,
+        asking.now,
+    )
+
+
+def _bound(name: str, bound: object, zone: str) -> datetime | None:
+    """Return a bound as an aware time; a date is its beginning in the zone of the periods."""
+    if bound is None or (isinstance(bound, datetime) and bound.tzinfo is not None):
+        return bound
+    if isinstance(bound, date) and not isinstance(bound, datetime):
+        return datetime(bound.year, bound.month, bound.day, tzinfo=periods.zone_of(zone))
+    raise InvalidInput(f"{name} must be a date or an aware datetime, got {bound!r}")
+
+
+def period_totals(
+    asked: Asked, collections: Sequence[Collection], *, region: str, as_of: datetime
+) -> PeriodTotals:
+    """Return the sums by period of a counter's shards.
+
+    Raises:
+        InvalidInput: sums of this kind are not kept so far back, or too many are asked for; or a
+            pipeline adds to the counter.
+        DamagedItem, AmountOverflow: as for a total.
+    """
+    if any(collection.sums for collection in collections):
+        raise InvalidInput(
+            f"a pipeline adds to counter {asked.counter!r}: what it adds has no times, so there are"
+            " no sums by period"
+        )
+    axis, whole_from = _added_up(asked, collections)
+    changes = [collection.unmerged().change for collection in collections]
+    changes += [one.net.change for one in collections if one.net is not None]
+    total = amounts.total(changes)
+    unit = UNITS[asked.by]
+    found = _by_unit(axis, unit, asked.rule.zone)
+    first = _first(asked, axis.borders, unit, found)
+    shown = tuple(_shown(asked, unit, first, found, whole_from))
+    later = [value for number, value in found.items() if first is None or number >= first]
+    opening = amounts.total([total, *(value.copy_negate() for value in later)])
+    return PeriodTotals(
+        asked.counter,
+        asked.by,
+        asked.rule.zone,
+        shown,
+        opening,
+        total,
+        region,
+        as_of,
+        asked.effective,
+    )
+
+
+def _added_up(asked: Asked, collections: Sequence[Collection]) -> tuple[Axis, datetime | None]:
+    """Return the sums of all shards behind the latest borders, and from when on they are whole.
+
+    None if they are from the beginning.
+    """
+    zone, lowest = asked.rule.zone, Borders(hours=NEVER if asked.effective else 0)
+    kept: list[Axis] = []
+    since = ""
+    for collection in collections:
+        net = collection.net
+        before = None if net is None or net.periods is None else periods.of_text(net.periods)
+        count, until = (net.count, net.until) if net else (0, "")
+        found = periods.begun(asked.rule, before, count=count, until=until)
+        since = max(since, found.since)
+        kept.append(found.axis(effective=asked.effective) or Axis())
+        lowest = lowest.later(kept[-1].borders)
+    total = Axis(lowest)
+    for collection, axis in zip(collections, kept, strict=True):
+        total = total.added(axis.behind(lowest, zone).sums.items())
+        total = total.added(_unmerged(asked, collection, lowest))
+    return total, ids.moment_of(since) if since else None
+
+
+def _unmerged(
+    asked: Asked, collection: Collection, borders: Borders
+) -> Iterator[tuple[Place | None, Decimal]]:
+    """Yield period and change of each entry that the net does not name."""
+    zone, dates = asked.rule.zone, collection.dates or {}
+    named = {*named_by(collection.net)}
+    for key, change in collection.entries.items():
+        if key not in named:
+            if asked.effective:
+                yield periods.place_effective(borders, key, dates.get(key), zone), change
+            else:
+                yield periods.place_made(borders, key, zone), change
+
+
+def _by_unit(axis: Axis, unit: Unit, zone: str) -> dict[int, Decimal]:
+    """Return the sums of one kind of periods; coarser ones lie before all of them."""
+    found: dict[int, list[Decimal]] = {}
+    for place, value in axis.sums.items():
+        if place[0] <= unit:
+            found.setdefault(_number(place, unit, zone), []).append(value)
+    return {number: amounts.total_wide(values) for number, values in found.items()}
+
+
+def _number(place: Place, unit: Unit, zone: str) -> int:
+    """Return the number of the period of a kind in which a finer one begins."""
+    return place[1] if place[0] is unit else _number_at(periods.start_of(place, zone), unit, zone)
+
+
+def _number_at(at: datetime, unit: Unit, zone: str) -> int:
+    """Return the number of the period of a kind at an aware time."""
+    if unit is Unit.HOUR:
+        return periods.hour_of(at, zone)
+    day = at.astimezone(periods.zone_of(zone)).date()
+    return day.toordinal() if unit is Unit.DAY else periods.month_of(day)
+
+
+def _first(asked: Asked, borders: Borders, unit: Unit, found: Mapping[int, Decimal]) -> int | None:
+    """Return the number of the first period to show, None if there is nothing to show.
+
+    Raises:
+        InvalidInput: sums of this kind are not kept so far back.
+    """
+    zone, day = asked.rule.zone, borders.first(unit)
+    if day == NEVER:
+        raise InvalidInput(f"no sums by {asked.by} are kept of counter {asked.counter!r}")
+    border = _number_at(_midnight(day, zone), unit, zone) if day else None
+    if asked.since is None:
+        return min(found, default=None) if border is None else border
+    wanted = _number_at(asked.since, unit, zone)
+    if border is not None and wanted < border:
+        raise InvalidInput(
+            f"sums by {asked.by} of counter {asked.counter!r} are kept from"
+            f" {_midnight(day, zone):%Y-%m-%d} on: since must not be before it, got"
+            f" {asked.since:%Y-%m-%d %H:%M}"
+        )
+    return wanted
+
+
+def _midnight(day: int, zone: str) -> datetime:
+    return periods.start_of((Unit.DAY, day), zone)
+
+
+def _shown(
+    asked: Asked,
+    unit: Unit,
+    first: int | None,
+    found: Mapping[int, Decimal],
+    whole_from: datetime | None,
+) -> Iterator[Period]:
+    """Yield the periods from the first on, up to `until`, or to the latest, or to now's."""
+    if first is None:
+        return
+    zone = asked.rule.zone
+    end = asked.until
+    if end is None:
+        latest = max([_number_at(asked.now, unit, zone), *found])
+        end = periods.start_of((unit, latest), zone) + timedelta(microseconds=1)
+    number, shown = first, 0
+    start = periods.start_of((unit, number), zone)
+    while start < end:
+        shown += 1
+        if shown > PERIODS_MAX:
+            raise InvalidInput(
+                f"at most {PERIODS_MAX:,} periods are returned by one call: ask for fewer by since"
+                " and until, or for longer ones"
+            )
+        following = _after(unit, number, zone)
+        until = periods.start_of((unit, following), zone)
+        # An entry merged before that could be effective from any date.
+        is_whole = whole_from is None or (not asked.effective and start > whole_from)
+        yield Period(start, until, found.get(number, Decimal(0)), is_whole)
+        number, start = following, until
+
+
+def _after(unit: Unit, number: int, zone: str) -> int:
+    """Return the number of the period after one."""
+    if unit is not Unit.HOUR:
+        return number + 1
+    following = periods.start_of((unit, number), zone).astimezone(UTC) + timedelta(hours=1)
+    # Where a clock is set on by half an hour, an hour has one and a half.
+    found = periods.hour_of(following, zone)
+    return found if found > number else periods.hour_of(following + timedelta(hours=1), zone)

@@ -1,0 +1,233 @@
+"""Sums by period as a reader shows them: the same before and after merging, and in which shard."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from support.clock import FakeClock
+from support.ledgers import HOME, seeded
+
+from compactor.passes import rules_of
+from compactor.plan import Observation, decide
+from ledger import Ledger
+from ledger.core.entry import net_item
+from ledger.core.errors import InvalidInput, ReadTooSlow
+from ledger.core.fold import Collection
+from ledger.settings import Settings
+from ledger.store.memory import MemoryStore
+from ledger.store.writes import Put
+from ledger.totals import reader
+from ledger.totals.periods import PeriodTotals
+
+USAGE = {"hours": 24, "days": 20, "months": 3}
+NOW = datetime(2026, 3, 29, 12, 30, tzinfo=UTC)
+
+
+class Desk:
+    """A ledger of one region whose clock is set by hand, and that is merged by hand."""
+
+    def __init__(self, **settings: Any) -> None:
+        given = {"periods": {"usage/*": USAGE}, "regions": {HOME: {}}, **settings}
+        self.settings = Settings(**given)
+        self.store = MemoryStore(HOME)
+        self.clock = FakeClock(instant=True)
+        self.clock.wall = NOW
+        self.random = seeded()
+
+    async def record(self, *changes: int, at: datetime | None = None, **more: Any) -> None:
+        """Record changes of usage/a at a time."""
+        self.clock.wall = at.astimezone(UTC) if at else self.clock.wall
+        async with self.ledger() as ledger:
+            for change in changes:
+                await ledger.record("usage/a", change, **more)
+
+    async def periods(self, by: Any, counter: str = "usage/a", **more: Any) -> PeriodTotals:
+        """Read the sums."""
+        async with self.ledger() as ledger:
+            return await ledger.periods(counter, by=by, **more)
+
+    def ledger(self) -> Ledger:
+        """Return a ledger over the store."""
+        return Ledger(
+            self.settings, region=HOME, store=self.store, clock=self.clock, randomness=self.random
+        )
+
+    def fold(self, partition: str = "usage/a", *, after: timedelta = timedelta(0)) -> None:
+        """Merge what is settled, as the compactor would."""
+        self.clock.wall += after
+        items = [*self.store.table.partitions.get(partition, {}).values()]
+        home = Collection(partition=partition, with_dates=True)
+        home.add(items)
+        rules = rules_of(self.settings)
+        seen = Observation(partition, home.net, {HOME: home})
+        version = f"{len(items):032x}{self.clock.wall.timestamp():.0f}"
+        plan = decide(seen, rules, now=self.clock.wall, version=version)
+        for key in plan.deletes:
+            del self.store.table.partitions[partition][key]
+        if plan.fold is not None:
+            item = net_item(plan.fold, partition)
+            self.store.table.set((partition, item["sk"]["S"]), item)
+
+
+def shown(found: PeriodTotals) -> dict[str, int]:
+    """Return the sums that are not 0 by their local beginnings."""
+    return {f"{one.start:%m-%d %H:%M}": int(one.value) for one in found.periods if one.value}
+
+
+async def test_merging_changes_no_period() -> None:
+    """By hour, day and month, and the sum before them: the same whatever is merged of it."""
+    desk = Desk(compactor={"fold_min": 1})
+    await desk.record(1, at=NOW - timedelta(days=40))
+    await desk.record(20, at=NOW - timedelta(days=3))
+    await desk.record(300, 4000, at=NOW - timedelta(hours=5))
+    await desk.record(50000, at=NOW)
+    wanted = {
+        "hour": ({"03-29 07:00": 4300, "03-29 12:00": 50000}, 21),
+        "day": ({"03-26 00:00": 20, "03-29 00:00": 54300}, 1),
+        "month": ({"02-01 00:00": 1, "03-01 00:00": 54320}, 0),
+    }
+    for merging in range(4):
+        for by, (sums, opening) in wanted.items():
+            since = date(2026, 3, 28) if by == "hour" else date(2026, 2 if by == "month" else 3, 1)
+            found = await desk.periods(by, since=since)
+            assert (merging, by, shown(found)) == (merging, by, sums)
+            assert found.opening == opening
+            assert found.closing == found.total == 54321
+            assert all(one.is_whole for one in found.periods)
+        desk.fold(after=timedelta(minutes=25))
+    net = desk.store.table.partitions["usage/a"]["~net#0001"]
+    assert (net["change"]["N"], "periods" in net) == ("54321", True)
+
+
+async def test_periods_follow_each_other_without_a_gap() -> None:
+    """The end of one is the beginning of the next, also of sums of 0 and where clocks are set."""
+    desk = Desk(periods={"usage/*": {**USAGE, "zone": "Europe/Berlin"}})
+    await desk.record(7, at=NOW)
+    begins = {"hour": date(2026, 3, 28), "day": date(2026, 3, 1), "month": date(2025, 12, 1)}
+    for by, count in (("hour", 47), ("day", 29), ("month", 4)):
+        found = await desk.periods(by, since=begins[by], until=date(2026, 3, 30))
+        assert (by, len(found.periods)) == (by, count)
+        ends = [one.end for one in found.periods]
+        assert [one.start for one in found.periods[1:]] == ends[:-1]
+        assert sum(one.value for one in found.periods) == 7
+
+
+async def test_a_day_is_one_of_its_zone() -> None:
+    """What is made at 23:30 in Berlin counts on that day there."""
+    desk = Desk(periods={"usage/*": {**USAGE, "zone": "Europe/Berlin"}})
+    await desk.record(7, at=datetime(2026, 3, 28, 23, 30, tzinfo=ZoneInfo("Europe/Berlin")))
+    await desk.record(1, at=datetime(2026, 3, 29, 0, 30, tzinfo=ZoneInfo("Europe/Berlin")))
+    assert shown(await desk.periods("day")) == {"03-28 00:00": 7, "03-29 00:00": 1}
+
+
+async def test_effective_dates_have_an_axis() -> None:
+    """Late and back-dated changes are right on both, merged or not."""
+    desk = Desk(periods={"usage/*": {**USAGE, "effective": True}}, compactor={"fold_min": 1})
+    await desk.record(7, at=NOW, effective=date(2026, 3, 2))
+    await desk.record(1, at=NOW)
+    await desk.record(20, at=NOW, effective=date(2026, 5, 2))
+    for _ in range(3):
+        assert shown(await desk.periods("day")) == {"03-29 00:00": 28}
+        found = await desk.periods("day", effective=True)
+        assert shown(found) == {"03-02 00:00": 7, "03-29 00:00": 1, "05-02 00:00": 20}
+        march = await desk.periods("month", effective=True, until=date(2026, 4, 1))
+        assert shown(march) == {"03-01 00:00": 8}
+        assert [march.closing, march.total] == [8, 28]
+        desk.fold(after=timedelta(minutes=25))
+
+
+async def test_of_several_shards_the_coarsest_counts() -> None:
+    """One shard may have put hours together that another still tells apart."""
+    desk = Desk(shards={"usage/*": 2}, compactor={"fold_min": 1})
+    for _ in range(20):
+        await desk.record(1, at=NOW)
+    first, second = sorted(name for name in desk.store.table.partitions if "usage" in name)
+    desk.fold(first, after=timedelta(minutes=25))
+    desk.fold(second)
+    await desk.record(5, at=NOW + timedelta(days=3))
+    desk.fold(first, after=timedelta(minutes=25))
+    desk.fold(second)
+    found = await desk.periods("hour")
+    assert shown(found) == {"04-01 12:00": 5}
+    assert found.opening == 20
+    assert shown(await desk.periods("day")) == {"03-29 00:00": 20, "04-01 00:00": 5}
+
+
+async def test_what_was_merged_before_is_said() -> None:
+    """Periods up to the last change that was merged without them may lack some of it."""
+    desk = Desk(periods={}, compactor={"fold_min": 1})
+    await desk.record(7, at=NOW)
+    desk.fold(after=timedelta(minutes=25))
+    desk.settings = desk.settings.replace(periods={"usage/*": USAGE})
+    await desk.record(1, at=NOW + timedelta(hours=1))
+    for _ in range(3):
+        found = await desk.periods("hour", since=NOW)
+        assert [(int(one.value), one.is_whole) for one in found.periods][:2] == [
+            (0, False),
+            (1, True),
+        ]
+        assert [found.opening, found.total] == [7, 8]
+        desk.fold(after=timedelta(minutes=25))
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"by": "week"}, "by must be one of hour, day, month, got 'week'"),
+        ({"by": "day", "counter": "other"}, "no sums by period are kept of counter 'other'"),
+        ({"by": "day", "effective": True}, "no sums by effective date are kept"),
+        ({"by": "day", "since": "2026-03-01"}, "since must be a date or an aware datetime"),
+        ({"by": "day", "since": datetime(2026, 3, 1)}, "since must be a date or an aware"),  # noqa: DTZ001
+        ({"by": "hour", "since": date(2026, 3, 27)}, "by hour of .* from 2026-03-28 on: since"),
+        ({"by": "day", "since": date(1950, 1, 1)}, "from 2026-03-01 on: since must not be before"),
+        ({"by": "hour", "until": date(2028, 3, 27)}, "at most 10,000 periods"),
+    ],
+)
+async def test_what_cannot_be_told_is_refused(asked: dict[str, Any], error: str) -> None:
+    """With the value and the rule."""
+    desk = Desk(compactor={"fold_min": 1})
+    await desk.record(7, at=NOW)
+    desk.fold(after=timedelta(minutes=25))
+    with pytest.raises(InvalidInput, match=error):
+        await desk.periods(**asked)
+
+
+async def test_no_hours_are_kept_by_a_rule_of_days() -> None:
+    """Also before anything was merged, so that the answer does not change by merging."""
+    desk = Desk(periods={"usage/*": {"hours": 0, "effective": True}}, compactor={"fold_min": 1})
+    await desk.record(7, at=NOW)
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="no sums by hour are kept of counter 'usage/a'"):
+            await desk.periods("hour")
+        with pytest.raises(InvalidInput, match="they have no sums by hour"):
+            await desk.periods("hour", effective=True)
+        desk.fold(after=timedelta(minutes=25))
+
+
+async def test_what_a_pipeline_adds_has_no_periods() -> None:
+    """It is refused, not left out in silence."""
+    desk = Desk()
+    sum_item = {"value": {"N": "5"}, "version": {"N": "1"}}
+    await desk.store.write(
+        Put({"pk": {"S": "usage/a"}, "sk": {"S": f"~sum#{HOME}.1#0"}, **sum_item})
+    )
+    with pytest.raises(InvalidInput, match="a pipeline adds to counter 'usage/a'"):
+        await desk.periods("day")
+
+
+async def test_more_entries_than_are_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what helps: the collection has to be merged first."""
+    monkeypatch.setattr(reader, "PERIOD_KEYS_MAX", 3)
+    desk = Desk()
+    desk.store = MemoryStore(HOME, page_items_max=2)
+    await desk.record(*range(1, 9), at=NOW)
+    with pytest.raises(ReadTooSlow, match=r"over 3 entries that are not merged"):
+        await desk.periods("day")
+
+
+async def test_nothing_is_shown_of_nothing() -> None:
+    """A counter without a change has no first period, and no sum."""
+    found = await Desk().periods("day")
+    assert (found.periods, found.opening, found.total) == ((), Decimal(0), Decimal(0))
