@@ -25,6 +25,8 @@ from ledger.core.errors import InvalidInput, LedgerError
 from ledger.runtime.command_line import FAILED, Config, SayOnce
 from ledger.settings import Settings
 
+NONE = "none"
+"""Of a value that only the terms in force have, or only those that are pending."""
 FirstValues = Annotated[
     list[str] | None,
     typer.Option(
@@ -145,10 +147,13 @@ def _as_table(shown: Shown, newest: Contract) -> Table:
     coming = None if newest.coming is None else terms_to_values(newest.coming)
     if coming is not None:
         table.add_column("pending")
-    for name, value in terms_to_values(newest.terms).items():
+    values = terms_to_values(newest.terms)
+    for name in dict.fromkeys((*values, *(coming or {}))):
+        value = values.get(name, NONE)
         cells = [name, _text(value)]
         if coming is not None:
-            cells.append(_text(coming[name]) if coming[name] != value else "")
+            then = coming.get(name, NONE)
+            cells.append(_text(then) if then != value else "")
         table.add_row(*cells)
     return table
 

@@ -9,7 +9,11 @@ COMMANDS = (
         "ledger.commands.record",
         "Record a change to a counter; it is durable in its region when the command returns.",
     ),
-    LazyCommand("total", "ledger.commands.total", "Show the current totals of counters."),
+    LazyCommand(
+        "total",
+        "ledger.commands.total",
+        "Show the current totals of counters, or their sums by hour, day or month.",
+    ),
     LazyCommand(
         "history",
         "ledger.commands.history",

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,41 @@ def test_changes_recorded_in_two_regions_are_totalled_in_all(desk: Desk) -> None
     rows = [line.split() for line in table.splitlines() if line.split()[:1] == ["shop"]]
     assert [row[1:3] for row in rows] == [[region, "7.5"] for region in desk.world.regions]
     assert max(map(len, table.splitlines())) <= COLUMNS
+
+
+def test_a_total_is_shown_by_period(desk: Desk) -> None:
+    """`total --by` in every region, as a table or as JSON; by when changes are effective, too."""
+    desk.settings(periods={"usage-*": {"months": 1200, "effective": True}})
+    for change, *more in (("5", "--effective", "2026-10-31"), ("2.5",), ("-1",)):
+        assert desk.run("ledger", "record", "usage-a", change, *more).status == 0
+    desk.wait_replicated()
+    asked = ("ledger", "total", "usage-a", "--everywhere", "--by")
+    october = ("--effective", "--since", "2026-10-01", "--until", "2026-11-01T00:00Z")
+    found = objects(desk.run(*asked, "month", *october, "--json"))
+    assert [one["region"] for one in found] == list(desk.world.regions)
+    assert {(one["start"], one["value"], one["whole"]) for one in found} == {
+        ("2026-10-01T00:00:00+00:00", "5", True)
+    }
+    made = objects(desk.run(*asked, "hour", "--json"))
+    assert sum(Decimal(one["value"]) for one in made) == Decimal("6.5") * len(desk.world.regions)
+    shown = desk.run(*asked, "month", *october)
+    assert shown.status == 0, shown.errors
+    assert "usage-a in us-east-1 by month (UTC)" in shown.out
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert [row for row in rows if row[:1] in (["before"], ["2026-10"], ["in"])][:3] == [
+        ["before", "0"],
+        ["2026-10", "5"],
+        ["in", "all", "5"],
+    ]
+    for words, rule in (
+        (("usage-a", "--since", "2026-10-01"), "need --by hour, day or month"),
+        (("usage-a", "--by", "day", "--steady"), "--steady is of totals"),
+        (("usage-a", "--by", "day", "--since", "October"), "--since must be an ISO time"),
+        (("shop", "--by", "day"), "no sums by period are kept of counter 'shop'"),
+    ):
+        refused = desk.run("ledger", "total", *words)
+        assert (refused.status, rule in " ".join(refused.errors.split())) == (2, True), refused
+    desk.settings()
 
 
 def test_history_shows_entries_in_order_and_goes_on_after_one(desk: Desk) -> None:

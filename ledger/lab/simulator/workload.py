@@ -126,7 +126,7 @@ class Workload:
             await self._measure(store)
         files = self.scenario.files
         file = files.draw(stream(self.scenario.seed, f"{process.name} wrong file"), region)
-        while True:
+        while not process.is_over:
             ledger = self._ledger(process, store, file)
             try:
                 async with ledger:

@@ -23,6 +23,7 @@ from ledger.core.errors import (
     InvalidInput,
     LedgerError,
 )
+from ledger.core.periods import PeriodRule
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
 from ledger.runtime.clock import SystemClock
@@ -156,6 +157,26 @@ def test_show_prints_what_is_in_force_and_pending(desk: Desk) -> None:
     assert "4000 s" in result.stdout
     shown = desk.shown()
     assert (shown["terms"]["settle"], shown["pending"]["settle"]) == (1320.0, 4000.0)
+
+
+def test_periods_are_shown_set_and_taken_back(desk: Desk) -> None:
+    """Also while they are pending, where the other side has none."""
+    assert "periods" not in desk.run("show").stdout
+    rule = {"usage/*": PeriodRule(24, 62, 120)}
+    some = replace(desk.settings.terms, periods=rule, format=2)
+    desk.call(announce, desk.settings, some)
+    shown = desk.run("show")
+    assert shown.exit_code == 0, shown.exception
+    assert ("periods" in shown.stdout, "usage/*" in shown.stdout) == (True, True)
+    assert desk.run("set", "--resume").exit_code == 0
+    assert desk.run("set", "periods", "usage/*=hours:24").exit_code == 0
+    assert desk.shown()["terms"]["periods"]["usage/*"]["hours"] == 24
+    kept = replace(desk.settings.terms, format=2)
+    desk.call(announce, desk.settings, kept)
+    assert desk.run("show").exit_code == 0
+    assert desk.run("set", "--resume").exit_code == 0
+    shown_terms = desk.shown()["terms"]
+    assert ("periods" in shown_terms, shown_terms["format"]) == (False, 2)
 
 
 def test_show_names_the_regions_that_wait(desk: Desk) -> None:
