@@ -27,6 +27,7 @@ from ledger.core.periods import (
     start_of,
     to_text,
 )
+from ledger.settings.periods import PeriodSettings
 
 NOW = datetime(2026, 3, 29, 12, 30, tzinfo=UTC)
 RULE = PeriodRule(hours=24, days=20, months=3)
@@ -222,6 +223,16 @@ def test_they_stay_within_their_room() -> None:
             place = place_made(fitted.borders, name, "UTC")
             assert place is None or place in fitted.sums
     assert fitted.sums == {}
+
+
+def test_what_the_default_rule_takes() -> None:
+    """The documents say it: at most 290 sums, of seven digits in about 3 KB."""
+    hours = (*range(120), *range(120, 24 * 366 * 11, 24))
+    given = [(key(NOW - timedelta(hours=hour)), None, Decimal(4711)) for hour in hours]
+    kept = Periods("UTC").folded(given, PeriodSettings().rule(), NOW)
+    assert 250 < len(kept.made.sums) < 290
+    whole = {place: Decimal(1234567) for place in kept.made.sums}
+    assert 2800 < len(to_text(replace(kept, made=replace(kept.made, sums=whole)))) < 3400
 
 
 def test_the_first_pattern_counts() -> None:
