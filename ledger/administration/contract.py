@@ -225,34 +225,47 @@ def _with_step(contract: Contract, value: str, *, since: datetime | None, now: d
     *_before, last = contract.coming.shards.get(pattern, steps) if contract.coming else steps
     if since is None and last not in steps and last.count == count:
         since = last.since
-    # The first pattern that matches counts, so a new one goes last.
-    before = next((each for each in shards if fnmatchcase(pattern, each)), None)
-    if pattern not in shards and before is not None:
-        raise InvalidInput(
-            f"shards of {pattern!r} would have no effect: {before!r} comes before and matches the"
-            " same counters"
-        )
+    _check_effective("shards", pattern, shards)  # a new one goes last
     return {**shards, pattern: (*steps, ShardStep(count, since or now + SHARDS_AHEAD))}
 
 
 def _with_rule(terms: Terms, value: str) -> dict[str, Mapping[str, object]]:
     pattern, given = _pattern_and_rule(value)
     rules: dict[str, Mapping[str, object]] = {
-        each: asdict(rule) for each, rule in terms.periods.items() if each != pattern
+        each: asdict(rule) for each, rule in terms.periods.items()
     }
-    return {**rules, pattern: given} if given is not None else rules
+    if given is None:
+        return {each: rule for each, rule in rules.items() if each != pattern}
+    _check_effective("periods", pattern, rules)
+    return {**rules, pattern: given}
 
 
 def _pattern_and_rule(value: str) -> tuple[str, Mapping[str, str] | None]:
     """Return a pattern and the rule of its periods; None for one that is taken back."""
-    pattern, found, text = value.partition("=")
-    parts = [part.partition(":") for part in text.split(",") if part]
-    if not found or not pattern or not all(name and value for name, _, value in parts):
+    pattern, found, text = value.rpartition("=")
+    parts = [part.partition(":") for part in text.split(",")] if text.strip() else []
+    named = {name.strip(): value.strip() for name, _, value in parts}
+    if not found or not pattern or len(named) < len(parts) or "" in {*named, *named.values()}:
         raise InvalidInput(
-            "periods must be PATTERN=NAME:VALUE,..., such as"
+            "periods must be PATTERN=NAME:VALUE,..., each name once, such as"
             f" usage/*=hours:72,days:62,months:120,zone:Europe/Berlin, got {value!r}"
         )
-    return pattern, {name.strip(): value.strip() for name, _, value in parts} if parts else None
+    return pattern, named or None
+
+
+def _check_effective(name: str, pattern: str, others: Iterable[str]) -> None:
+    """Refuse a new pattern that none of the counters it matches would go by: the first counts.
+
+    Raises:
+        InvalidInput: an earlier one matches the same counters.
+    """
+    others = list(others)
+    before = next((each for each in others if fnmatchcase(pattern, each)), None)
+    if pattern not in others and before is not None:
+        raise InvalidInput(
+            f"{name} of {pattern!r} would have no effect: {before!r} comes before and matches the"
+            " same counters"
+        )
 
 
 def _patterns(value: str) -> tuple[str, ...]:

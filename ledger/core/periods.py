@@ -39,7 +39,7 @@ BYTES_MAX = 5 * 1024
 """Of one axis, as text: a net is written twice for its changes, so 0.02 write units a change at
 folds of 500. The oldest sums are put together before they take more."""
 NEVER = date.max.toordinal() + 1
-"""A border that no date reaches."""
+"""A border that no date reaches: that of hours where there are none on an axis."""
 MOMENTS_KEPT = 4096
 MONTHS = 12
 _MINUTE = 16
@@ -88,17 +88,21 @@ class Borders:
 
     @staticmethod
     def of(rule: PeriodRule, now: datetime) -> "Borders":
-        """Return the borders of a rule at an aware time."""
+        """Return the borders of a rule at an aware time.
+
+        Of a kind that it does not keep the border lies ahead by a day, or a month: what is folded
+        is older, and a rule that keeps it later finds the border there.
+        """
         zone = zone_of(rule.zone)
         today = now.astimezone(zone).date()
         hours = (now - timedelta(hours=rule.hours)).astimezone(zone).date()
         days = min(today - timedelta(days=rule.days), hours if rule.hours else today)
-        finest = days if rule.hours or rule.days else None
-        months = month_of(today) - rule.months
+        days_from = days.replace(day=1).toordinal()
+        months = min(month_of(today) - rule.months, month_of(days))
         return Borders(
-            hours=hours.toordinal() if rule.hours else NEVER,
-            days=finest.replace(day=1).toordinal() if finest else NEVER,
-            months=min(months, month_of(finest)) if finest else months,
+            hours=hours.toordinal() if rule.hours else today.toordinal() + 1,
+            days=days_from if rule.hours or rule.days else _first_after(month_of(today)),
+            months=months,
         )
 
     def later(self, other: "Borders") -> "Borders":

@@ -332,6 +332,11 @@ class Settings(SettingsFields):
     def _are_patterns(cls, patterns: Patterns) -> Patterns:
         if "" in patterns:
             raise rule("an empty pattern matches no counter")
+        for pattern in patterns:
+            try:
+                pattern.encode()
+            except UnicodeEncodeError:
+                raise rule(f"{pattern!r} has half a character, which no counter has") from None
         return patterns
 
     @model_validator(mode="after")

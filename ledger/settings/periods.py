@@ -10,6 +10,8 @@ from ledger.settings.groups import Group, rule
 HOURS_MAX = 31 * 24
 DAYS_MAX = 400
 MONTHS_MAX = 1_200
+NO_ZONES = frozenset({"localtime", "posixrules", "Factory"})
+"""Names that stand for another zone on each machine, or for none."""
 
 
 def _given(value: object) -> object:
@@ -37,12 +39,13 @@ class PeriodSettings(Group):
     @field_validator("zone")
     @classmethod
     def _is_zone(cls, zone: str) -> str:
+        unknown = rule(f"{zone!r} is not a time zone of the IANA database, such as Europe/Berlin")
+        if zone in NO_ZONES:
+            raise unknown
         try:
             zone_of(zone)
         except (ValueError, KeyError, OSError):
-            raise rule(
-                f"{zone!r} is not a time zone of the IANA database, such as Europe/Berlin"
-            ) from None
+            raise unknown from None
         return zone
 
     @model_validator(mode="after")

@@ -19,6 +19,11 @@ By = Literal["hour", "day", "month"]
 UNITS: Mapping[str, Unit] = {"hour": Unit.HOUR, "day": Unit.DAY, "month": Unit.MONTH}
 PERIODS_MAX = 10_000
 """How many periods one call returns at most: more than a year of hours."""
+QUARTERS = 4
+"""Of an hour; the numbers of hours are those of their first quarters."""
+_INSTANT = timedelta(microseconds=1)
+_YEARS = (2, 9998)
+"""Those of bounds: each of their times has one in every zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ def asked_of(counter: str, rule: PeriodRule | None, asking: Asking) -> Asked:
         InvalidInput: no such sums are kept of the counter, or a bound is no aware time or date.
     """
     by, effective = asking.by, asking.effective
-    if by not in UNITS:
+    if not isinstance(by, str) or by not in UNITS:
         raise InvalidInput(f"by must be one of {', '.join(UNITS)}, got {by!r}")
     if rule is None:
         raise InvalidInput(
@@ -119,12 +124,19 @@ def asked_of(counter: str, rule: PeriodRule | None, asking: Asking) -> Asked:
 
 
 def _bound(name: str, bound: object, zone: str) -> datetime | None:
-    """Return a bound as an aware time; a date is its beginning in the zone of the periods."""
-    if bound is None or (isinstance(bound, datetime) and bound.tzinfo is not None):
-        return bound
-    if isinstance(bound, date) and not isinstance(bound, datetime):
-        return datetime(bound.year, bound.month, bound.day, tzinfo=periods.zone_of(zone))
-    raise InvalidInput(f"{name} must be a date or an aware datetime, got {bound!r}")
+    """Return a bound as a time in UTC; a date is its beginning in the zone of the periods.
+
+    In UTC, since Python compares times of one zone by what their clocks show.
+    """
+    if bound is None:
+        return None
+    if not isinstance(bound, date) or (isinstance(bound, datetime) and bound.tzinfo is None):
+        raise InvalidInput(f"{name} must be a date or an aware datetime, got {bound!r}")
+    if not _YEARS[0] <= bound.year <= _YEARS[1]:
+        raise InvalidInput(f"{name} must be within the years 2 to 9998, got {bound}")
+    if not isinstance(bound, datetime):
+        bound = datetime(bound.year, bound.month, bound.day, tzinfo=periods.zone_of(zone))
+    return bound.astimezone(UTC)
 
 
 def period_totals(
@@ -231,8 +243,6 @@ def _first(asked: Asked, borders: Borders, unit: Unit, found: Mapping[int, Decim
         InvalidInput: sums of this kind are not kept so far back.
     """
     zone, day = asked.rule.zone, borders.first(unit)
-    if day == NEVER:
-        raise InvalidInput(f"no sums by {asked.by} are kept of counter {asked.counter!r}")
     border = _number_at(_midnight(day, zone), unit, zone) if day else None
     if asked.since is None:
         return min(found, default=None) if border is None else border
@@ -241,7 +251,7 @@ def _first(asked: Asked, borders: Borders, unit: Unit, found: Mapping[int, Decim
         raise InvalidInput(
             f"sums by {asked.by} of counter {asked.counter!r} are kept from"
             f" {_midnight(day, zone):%Y-%m-%d} on: since must not be before it, got"
-            f" {asked.since:%Y-%m-%d %H:%M}"
+            f" {asked.since.astimezone(periods.zone_of(zone)):%Y-%m-%d %H:%M}"
         )
     return wanted
 
@@ -258,28 +268,35 @@ def _shown(
     whole_from: datetime | None,
 ) -> Iterator[Period]:
     """Yield the periods from the first on, up to `until`, or to the latest, or to now's."""
-    if first is None:
-        return
     zone = asked.rule.zone
-    end = asked.until
-    if end is None:
-        latest = max([_number_at(asked.now, unit, zone), *found])
-        end = periods.start_of((unit, latest), zone) + timedelta(microseconds=1)
-    number, shown = first, 0
-    start = periods.start_of((unit, number), zone)
-    while start < end:
-        shown += 1
-        if shown > PERIODS_MAX:
-            raise InvalidInput(
-                f"at most {PERIODS_MAX:,} periods are returned by one call: ask for fewer by since"
-                " and until, or for longer ones"
-            )
+    last = max([_number_at(asked.now, unit, zone), *found])
+    if asked.until is not None:
+        last = _number_at(asked.until - _INSTANT, unit, zone)
+    since, until = asked.since, asked.until
+    is_empty = since is not None and until is not None and until <= since
+    if first is None or first > last or is_empty:
+        return
+    if (last - first) // (QUARTERS if unit is Unit.HOUR else 1) >= PERIODS_MAX:
+        raise InvalidInput(
+            f"at most {PERIODS_MAX:,} periods are returned by one call: ask for fewer by since"
+            " and until, or for longer ones"
+        )
+    number, start = first, _beginning(unit, first, zone)
+    while number <= last:
         following = _after(unit, number, zone)
-        until = periods.start_of((unit, following), zone)
+        end = _beginning(unit, following, zone)
         # An entry merged before that could be effective from any date.
         is_whole = whole_from is None or (not asked.effective and start > whole_from)
-        yield Period(start, until, found.get(number, Decimal(0)), is_whole)
-        number, start = following, until
+        yield Period(start, end, found.get(number, Decimal(0)), is_whole)
+        number, start = following, end
+
+
+def _beginning(unit: Unit, number: int, zone: str) -> datetime:
+    """Return when a period begins; of one after the last day there is, the end of that."""
+    try:
+        return periods.start_of((unit, number), zone)
+    except (ValueError, OverflowError):
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _after(unit: Unit, number: int, zone: str) -> int:

@@ -60,6 +60,11 @@ def test_periods_are_set_by_pattern() -> None:
     more = changed("periods", "other=hours:0,days:0", contract=contract).periods
     assert list(more.items()) == [("usage/*", rule), ("other", PeriodRule(0, 0, 120))]
     assert changed("periods", "usage/*=", contract=contract) == replace(TERMS, format=2)
+    both = Contract(terms=changed("periods", "a=b*=days:7", contract=contract), revision=4)
+    again = changed("periods", "usage/*=hours:0", contract=both).periods
+    assert list(again) == ["usage/*", "a=b*"]
+    with pytest.raises(InvalidInput, match="'usage/vip' would have no effect: 'usage/\\*' comes"):
+        changed("periods", "usage/vip=days:3", contract=both)
     assert changed("settle", "2h", contract=contract).periods == first.periods
 
 
@@ -69,6 +74,10 @@ def test_periods_are_set_by_pattern() -> None:
         ("usage/*", "periods must be PATTERN=NAME:VALUE"),
         ("=hours:3", "periods must be PATTERN=NAME:VALUE"),
         ("usage/*=hours", "periods must be PATTERN=NAME:VALUE"),
+        ("usage/*=,", "periods must be PATTERN=NAME:VALUE"),
+        ("usage/*=days:1,days:2", "each name once"),
+        ("usage/*=zone:localtime", "'localtime' is not a time zone"),
+        ("\ud800=days:1", "half a character"),
         ("usage/*=weeks:3", "weeks"),
         ("usage/*=hours:-1", "hours"),
         ("usage/*=hours:0,days:0,months:0", "all 0"),

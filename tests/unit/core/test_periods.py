@@ -54,7 +54,9 @@ def test_borders_of_a_rule() -> None:
     )
     late = NOW.replace(hour=22, minute=30)  # in Berlin it is the 30th, since half an hour
     assert Borders.of(replace(RULE, hours=1, zone=BERLIN), late).hours == ordinal("2026-03-29")
-    assert Borders.of(PeriodRule(0, 0, 1), NOW) == Borders(NEVER, NEVER, month_of(date(2026, 2, 1)))
+    assert Borders.of(PeriodRule(0, 0, 1), NOW) == Borders(
+        ordinal("2026-03-30"), ordinal("2026-04-01"), month_of(date(2026, 2, 1))
+    )
     assert Borders.of(PeriodRule(1, 0, 0), NOW) == Borders(
         ordinal("2026-03-29"), ordinal("2026-03-01"), month_of(date(2026, 3, 1))
     )
@@ -145,6 +147,16 @@ def test_borders_never_move_back() -> None:
     again = folded(later, (NOW, 2), now=NOW, rule=PeriodRule(700, 400, 1000))
     assert again.made.borders == later.made.borders
     assert again.made.sums == {(Unit.DAY, ordinal("2026-03-29")): 7}
+
+
+def test_a_rule_that_keeps_more_finds_its_border_near() -> None:
+    """What was not kept by hour until now is from the next day on."""
+    months = PeriodRule(0, 0, 3)
+    first = folded(Periods("UTC"), (NOW, 5), rule=months)
+    assert first.made.sums == {(Unit.MONTH, month_of(NOW.date())): 5}
+    later = NOW + timedelta(days=5)
+    again = folded(first, (later, 7), rule=PeriodRule(24, 20, 3), now=later)
+    assert again.made.sums == {**first.made.sums, (Unit.HOUR, hour_of(later, "UTC")): 7}
 
 
 def test_a_sum_of_nothing_takes_no_room() -> None:

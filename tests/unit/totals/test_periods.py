@@ -183,6 +183,9 @@ async def test_what_was_merged_before_is_said() -> None:
         ({"by": "hour", "since": date(2026, 3, 27)}, "by hour of .* from 2026-03-28 on: since"),
         ({"by": "day", "since": date(1950, 1, 1)}, "from 2026-03-01 on: since must not be before"),
         ({"by": "hour", "until": date(2028, 3, 27)}, "at most 10,000 periods"),
+        ({"by": []}, r"by must be one of hour, day, month, got \[\]"),
+        ({"by": "month", "since": date(1, 1, 1)}, "within the years 2 to 9998, got 0001-01-01"),
+        ({"by": "day", "until": date(9999, 1, 1)}, "within the years 2 to 9998, got 9999-01-01"),
     ],
 )
 async def test_what_cannot_be_told_is_refused(asked: dict[str, Any], error: str) -> None:
@@ -192,6 +195,30 @@ async def test_what_cannot_be_told_is_refused(asked: dict[str, Any], error: str)
     desk.fold(after=timedelta(minutes=25))
     with pytest.raises(InvalidInput, match=error):
         await desk.periods(**asked)
+
+
+async def test_the_hour_that_comes_twice_ends_where_it_is_said() -> None:
+    """A bound in the zone of the periods is a moment, not what its clock shows."""
+    berlin = ZoneInfo("Europe/Berlin")
+    desk = Desk(periods={"usage/*": {**USAGE, "zone": "Europe/Berlin"}})
+    for number, at in enumerate(("00:10", "01:10")):  # both 2:10 there
+        made = datetime.fromisoformat(f"2026-10-25T{at}+00:00")
+        await desk.record(10**number, at=made)
+    for fold, values in ((0, [1]), (1, [1, 10])):
+        until = datetime(2026, 10, 25, 2, 30, tzinfo=berlin, fold=fold)
+        found = await desk.periods("hour", until=until)
+        assert [int(one.value) for one in found.periods] == values
+    empty = await desk.periods("hour", since=NOW, until=NOW)
+    assert (empty.periods, int(empty.opening)) == ((), 0)
+
+
+async def test_effective_on_the_last_day_there_is() -> None:
+    """Its period ends with time itself."""
+    desk = Desk(periods={"usage/*": {**USAGE, "effective": True}})
+    await desk.record(7, at=NOW, effective=date(9999, 12, 31))
+    for by in ("day", "month"):
+        (last,) = (await desk.periods(by, effective=True)).periods
+        assert (last.start.year, last.end.year, int(last.value)) == (9999, 9999, 7)
 
 
 async def test_no_hours_are_kept_by_a_rule_of_days() -> None:
