@@ -235,6 +235,8 @@ def _with_rule(terms: Terms, value: str) -> dict[str, Mapping[str, object]]:
         each: asdict(rule) for each, rule in terms.periods.items()
     }
     if given is None:
+        if pattern not in rules:
+            raise InvalidInput(f"periods have no rule for {pattern!r}: there is none to take back")
         return {each: rule for each, rule in rules.items() if each != pattern}
     _check_effective("periods", pattern, rules)
     return {**rules, pattern: given}

@@ -105,7 +105,7 @@ def _totals_table(totals: Iterable[Total]) -> Table:
 
 def _show_periods(found: Iterable[PeriodTotals], *, as_json: bool) -> None:
     if as_json:
-        print_json(each for one in found for each in _period_fields(one))
+        print_json(map(_period_fields, found))
         return
     console = Console()
     for one in found:
@@ -131,17 +131,27 @@ def _periods_table(found: PeriodTotals) -> Table:
     return table
 
 
-def _period_fields(found: PeriodTotals) -> Iterable[dict[str, Any]]:
-    for each in found.periods:
-        yield {
-            "counter": found.counter,
-            "region": found.region,
-            "by": found.by,
-            "start": each.start.isoformat(),
-            "end": each.end.isoformat(),
-            "value": amounts.to_text(each.value),
-            "whole": each.is_whole,
-        }
+def _period_fields(found: PeriodTotals) -> dict[str, Any]:
+    return {
+        "counter": found.counter,
+        "region": found.region,
+        "as_of": found.as_of.isoformat(),
+        "by": found.by,
+        "zone": found.zone,
+        "effective": found.effective,
+        "opening": amounts.to_text(found.opening),
+        "closing": amounts.to_text(found.closing),
+        "total": amounts.to_text(found.total),
+        "periods": [
+            {
+                "start": each.start.isoformat(),
+                "end": each.end.isoformat(),
+                "value": amounts.to_text(each.value),
+                "whole": each.is_whole,
+            }
+            for each in found.periods
+        ],
+    }
 
 
 def _total_fields(total: Total) -> dict[str, Any]:

@@ -245,7 +245,7 @@ class Settings(SettingsFields):
         for name in CONTRACTED:
             given = getattr(own, name)
             held = [getattr(terms, name) for terms in accepted]
-            if name in self.model_fields_set and given not in held:
+            if name in self.model_fields_set and _in_order(given) not in map(_in_order, held):
                 raise ContractConflict(
                     f"{name} is {_shown(given)} in the settings, {_shown(held[0])} in the contract"
                     f" of table {self.table}: remove it from the settings, or change the contract"
@@ -371,6 +371,11 @@ def contracted(terms: Terms) -> dict[str, Any]:
     periods = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
     others = {name: getattr(terms, name) for name in CONTRACTED}
     return {**others, "shards": shards, "periods": periods}
+
+
+def _in_order(value: object) -> object:
+    """Return a value to be compared: of patterns the first that matches counts."""
+    return list(value.items()) if isinstance(value, Mapping) else value
 
 
 def _command_for(name: str) -> str:

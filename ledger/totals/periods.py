@@ -45,7 +45,8 @@ class PeriodTotals:
     """A counter's sums by period, each without a gap after the one before, also those of 0.
 
     `opening` is the sum of what comes before the first, `total` that of everything: as `Total` says
-    of a total, each change that had reached `region` is counted once in them.
+    of a total, each change that had reached `region` is counted once in them. All are exact; those
+    of periods may have more than 38 digits where the total has not.
     """
 
     counter: str
@@ -61,7 +62,7 @@ class PeriodTotals:
     @property
     def closing(self) -> Decimal:
         """The sum of everything up to the end of the last period."""
-        return amounts.total([self.opening, *(period.value for period in self.periods)])
+        return amounts.total_wide([self.opening, *(period.value for period in self.periods)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def period_totals(
     first = _first(asked, axis.borders, unit, found)
     shown = tuple(_shown(asked, unit, first, found, whole_from))
     later = [value for number, value in found.items() if first is None or number >= first]
-    opening = amounts.total([total, *(value.copy_negate() for value in later)])
+    opening = amounts.total_wide([total, *(value.copy_negate() for value in later)])
     return PeriodTotals(
         asked.counter,
         asked.by,

@@ -88,11 +88,12 @@ def test_a_total_is_shown_by_period(desk: Desk) -> None:
     october = ("--effective", "--since", "2026-10-01", "--until", "2026-11-01T00:00Z")
     found = objects(desk.run(*asked, "month", *october, "--json"))
     assert [one["region"] for one in found] == list(desk.world.regions)
-    assert {(one["start"], one["value"], one["whole"]) for one in found} == {
-        ("2026-10-01T00:00:00+00:00", "5", True)
-    }
-    made = objects(desk.run(*asked, "hour", "--json"))
-    assert sum(Decimal(one["value"]) for one in made) == Decimal("6.5") * len(desk.world.regions)
+    october_1 = {"start": "2026-10-01T00:00:00+00:00", "end": "2026-11-01T00:00:00+00:00"}
+    for one in found:
+        assert one["periods"] == [{**october_1, "value": "5", "whole": True}]
+        assert [one[name] for name in ("opening", "closing", "total")] == ["0", "5", "6.5"]
+    for one in objects(desk.run(*asked, "hour", "--json")):
+        assert sum(Decimal(each["value"]) for each in one["periods"]) == Decimal("6.5")
     shown = desk.run(*asked, "month", *october)
     assert shown.status == 0, shown.errors
     assert "usage-a in us-east-1 by month (UTC)" in shown.out

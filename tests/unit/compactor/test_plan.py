@@ -1,5 +1,6 @@
 """Every rule of the plan, by tables: what is folded, deleted, dropped, and what it waits for."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -22,6 +23,7 @@ from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
+from ledger.core.periods import PeriodRule
 from ledger.core.values import NetChange
 
 NOW = START + timedelta(hours=1)
@@ -375,3 +377,48 @@ def test_what_a_fold_began_is_finished_after_its_counter_was_left_out() -> None:
     assert fold is not None
     assert not fold.merged
     assert fold.change == 100
+
+
+METERED = replace(RULES, periods={"counter": PeriodRule(24, 20, 3, effective=True)})
+
+
+def dated(view: Collection, dates: Mapping[str, str]) -> Collection:
+    """Return what a region shows, with the dates from which entries are effective."""
+    view.dates = dict(dates)
+    return view
+
+
+def test_ids_are_forgotten_and_the_sums_stay() -> None:
+    """A fold of nothing carries them on."""
+    first = fold_of(everywhere(A, B, C, D), METERED)
+    assert first.periods is not None
+    forgotten = fold_of(everywhere(shown=first), METERED)
+    assert (forgotten.merged, forgotten.periods) == ((), first.periods)
+    assert fold_of(everywhere(shown=first), RULES).periods is None
+
+
+def test_what_regions_do_not_show_with_the_same_date_waits() -> None:
+    """Its period is not the same in both, whichever of them has a date."""
+    for at_home, elsewhere in (
+        ("2026-01-01", ""),
+        ("", "2026-01-01"),
+        ("2026-01-01", "2026-02-01"),
+    ):
+        views = [
+            dated(view(A, B), {str(A): date} if date else {})
+            for date in (at_home, elsewhere, at_home)
+        ]
+        assert list(fold_of(seen(*views), METERED).merged) == [B]
+    assert METERED.needs_dates("counter")
+    assert not replace(RULES, periods={"counter": PeriodRule(1, 2, 3)}).needs_dates("counter")
+    assert not METERED.needs_dates("other")
+
+
+def test_a_net_with_sums_by_period_has_room_for_them() -> None:
+    """It names fewer ids, so that both fit in an item."""
+    named = tuple(entry_id(NOW - timedelta(seconds=5000), place) for place in range(24_500))
+    before = replace(net(*named), periods=None)
+    rules = replace(METERED, fold_max=25_000)
+    shown = everywhere(*named, A, shown=before)
+    assert plan_of(shown, replace(rules, periods={})).folded == 1
+    assert plan_of(shown, rules).folded == 0

@@ -9,6 +9,7 @@ import pytest
 
 from ledger.core.entry import entry_id
 from ledger.core.periods import (
+    BYTES_MAX,
     NEVER,
     Axis,
     Borders,
@@ -52,6 +53,18 @@ def test_borders_of_a_rule() -> None:
     assert Borders.of(RULE, NOW) == Borders(
         ordinal("2026-03-28"), ordinal("2026-03-01"), month_of(date(2025, 12, 1))
     )
+    assert Borders.of(PeriodRule(700, 5, 0), NOW) == Borders(
+        ordinal("2026-02-28"), ordinal("2026-02-01"), month_of(date(2026, 2, 1))
+    )
+    east = datetime(2026, 3, 31, 18, 30, tzinfo=UTC)  # in Kathmandu April, since a quarter
+    assert Borders.of(PeriodRule(1, 0, 0, "Asia/Kathmandu"), east) == Borders(
+        ordinal("2026-03-31"), ordinal("2026-03-01"), month_of(date(2026, 3, 1))
+    )
+    assert Borders.of(PeriodRule(0, 0, 1, "Asia/Kathmandu"), east) == Borders(
+        ordinal("2026-04-02"), ordinal("2026-05-01"), month_of(date(2026, 3, 1))
+    )
+    assert Borders.of(PeriodRule(0, 0, 1), NOW).first(Unit.MONTH) == ordinal("2026-02-01")
+    assert Borders().first(Unit.MONTH) == 0
     late = NOW.replace(hour=22, minute=30)  # in Berlin it is the 30th, since half an hour
     assert Borders.of(replace(RULE, hours=1, zone=BERLIN), late).hours == ordinal("2026-03-29")
     assert Borders.of(PeriodRule(0, 0, 1), NOW) == Borders(
@@ -235,6 +248,44 @@ def test_they_stay_within_their_room() -> None:
             place = place_made(fitted.borders, name, "UTC")
             assert place is None or place in fitted.sums
     assert fitted.sums == {}
+
+
+def test_what_is_put_together_is_the_oldest_and_no_more() -> None:
+    """A day of hours by its zone, a month of days, and of months alone the oldest."""
+    kathmandu, one = "Asia/Kathmandu", Decimal(1)
+    start = datetime(2026, 3, 28, 18, 15, tzinfo=UTC)  # midnight there
+    hours = [((Unit.HOUR, hour_of(start + timedelta(hours=h), kathmandu)), one) for h in range(30)]
+    kept = Axis().added(hours)
+    fitted = kept.fitted(kathmandu, len(text_of(kept)) - 1)
+    assert fitted.borders == Borders(hours=ordinal("2026-03-30"))
+    assert fitted.sums[Unit.DAY, ordinal("2026-03-29")] == 24
+    days = Axis(Borders(hours=ordinal("2026-02-10"))).added(
+        ((Unit.DAY, ordinal("2026-02-01") + n), one) for n in range(40)
+    )
+    months = days.fitted("UTC", len(text_of(days)) - 1)
+    assert months.borders == Borders(ordinal("2026-03-01"), ordinal("2026-03-01"))
+    assert months.sums[Unit.MONTH, 24_313] == 28
+    left = Axis(Borders(740_000, 740_000, 24_200)).added(
+        ((Unit.MONTH, 24_300 + n), one) for n in range(9)
+    )
+    assert left.fitted("UTC", len(text_of(left)) - 1).borders.months == 24_301
+
+
+def text_of(axis: Axis) -> str:
+    """Return the text of an axis alone."""
+    return to_text(Periods("UTC", "", axis))[len('{"zone":"UTC","since":"","made":') : -1]
+
+
+def test_the_second_axis_stays_within_its_room_too() -> None:
+    """Of changes that are effective on hundreds of days the oldest are put together."""
+    rule = PeriodRule(24, 62, 120, effective=True)
+    given = [
+        (key(NOW), (NOW.date() + timedelta(days=n)).isoformat(), Decimal(10**9)) for n in range(900)
+    ]
+    kept = begun(rule, None, count=0, until="").folded(given, rule, NOW).effective
+    assert kept is not None
+    assert sum(kept.sums.values()) == 900 * 10**9
+    assert len(text_of(kept)) <= BYTES_MAX
 
 
 def test_what_the_default_rule_takes() -> None:

@@ -155,6 +155,74 @@ async def test_of_several_shards_the_coarsest_counts() -> None:
     assert shown(await desk.periods("day")) == {"03-29 00:00": 20, "04-01 00:00": 5}
 
 
+async def test_by_days_where_only_hours_are_kept() -> None:
+    """They are the sums of their hours."""
+    desk = Desk(periods={"usage/*": {"hours": 24, "days": 0, "months": 0}})
+    await desk.record(7, at=NOW)
+    assert shown(await desk.periods("day")) == {"03-29 00:00": 7}
+
+
+async def test_hours_follow_each_other_where_clocks_are_set_by_half_an_hour() -> None:
+    """On Lord Howe an hour of April has one and a half."""
+    desk = Desk(periods={"usage/*": {**USAGE, "zone": "Australia/Lord_Howe"}})
+    await desk.record(7, at=datetime(2026, 4, 4, 15, 45, tzinfo=UTC))
+    found = await desk.periods("hour", since=date(2026, 4, 5), until=date(2026, 4, 6))
+    ends = [one.end for one in found.periods]
+    assert [one.start for one in found.periods[1:]] == ends[:-1]
+    lengths = [(one.end.astimezone(UTC) - one.start.astimezone(UTC)) for one in found.periods]
+    assert max(lengths) == timedelta(minutes=90)
+    assert sum(lengths, timedelta(0)) == timedelta(hours=24.5)
+    assert sum(one.value for one in found.periods) == 7
+
+
+async def test_sums_of_periods_may_have_more_digits_than_the_total() -> None:
+    """They are exact all the same."""
+    desk, much = Desk(), 10**38 - 1
+    await desk.record(much, 3, at=NOW - timedelta(hours=2))
+    await desk.record(-much, at=NOW)
+    found = await desk.periods("hour", since=NOW)
+    assert [found.opening, found.closing, found.total] == [much + 3, 3, 3]
+    found = await desk.periods("hour", until=NOW - timedelta(hours=1))
+    assert found.closing == much + 3
+
+
+async def test_a_date_of_another_kind_is_none() -> None:
+    """What another tool wrote as `effective` counts when the change was made."""
+    desk = Desk(periods={"usage/*": {**USAGE, "effective": True}})
+    await desk.record(7, at=NOW)
+    (key,) = desk.store.table.partitions["usage/a"]
+    item = desk.store.table.partitions["usage/a"][key]
+    desk.store.table.set(("usage/a", key), {**item, "effective": {"N": "20260101"}})
+    assert shown(await desk.periods("day", effective=True)) == {"03-29 00:00": 7}
+
+
+async def test_as_many_periods_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not one more."""
+    monkeypatch.setattr("ledger.totals.periods.PERIODS_MAX", 24)
+    desk = Desk()
+    await desk.record(7, at=NOW)
+    day: dict[str, Any] = {"since": date(2026, 3, 29), "until": date(2026, 3, 30)}
+    assert len((await desk.periods("hour", **day)).periods) == 24
+    with pytest.raises(InvalidInput, match="at most 24 periods"):
+        await desk.periods("hour", **{**day, "until": datetime(2026, 3, 30, 0, 1, tzinfo=UTC)})
+
+
+@pytest.mark.parametrize("shard", [0, 1])
+async def test_by_effective_date_no_period_is_surely_whole_after_a_late_rule(shard: int) -> None:
+    """What was merged before may have been effective on any date; in any shard."""
+    desk = Desk(periods={}, shards={"usage/*": 2}, compactor={"fold_min": 1})
+    for _ in range(20):
+        await desk.record(1, at=NOW)
+    partitions = sorted(name for name in desk.store.table.partitions if "usage" in name)
+    desk.fold(partitions[shard], after=timedelta(minutes=25))
+    desk.settings = desk.settings.replace(periods={"usage/*": {**USAGE, "effective": True}})
+    await desk.record(1, at=NOW + timedelta(days=2))
+    found = await desk.periods("day", effective=True, since=date(2026, 3, 31))
+    assert [one.is_whole for one in found.periods] == [False]
+    made = await desk.periods("day", since=date(2026, 3, 29))
+    assert [one.is_whole for one in made.periods] == [False, True, True]
+
+
 async def test_what_was_merged_before_is_said() -> None:
     """Periods up to the last change that was merged without them may lack some of it."""
     desk = Desk(periods={}, compactor={"fold_min": 1})
