@@ -19,7 +19,10 @@ from ledger.core.entry import Item, entry_item, net_item, net_of
 from ledger.core.errors import AmountOverflow, DamagedItem
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
+from ledger.core.periods import Periods, to_text
 from ledger.core.values import Entry, NetChange
+
+COUNT_DIGITS_MAX = 400
 
 
 @st.composite
@@ -30,7 +33,9 @@ def merged_collections(draw: st.DrawFn) -> tuple[dict[str, Any], list[Item]]:
     merged = tuple(one for one in made if draw(st.booleans())) or tuple(made[:1])
     change = sum((changes[one] for one in merged), Decimal(0))
     count = len(merged) + draw(st.integers(0, 3))
-    net = NetChange(change, count, merged, "v", str(merged[-1]), "us-east-1")
+    periods = draw(st.sampled_from((None, to_text(Periods("UTC")))))
+    until = str(merged[-1])
+    net = NetChange(change, count, merged, "v", until, "us-east-1", periods=periods)
     shown = [one for one in made if one not in merged or draw(st.booleans())]
     return net_item(net, COUNTER), [
         entry_item(Entry(COUNTER, str(one), changes[one])) for one in shown
@@ -43,10 +48,11 @@ def sealed(net: Item) -> Item:
         merged = ids.unpack_all(net["merged"]["B"])
         version, until, home = (net[name]["S"] for name in ("version", "until", "home"))
         count = Decimal(net["count"]["N"])
+        if count.adjusted() > COUNT_DIGITS_MAX:  # no digits would do in any memory
+            return net
         generation = keys.generation_of(net["sk"]["S"]) or 0
-        said = NetChange(
-            Decimal(net["change"]["N"]), int(count), merged, version, until, home, generation
-        )
+        change, periods = Decimal(net["change"]["N"]), net.get("periods", {"S": None})["S"]
+        said = NetChange(change, int(count), merged, version, until, home, generation, periods)
         return {**net, "digest": net_item(said, COUNTER)["digest"]}
     except (KeyError, ValueError, TypeError, ArithmeticError):
         return net
