@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from compactor.archive_object import ArchiveObject
 from compactor.plan import Plan
 from compactor.succession import Succession
 from ledger.core.contract import Validity
@@ -44,7 +45,7 @@ class PendingAction:
     """What is to be done with a collection, once the clock shows `ripe_at` (monotonic).
 
     `net` is the one that the plan was made from; its requests are signed within `validity`. In a
-    table that lost a region `succession` has more.
+    table that lost a region `succession` has more. `archive` is to be put before the fold is sent.
     """
 
     visit: Visit
@@ -53,6 +54,7 @@ class PendingAction:
     ripe_at: float
     validity: Validity | None = None
     succession: Succession | None = None
+    archive: ArchiveObject | None = None
 
     @property
     def ids(self) -> int:

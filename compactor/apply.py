@@ -15,6 +15,7 @@ from compactor.plan import Plan
 from compactor.succession import Again, Succession
 from ledger.core.capacity import item_size
 from ledger.core.entry import net_item
+from ledger.core.fold import COPIES
 from ledger.core.sums import Sum, copy_item
 from ledger.core.values import NetChange
 from ledger.runtime.tasks import run_all
@@ -23,8 +24,6 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Delete, Outcome, Put
 
-COPIES = "copies"
-"""How often an entry was put again, in a table that lost a region."""
 BATCHES_AT_ONCE = 4
 """Concurrent batches per collection: thousands of deletes take seconds, beside other work."""
 

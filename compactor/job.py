@@ -6,13 +6,14 @@ at any moment leaves nothing to repair.
 """
 
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from random import Random
 
 import anyio
 from prometheus_client import CollectorRegistry
 
+from compactor.archiving import Archiver, check_places
 from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
 from compactor.own_folds import OwnFolds
@@ -21,9 +22,11 @@ from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from compactor.watching import PassWatcher
+from ledger.archive.places.port import Place
 from ledger.contract.opening import open_table
 from ledger.contract.view import ContractView
 from ledger.core.errors import (
+    ArchiveError,
     ClockOff,
     ContractConflict,
     ContractDamaged,
@@ -51,6 +54,7 @@ _OWNER_BITS = 48
 _PASSING = (
     LeaseLost,
     StoreError,
+    ArchiveError,
     DamagedItem,
     ContractMissing,
     ContractDamaged,
@@ -65,7 +69,7 @@ class Compactor:
 
     Its metrics go to `registry`. Simulations replace `stores`, `clock`, `randomness` and `owner`;
     `owner` must be unique to this object. With `contract` given stores, too, are used under the
-    table's contract.
+    table's contract. `archive` has the places of the contract's archive, if they are open already.
     """
 
     def __init__(
@@ -78,8 +82,10 @@ class Compactor:
         randomness: Random | None = None,
         owner: str | None = None,
         contract: bool = False,
+        archive: Sequence[Place] | None = None,
     ) -> None:
         self.settings = settings
+        self._given_archive = archive
         self.metrics = CompactorMetrics.of(registry)
         self._ledger_metrics = Metrics.of(registry)
         self._given_stores = stores
@@ -181,8 +187,8 @@ class Compactor:
     @asynccontextmanager
     async def _candidate(self) -> AsyncIterator[Candidate]:
         """Open the table and contend for the lease; count every error."""
-        async with self._opened() as (stores, live):
-            yield self._contend(stores, live)
+        async with self._opened() as (stores, live), self._archiver(live.current) as archiver:
+            yield self._contend(stores, live, archiver)
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[tuple[Mapping[str, Store], LiveSettings]]:
@@ -208,7 +214,32 @@ class Compactor:
         await view.open()
         return {region: stores[region] for region in view.current.regions}, view
 
-    def _contend(self, stores: Mapping[str, Store], settings: LiveSettings) -> Candidate:
+    @asynccontextmanager
+    async def _archiver(self, settings: Settings) -> AsyncIterator[Archiver | None]:
+        """Open the archive that the contract names, if it names one.
+
+        Raises:
+            ArchiveError: a place cannot be reached.
+            ContractConflict: all of them would be lost with the home region.
+        """
+        urls = settings.terms.archive
+        if not urls:
+            yield None
+            return
+        async with AsyncExitStack() as stack:
+            places = self._given_archive
+            if places is None:
+                # Imported only here: most tables have none, and S3's client takes long to import.
+                from ledger.archive.places.opening import open_places  # noqa: PLC0415
+
+                opened = await stack.enter_async_context(open_places(urls, clock=self._clock))
+                places = opened.places
+            check_places([await place.region() for place in places], home=settings.home)
+            yield Archiver(places, urls=urls, clock=self._clock, randomness=self._random)
+
+    def _contend(
+        self, stores: Mapping[str, Store], settings: LiveSettings, archiver: Archiver | None
+    ) -> Candidate:
         return Candidate(
             stores,
             settings=settings,
@@ -221,6 +252,7 @@ class Compactor:
             pace=self._pace,
             keeping=self._keeping(settings.current),
             watcher=self._watcher(stores[settings.current.home], settings),
+            archiver=archiver,
         )
 
     def _keeping(self, settings: Settings) -> Keeping:

@@ -22,6 +22,7 @@ from random import Random
 
 import anyio
 
+from compactor.archiving import Archiver
 from compactor.checks import check_clock
 from compactor.lag import watch_lag
 from compactor.metrics import CompactorMetrics
@@ -65,7 +66,9 @@ class Candidate:
         keeping: Keeping = in_loop,
         pace: Pace | None = None,
         watcher: PassWatcher | None = None,
+        archiver: Archiver | None = None,
     ) -> None:
+        self._archiver = archiver
         self._live = settings
         self._settings = settings.current
         self._name = lease_name(self._settings)
@@ -265,6 +268,7 @@ class Candidate:
             watcher=self._watcher,
             sharing=self._sharing,
             late=self._pace.collections,
+            archiver=self._archiver,
         )
         try:
             report = await new_pass.run()

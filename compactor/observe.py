@@ -25,6 +25,8 @@ from ledger.store.reads import Query
 from ledger.totals.collection import query_nets, read_net
 
 Result = TypeVar("Result")
+PAGES_WHOLE_MAX = 8
+"""Pages of a megabyte of one region that a visit reads where it keeps entries whole, notes too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An observation, and when it was complete (monotonic).
+    """An observation: when it began, and when it was complete (monotonic).
 
     The views hold every entry up to the sort key `upto`; None if they hold them all.
     """
 
     observation: Observation
     at: float
+    began: datetime
     upto: str | None = None
 
 
@@ -74,16 +77,18 @@ async def observe(
     clock: Clock,
     reach: Reach | None = None,
     with_dates: bool = False,
+    with_items: bool = False,
 ) -> Observed:
     """Read the net in the home region, then the collection in every region, all consistent.
 
     With a `reach` no further than that, else the whole of it; `with_dates` those from which entries
-    are effective, too.
+    are effective, too; `with_items` entries whole, as they are archived.
 
     Raises:
         RegionUnreadable: one of them cannot be read.
         DamagedItem: an item in one of them cannot be counted.
     """
+    began = clock.now()
     net = await _readable(home, read_net(stores[home], partition))
     named = len(net.merged) if net else 0
     own = await _read_view(
@@ -93,17 +98,24 @@ async def observe(
         least=_enough(net, ""),
         entries_max=reach.entries_max + named if reach else None,
         with_dates=with_dates,
+        with_items=with_items,
     )
     upto = own.upto if own.upto is not None else _enough(net, reach.settled if reach else None)
     others = [region for region in stores if region != home]
-    read = partial(_read_view, partition=partition, upto=upto, with_dates=with_dates)
+    read = partial(
+        _read_view,
+        partition=partition,
+        upto=upto,
+        with_dates=with_dates,
+        with_items=with_items,
+    )
     reads = [partial(read, stores[region]) for region in others]
     views = dict(zip(others, await run_all(reads, at_once=len(stores)), strict=True))
     collections = {
         region: own.collection if region == home else views[region].collection for region in stores
     }
     seen = Observation(partition, net, collections)
-    return Observed(seen, clock.monotonic(), upto)
+    return Observed(seen, clock.monotonic(), began, upto)
 
 
 async def observe_nets(
@@ -149,13 +161,16 @@ async def _read_view(
     least: str | None = None,
     entries_max: int | None = None,
     with_dates: bool = False,
+    with_items: bool = False,
 ) -> View:
     """Read page after page up to a sort key, or `entries_max` and `least`; then net and sums."""
-    collection = Collection(partition=partition, with_dates=with_dates)
-    query = Query(partition, attributes=DATED if with_dates else ATTRIBUTES)
-    entries = 0
+    collection = Collection(partition=partition, with_dates=with_dates, with_items=with_items)
+    attributes = DATED if with_dates else ATTRIBUTES
+    query = Query(partition, attributes=() if with_items else attributes)
+    entries = pages = 0
     while True:
         page = await _readable(store.region, store.query(query))
+        pages += 1
         collection.add(page.items)
         if page.after is None:
             return View(collection)
@@ -163,7 +178,8 @@ async def _read_view(
         is_full = False
         if entries_max is not None and least is not None:
             entries += len(ids.ours([item["sk"]["S"] for item in page.items]))
-            is_full = entries >= entries_max and last >= least
+            is_long = entries >= entries_max or (with_items and pages >= PAGES_WHOLE_MAX)
+            is_full = is_long and last >= least
         is_far = upto is not None and last >= upto
         if (is_full or is_far) and last < keys.NET_PREFIX:
             collection.add(

@@ -22,6 +22,8 @@ import anyio
 
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.apply import Done, apply, apply_succession
+from compactor.archive_object import ArchiveObject
+from compactor.archiving import Archiver
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
@@ -36,6 +38,7 @@ from compactor.watching import PassWatcher
 from ledger.core.contract import NO_HOME, Validity
 from ledger.core.errors import (
     AmountOverflow,
+    ArchiveError,
     ClockOff,
     DamagedItem,
     HomeMoving,
@@ -85,6 +88,7 @@ def rules_of(settings: Settings) -> Rules:
         periods=terms.periods,
         given_up=None if terms.given_up_at is None else terms.given_up_at + skew,
         epochs={name: terms.epoch_of(name) for name in terms.regions} if terms.lost else None,
+        is_archived=bool(terms.archive),
     )
 
 
@@ -107,7 +111,9 @@ class Pass:
         watcher: PassWatcher | None = None,
         sharing: Sharing | None = None,
         late: dict[str, float] | None = None,
+        archiver: Archiver | None = None,
     ) -> None:
+        self._archiver = archiver
         self._stores = stores
         self._seen = seen or SeenNets()
         self._live = settings
@@ -223,10 +229,11 @@ class Pass:
                     clock=self._clock,
                     reach=Reach.of(self._rules, now=self._clock.now()),
                     with_dates=self._rules.needs_dates(visit.partition),
+                    with_items=self._rules.is_archived,
                 )
             for region, view in observed.observation.views.items():
                 self._seen.look(region, visit.partition, view.net, before[region])
-            succession = self._decided(observed)
+            succession, made = self._archived(observed, self._decided(observed))
         except DamagedItem as error:
             self._quarantine(visit, error)
             agenda.looked(visit)
@@ -238,12 +245,28 @@ class Pass:
             ripe_at = observed.at + self._settings.observation_delay
             net = observed.observation.net
             more = succession if self._has_lost else None
-            agenda.hold(PendingAction(visit, net, plan, ripe_at, validity, more))
+            agenda.hold(PendingAction(visit, net, plan, ripe_at, validity, more, made))
             return
         if succession.is_last:
             search.book.finish(visit.partition)
         is_late = visit.number > 1 and not succession.is_last  # its last fold has not arrived yet
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
+
+    def _archived(
+        self, observed: Observed, found: Succession
+    ) -> tuple[Succession, ArchiveObject | None]:
+        """Give the entries of a fold their place in the archive, if the table has one.
+
+        Raises:
+            DamagedItem: what the net says of its archive cannot be read.
+        """
+        fold = found.plan.fold
+        if fold is None or not self._rules.is_archived:
+            return found, None
+        if self._archiver is None:
+            raise LedgerError("the table is archived, and this compactor was given no archive")
+        fold, made = self._archiver.add(observed, fold, self._rules)
+        return replace(found, plan=replace(found.plan, fold=fold)), made
 
     async def _look_at_nets(
         self, visit: Visit, own: OwnFold, agenda: Agenda, validity: Validity | None
@@ -308,6 +331,12 @@ class Pass:
                 "the table's home region is being moved (`ledger table show`): nothing is merged"
                 " until that is in force"
             )
+        urls = self._archiver.urls if self._archiver else ()
+        if settings.terms.archive != urls:
+            raise LeaseLost(
+                "the table's contract names another archive now: the pass ends, and the next one"
+                " goes by it"
+            )
         if settings is not self._settings:
             if settings.terms.home != self._home.region or set(settings.regions) != {*self._stores}:
                 raise LeaseLost(
@@ -363,15 +392,18 @@ class Pass:
         Raises:
             LeaseLost: the lease is not surely ours; nothing was written.
         """
-        await self._lease.confirm()  # refused without the lease: deletes carry no fence
         visit, plan = held.visit, held.plan
+        if not await self._is_kept(held):
+            agenda.acted(visit)
+            return
+        await self._lease.confirm()  # refused without the lease: deletes carry no fence
         if not self._leads(visit.partition):
             agenda.acted(visit)
             return
         sharing = self._sharing
         fence = sharing.fence(visit.partition) if sharing else (self._lease.fence(),)
         try:
-            with signed_within(held.validity, self._clock):
+            with signed_within(self._signed_until(held), self._clock):
                 done = await self._apply(held, fence)
         except StoreError as error:
             self._problem(error)
@@ -384,6 +416,27 @@ class Pass:
         if plan.is_last and done.is_folded:
             search.book.finish(visit.partition)
         agenda.acted(visit, again_at=self._again_at() if plan.is_cut else None)
+
+    async def _is_kept(self, held: PendingAction) -> bool:
+        """Put what a fold names in the archive; without it nothing is done with the collection."""
+        if held.archive is None or self._archiver is None:
+            return True
+        try:
+            await self._archiver.put(held.archive)
+        except ArchiveError as error:
+            self._problem(error)
+            return False
+        return True
+
+    def _signed_until(self, held: PendingAction) -> Validity | None:
+        """Return until when the requests of an action may be signed."""
+        if held.archive is None:
+            return held.validity
+        until = held.archive.signed_until
+        if held.validity is None:
+            left = (until - self._clock.now()).total_seconds()
+            return Validity(until, self._clock.monotonic() + left)
+        return replace(held.validity, until=min(until, held.validity.until))
 
     def _leads(self, partition: str) -> bool:
         """Return whether its slice is ours, as it was when the pass found it due."""

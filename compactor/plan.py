@@ -40,6 +40,8 @@ NAMED_MAX = FOLD_MAX_LIMIT
 """How many ids a net may name, the remembered ones included: as many as fit in an item."""
 PERIODS_IDS = 2 * periods.BYTES_MAX // ids.PACKED_BYTES
 """How many ids fewer it names where it has sums by period, of two axes."""
+ARCHIVE_IDS = 64
+"""How many ids fewer it names where its entries are archived: 1 KB, for 4 ** 16 segments."""
 REMEMBERED_SECONDS = 86_400.0
 """How long what a lost region wrote may still arrive, after the region was given up."""
 
@@ -52,6 +54,7 @@ class Rules:
     have been written by a region that is lost; None if none is. Counters that match a pattern of
     `unmerged` are not folded; what earlier folds began is finished. `epochs` has those of the
     regions, in a table that lost one. `periods` has the rules of sums by period, by pattern.
+    `is_archived` if what is folded goes into an archive first.
     """
 
     home: str
@@ -65,6 +68,7 @@ class Rules:
     unmerged: tuple[str, ...] = ()
     epochs: Mapping[str, int] | None = None
     periods: Mapping[str, PeriodRule] = field(default_factory=dict)
+    is_archived: bool = False
 
     def is_over(self, place: SumPlace) -> bool:
         """Return whether a sum may be copied: its region is lost, or has begun another epoch."""
@@ -150,7 +154,8 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     found = _candidates(observation, rules, now=now, room=len(at_home))
     open_ids = sum(key in visible for key in kept)
     rule = rules.periods_of(observation.partition)
-    named_max = NAMED_MAX - PERIODS_IDS if rule else NAMED_MAX
+    named_max = NAMED_MAX - (PERIODS_IDS if rule else 0)
+    named_max -= ARCHIVE_IDS if rules.is_archived else 0
     room = min(rules.fold_max - open_ids, named_max - len(kept))
     candidates = found[: max(0, room)]
     backlog, is_cut = len(found), len(found) > len(candidates)
@@ -264,6 +269,8 @@ def _folded(
         until=max(net.until if net else "", newest),
         home=rules.home,
         generation=net.generation if net else rules.generation,
+        # As it was: what is folded here follows once it has a place in the archive.
+        archive=net.archive if net and rules.is_archived else None,
     )
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import anyio
 
+from ledger.archive.access import ArchiveAccess
+from ledger.archive.places.port import Place
 from ledger.contract.view import ContractView
 from ledger.core import keys
 from ledger.core.errors import LedgerError
@@ -66,8 +68,10 @@ class Ledger:
         clock: Clock | None = None,
         randomness: Random | None = None,
         contract: bool = False,
+        archive: Sequence[Place] | None = None,
     ) -> None:
         settings.region(region)
+        self._given_archive = archive
         self.settings = settings
         self.region = region
         self.metrics = Metrics.of(registry)
@@ -153,8 +157,10 @@ class Ledger:
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
         self._stack.push_async_callback(hints.close)
         self._stack.push_async_callback(watcher.close)
+        archive = ArchiveAccess(live, clock=self._clock, places=self._given_archive)
+        self._stack.push_async_callback(archive.close)
         reconciler = Reconciler(store, live, self._clock, self._random, on_entry=hints.wrote)
-        return Parts(store, live, writer, reader, cache, hints, watcher, reconciler)
+        return Parts(store, live, writer, reader, cache, hints, watcher, reconciler, archive)
 
     async def __aexit__(
         self,
@@ -415,13 +421,15 @@ class Ledger:
         """Yield a counter's entries in the order of their ids, from all shards.
 
         `after` and `before` are aware times or ids of entries; both bounds are left out. An id
-        that is not in the ledger's form must be that of an entry of this counter. Entries that
-        were merged and deleted are not yielded; `Total.merged` is their number. Pages are read as
-        they are needed, so the entries do not show one moment.
+        that is not in the ledger's form must be that of an entry of this counter. Where the table
+        has an archive, entries that were merged since it began come from there, in their order;
+        those merged before, or without one, are not yielded. Pages are read as they are needed,
+        so the entries do not show one moment.
 
         Raises:
             InvalidCounter, InvalidEntry: a bound or the counter breaks a rule.
             DamagedItem: an entry cannot be read.
+            ArchiveError: the archive cannot be read, or is damaged.
             StoreError: DynamoDB could not do it.
         """
         checked = keys.checked_counter(counter)
@@ -434,6 +442,7 @@ class Ledger:
             after=after,
             before=before,
             consistent=self.settings.consistent_reads,
+            archive=await self._counted(parts.archive.reader()),
         )
         async for entry in entries:
             yield entry

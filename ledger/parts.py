@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ledger.archive.access import ArchiveAccess
 from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.reconciling import Reconciler
@@ -28,6 +29,7 @@ class Parts:
     hints: Hints
     watcher: Watcher
     reconciler: Reconciler
+    archive: ArchiveAccess
 
 
 def counters_of(asked: Iterable[str]) -> list[str]:

@@ -95,7 +95,7 @@ def first_values(given: Sequence[str]) -> dict[str, Any]:
         elif name == "periods":
             pattern, rule = _pattern_and_rule(value)
             values.setdefault(name, {})[pattern] = rule
-        elif name == "unmerged":
+        elif name in {"unmerged", "archive"}:
             values[name] = _patterns(value)
         else:
             values[name] = value
@@ -179,9 +179,9 @@ def refined(
 ) -> Terms:
     """Return the terms of a contract with one value changed.
 
-    `value` is a duration, a region (home), regions or patterns separated by commas (regions,
-    unmerged), PATTERN=COUNT (shards), dated `since`, or PATTERN=hours:N,days:N,months:N,zone:NAME,
-    effective:yes (periods), each with a default, and PATTERN= for none any more.
+    `value` is a duration, a region (home), regions, patterns or URLs separated by commas (regions,
+    unmerged, archive), PATTERN=COUNT (shards), dated `since`, or PATTERN=hours:N,days:N,months:N,
+    zone:NAME,effective:yes (periods), each with a default, and PATTERN= for none any more.
 
     Raises:
         InvalidInput: there is no such value in a contract.
@@ -199,7 +199,7 @@ def refined(
         new = _with_step(contract, value, since=since, now=now)
     elif name == "periods":
         new = _with_rule(terms, value)
-    elif name == "unmerged":
+    elif name in {"unmerged", "archive"}:
         new = _patterns(value)
     else:
         raise InvalidInput(

@@ -89,7 +89,8 @@ class Terms:
     in the same way. `announced` are
     shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
     patterns of counters whose entries are never merged, so that each stays to be read; `periods`
-    are the rules of sums by period, the first pattern that matches counts. `home`,
+    are the rules of sums by period, the first pattern that matches counts; `archive` the places
+    where entries are kept before they are deleted, each of them whole. `home`,
     `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
     `home` is then a region.
     """
@@ -107,6 +108,7 @@ class Terms:
     shards: Shards = field(default_factory=dict)
     unmerged: tuple[str, ...] = ()
     periods: Mapping[str, PeriodRule] = field(default_factory=dict)
+    archive: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     given_up_at: datetime | None = None

@@ -22,10 +22,10 @@ from ledger.core.periods import PeriodRule
 
 CONTRACT_PARTITION = "~contract"
 TABLE_PREFIX = "table#"
-FORMAT = 2
+FORMAT = 3
 """The newest form of items that this release reads and writes. A table is of the oldest that has
-all of its terms: with sums by period 2, so that an earlier release, which would drop them from a
-net, refuses it."""
+all of its terms: with sums by period 2, with an archive 3, so that an earlier release, which would
+drop them from a net, refuses it."""
 DIGEST_BYTES = 8
 GENERATION_DIGITS = 4
 
@@ -96,9 +96,11 @@ class Contract:
         return (self.generation, self.revision) < (other.generation, other.revision)
 
 
-def format_of(*, has_periods: bool) -> int:
-    """Return the oldest format of a table with, or without, sums by period."""
-    return FORMAT if has_periods else 1
+def format_of(*, has_periods: bool, has_archive: bool = False) -> int:
+    """Return the oldest format of a table with, or without, sums by period and an archive."""
+    if has_archive:
+        return 3
+    return 2 if has_periods else 1
 
 
 def newest_of(shown: Iterable[object]) -> Contract | None:
@@ -167,6 +169,9 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["left"] = list(terms.left)
     if not terms.left:
         del values["left"]
+    values["archive"] = list(terms.archive)
+    if not terms.archive:
+        del values["archive"]
     values["periods"] = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
     if not terms.periods:
         del values["periods"]
@@ -215,6 +220,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
         periods={
             str(pattern): PeriodRule(**rule) for pattern, rule in values.get("periods", {}).items()
         },
+        archive=tuple(str(url) for url in values.get("archive", ())),
         given_up_at=_time(values.get("given_up_at")),
         shards={
             str(pattern): tuple(_step(step) for step in steps)

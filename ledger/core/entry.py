@@ -27,6 +27,8 @@ ITEM_BYTES_MAX = 400 * 1024
 _COUNT = re.compile(r"[1-9][0-9]{0,18}", flags=re.ASCII)
 DIGEST_BYTES = 8
 """Length of the truncated SHA-256 that a net change keeps of its other attributes."""
+_ARCHIVE = b"\xff\xffarchive"
+"""Before the archive's part of a digest: no text is that long."""
 
 
 def key_of(item: Item) -> Key:
@@ -85,7 +87,7 @@ def entry_of(item: Item) -> Entry:
             region=_text(item, "region"),
             note=_text(item, "note"),
             effective=None if effective is None else date.fromisoformat(effective),
-            count=_count_of(item),
+            count=count_of(item),
             shard=place[1] if place else 0,
         )
     except ValueError as error:
@@ -108,6 +110,8 @@ def net_item(net: NetChange, partition: str) -> dict[str, AttributeValue]:
     }
     if net.periods is not None:
         item["periods"] = {"S": net.periods}
+    if net.archive is not None:
+        item["archive"] = {"B": net.archive}
     return item
 
 
@@ -146,6 +150,7 @@ def net_of(item: Item) -> NetChange:
         home=fields["home"] or "",
         generation=generation,
         periods=_text(item, "periods"),
+        archive=_binary(item, "archive"),
     )
     if "digest" not in item:
         raise damaged(item, "a net change must have digest")
@@ -154,7 +159,7 @@ def net_of(item: Item) -> NetChange:
     return net
 
 
-def _count_of(item: Item) -> int:
+def count_of(item: Item) -> int:
     """Return how many changes an entry stands for; 1 if a foreign `count` is not a number."""
     text = item.get("count", {}).get("N")
     return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else 1
@@ -174,6 +179,8 @@ def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
     if net.periods is not None:
         texts.append(net.periods)
     head = b"".join(len(text := part.encode()).to_bytes(2, "big") + text for part in texts)
+    if net.archive is not None:
+        head += _ARCHIVE + net.archive
     return hashlib.sha256(head + packed).digest()[:DIGEST_BYTES]
 
 
@@ -219,3 +226,13 @@ def _text(item: Item, name: str) -> str | None:
     if not isinstance(text, str):
         raise damaged(item, f"{name} must be a string (S)")
     return text
+
+
+def _binary(item: Item, name: str) -> bytes | None:
+    value = item.get(name)
+    if value is None:
+        return None
+    found = value.get("B")
+    if not isinstance(found, bytes):
+        raise damaged(item, f"{name} must be binary (B)")
+    return found

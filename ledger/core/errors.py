@@ -29,6 +29,9 @@
     ├── FormConflict                a lane was left with a batch under way under other settings
     ├── LeftOut                     the source skipped records that a pipeline had begun
     ├── ImportRefused               bad rows, imported another way, or begun before a loss
+    ├── ArchiveError                the archive did not do what was asked
+    │   ├── ArchiveMissing          it has no object of this name
+    │   └── ArchiveDamaged          an object is not what was written, or a link does not hold
     ├── LocalTableError             the local global table cannot do what was asked
     └── StoreError                  DynamoDB did not do what was asked
         ├── Unreachable             no connection, or no answer
@@ -198,6 +201,18 @@ class LeftOut(LedgerError):
 
 class ImportRefused(LedgerError):
     """The import would not be exact, so nothing, or nothing more, was written."""
+
+
+class ArchiveError(LedgerError):
+    """The archive did not do what was asked."""
+
+
+class ArchiveMissing(ArchiveError):
+    """The archive has no object of this name."""
+
+
+class ArchiveDamaged(ArchiveError):
+    """An object of the archive is not what was written, or a link of a chain does not hold."""
 
 
 class LocalTableError(LedgerError):

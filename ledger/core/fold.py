@@ -30,9 +30,13 @@ from ledger.core.sums import SUM_PREFIX, Sum, SumPlace, newer, sum_of
 from ledger.core.values import NetChange
 
 ATTRIBUTES = (
-    *("sk", "change", "count", "merged", "version", "until", "home", "digest", "periods", "value"),
+    *("sk", "change", "count", "merged", "version", "until", "home", "digest", "periods"),
+    *("archive", "value"),
 )
 """The attributes of entries, net changes and sums that a total depends on."""
+COPIES = "copies"
+"""How often an entry was put again, in a table that lost a region; readers ignore it."""
+_NOT_COMPARED = {"change", COPIES}
 DATED = (*ATTRIBUTES, "effective")
 """Those that sums by period depend on."""
 
@@ -62,12 +66,13 @@ class Collection:
     collection's key, for items that were read without it (`ATTRIBUTES`). `outdated` has the
     generations of further nets, all lower than that of `net`, which count for nothing. `sums` has
     the newer of each sum item and its copy, `copies` the copies alone. `dates` has the text of the
-    date from which an entry is effective, by its sort key, if they are wanted (`with_dates`).
+    date from which an entry is effective, by its sort key, if they are wanted (`with_dates`);
+    `items` all that is not the ledger's own, as it was read, if it is wanted (`with_items`).
     """
 
     __slots__ = (
         *("_parsed", "_partition", "_texts"),
-        *("below", "copies", "dates", "net", "outdated", "sums"),
+        *("below", "copies", "dates", "items", "net", "outdated", "sums"),
     )
 
     def __init__(
@@ -78,6 +83,7 @@ class Collection:
         partition: str = "",
         below: Subtotal | None = None,
         with_dates: bool = False,
+        with_items: bool = False,
     ) -> None:
         self._partition = partition
         self.net = net
@@ -86,6 +92,7 @@ class Collection:
         self.copies: dict[SumPlace, Sum] = {}
         self.below = below
         self.dates: dict[str, str] | None = {} if with_dates else None
+        self.items: dict[str, Item] | None = {} if with_items else None
         self._parsed = {} if entries is None else entries
         # Newer than `_parsed`: where both have a key, the text counts.
         self._texts: dict[str, str] = {}
@@ -109,7 +116,7 @@ class Collection:
         return self.entries.keys() if self._parsed else self._texts.keys()
 
     def alike(self, others: Iterable["Collection"]) -> set[str]:
-        """Return the sort keys of the entries that all others show alike: change and date."""
+        """Return the sort keys of the entries that all others show alike: change, date, items."""
         found = set(self.sort_keys)
         for other in others:
             if other is not self:
@@ -117,6 +124,11 @@ class Collection:
                 dates, there = self.dates or {}, other.dates or {}
                 if dates != there:
                     found = {key for key in found if dates.get(key) == there.get(key)}
+                if self.items is not None and self.items != other.items:
+                    mine, others_items = self.items, other.items or {}
+                    found = {
+                        key for key in found if _said(mine.get(key)) == _said(others_items.get(key))
+                    }
         return found
 
     def _alike(self, other: "Collection") -> set[str]:
@@ -151,6 +163,10 @@ class Collection:
         if self.dates is not None:
             dated = (item for item in items if "effective" in item)
             self.dates.update((one["sk"]["S"], str(one["effective"].get("S"))) for one in dated)
+        if self.items is not None:
+            self.items.update(
+                (key, one) for one in items if (key := one["sk"]["S"]) < keys.RESERVED
+            )
         texts = _plain_texts(items)
         if texts is None or (texts and max(texts) >= SUM_PREFIX):
             items = self._without_sums(items)
@@ -296,6 +312,11 @@ def _from(changes: dict[str, Amount], upto: str | None) -> dict[str, Amount]:
 
 def _is_same(one: str, other: str) -> bool:
     return one == other or Decimal(one) == Decimal(other)
+
+
+def _said(item: Item | None) -> Item | None:
+    """Return what an entry says beside its change, which is compared as a number."""
+    return item and {name: value for name, value in item.items() if name not in _NOT_COMPARED}
 
 
 def _sort_key(item: Item) -> str:

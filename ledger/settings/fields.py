@@ -118,4 +118,5 @@ class SettingsFields(BaseModel):
     shards: dict[str, ShardSteps] = {}
     unmerged: tuple[str, ...] = ()
     periods: Periods = {}
+    archive: tuple[str, ...] = ()
     watches: Watches = {}

@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from ledger.core import contract
+from ledger.core.archive_urls import ARCHIVE_PLACES_MAX, wrong_place
 from ledger.core.contract import DURATIONS, Terms
 from ledger.core.contract_item import format_of
 from ledger.core.errors import ContractConflict, SettingsError
@@ -51,7 +52,7 @@ Patterns = TypeVar("Patterns", dict[str, ShardSteps], dict[str, PeriodSettings],
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 
 
-CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods")
+CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods", "archive")
 """The settings that the table's contract holds, beside the names of the regions."""
 
 
@@ -279,7 +280,7 @@ class Settings(SettingsFields):
 
     def _own_terms(self) -> Terms:
         return Terms(
-            format=format_of(has_periods=bool(self.periods)),
+            format=format_of(has_periods=bool(self.periods), has_archive=bool(self.archive)),
             home=self.home,
             regions=tuple(self.regions),
             **{name: getattr(self, name) for name in DURATIONS},
@@ -289,6 +290,7 @@ class Settings(SettingsFields):
             },
             unmerged=self.unmerged,
             periods={pattern: rule.rule() for pattern, rule in self.periods.items()},
+            archive=self.archive,
         )
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
@@ -338,6 +340,16 @@ class Settings(SettingsFields):
             except UnicodeEncodeError:
                 raise rule(f"{pattern!r} has half a character, which no counter has") from None
         return patterns
+
+    @field_validator("archive")
+    @classmethod
+    def _are_places(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        for url in urls:
+            if wrong := wrong_place(url):
+                raise rule(wrong)
+        if len(urls) > ARCHIVE_PLACES_MAX or len({*urls}) < len(urls):
+            raise rule(f"at most {ARCHIVE_PLACES_MAX} places, each once; got {', '.join(urls)}")
+        return urls
 
     @model_validator(mode="after")
     def _settle_follows(self) -> Self:

@@ -1,17 +1,31 @@
-"""A counter's entries in the order of their ids, page by page, over all shards."""
+"""A counter's entries in the order of their ids, page by page, over all shards.
+
+With an archive, those that were merged and deleted, too. A page of the table is read first, then
+the net: an entry that the page no longer shows was deleted once this region's net named it, or the
+archive had it before. So each entry is in the page, or in the chain of the net read after it, or in
+both; then it is yielded once.
+"""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ledger.core import ids, keys
+from ledger.archive.access import archived_of
+from ledger.archive.reading import ArchiveReader, Found
+from ledger.archive.segments import Line
+from ledger.core import archived, ids, keys
 from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
+from ledger.core.ids import MICROSECONDS_MAX
 from ledger.core.values import Entry
 from ledger.store.port import Store
 from ledger.store.reads import Get, Query
+from ledger.totals.collection import read_net
 
 Bound = datetime | str | None
 _MICROSECOND = timedelta(microseconds=1)
+_END = keys.RESERVED
+"""After every id of ours."""
 _RULE = "bound must be an aware datetime or an entry id"
 
 
@@ -24,6 +38,7 @@ async def history(
     before: Bound,
     consistent: bool,
     page_size: int | None = None,
+    archive: ArchiveReader | None = None,
 ) -> AsyncIterator[Entry]:
     """Yield the entries between two bounds, both excluded; see `Ledger.history`."""
     first, last = _first(after), _last(before)
@@ -32,32 +47,104 @@ async def history(
             await _check_known(store, counter, shards, bound)
     if first is not None and last is not None and first.encode() > last.encode():
         return  # an empty range; DynamoDB would refuse the request
-    streams = [
-        _shard(store, keys.partition_key(counter, shard), first, last, consistent, page_size)
+    places = [
+        Shard(store, keys.partition_key(counter, shard), first, last, consistent, page_size)
         for shard in range(shards)
     ]
+    streams = [place.entries(archive) for place in places]
     async for entry in _merged(streams):
         if entry.id not in (after, before):
             yield entry
 
 
-async def _shard(
-    store: Store,
-    partition: str,
-    first: str | None,
-    last: str | None,
-    consistent: bool,  # noqa: FBT001 (one of six arguments passed through)
-    page_size: int | None,
+@dataclass(slots=True)
+class Shard:
+    """One collection, between two sort keys, both included; None for no bound."""
+
+    store: Store
+    partition: str
+    first: str | None
+    last: str | None
+    consistent: bool
+    page_size: int | None = None
+
+    def entries(self, archive: ArchiveReader | None) -> AsyncIterator[Entry]:
+        """Return its entries in the order of their ids."""
+        return self._shown() if archive is None else self._whole(archive)
+
+    async def _shown(self) -> AsyncIterator[Entry]:
+        async for entries, _ in self._pages():
+            for entry in entries:
+                yield entry
+
+    async def _pages(self) -> AsyncIterator[tuple[list[Entry], str | None]]:
+        """Yield the entries of each page, and the sort key up to which that is all of them."""
+        query = Query(
+            self.partition,
+            consistent=self.consistent,
+            first=self.first,
+            last=self.last,
+            limit=self.page_size,
+        )
+        while True:
+            page = await self.store.query(query)
+            entries = [
+                entry_of(item)
+                for item in page.items
+                if "change" in item and not item["sk"]["S"].startswith(keys.NET_PREFIX)
+            ]
+            yield entries, None if page.after is None else page.after[1]
+            if page.after is None:
+                return
+            query = query.next(page)
+
+    async def _whole(self, archive: ArchiveReader) -> AsyncIterator[Entry]:
+        """Yield the entries of the table and of the archive."""
+        counter, shard = keys.counter_of(self.partition) or (self.partition, 0)
+        first, last = _time(self.first, 0), _time(self.last, MICROSECONDS_MAX)
+        found: list[Found] = []
+        head, after = archived.BEGUN, self.first or ""
+        async for entries, upto in self._pages():
+            # Whatever the settings say: an older net would lack what the page no longer shows.
+            net = await read_net(self.store, self.partition)
+            before, head = head, archived_of(net, self.partition)
+            known = before.number if head.since == before.since else 0
+            added = await archive.located(self.partition, head, first=first, last=last, after=known)
+            found = [*(found if known else ()), *added]
+            end = upto or self.last or _END
+            lines = archive.lines(
+                self.partition, _between(found, after, end), first=after, last=end
+            )
+            async for entry in _merged_once(entries, lines, counter, shard):
+                yield entry
+            after = end + "\0"  # what follows it
+
+
+async def _merged_once(
+    entries: Sequence[Entry], lines: AsyncIterator[Line], counter: str, shard: int
 ) -> AsyncIterator[Entry]:
-    query = Query(partition, consistent=consistent, first=first, last=last, limit=page_size)
-    while True:
-        page = await store.query(query)
-        for item in page.items:
-            if "change" in item and not item["sk"]["S"].startswith(keys.NET_PREFIX):
-                yield entry_of(item)
-        if page.after is None:
-            return
-        query = query.next(page)
+    """Yield both in order, what is in both once, as the table shows it."""
+    shown = {entry.id for entry in entries}
+    place = 0
+    async for line in lines:
+        while place < len(entries) and entries[place].id < line.id:
+            yield entries[place]
+            place += 1
+        if line.id not in shown:
+            yield line.entry(counter, shard)
+    for entry in entries[place:]:
+        yield entry
+
+
+def _between(found: Sequence[Found], after: str, end: str) -> list[Found]:
+    first, last = _time(after or None, 0), _time(end, MICROSECONDS_MAX)
+    return [each for each in found if each.first <= last and each.last >= first]
+
+
+def _time(sort_key: str | None, other: int) -> int:
+    """Return the time in a sort key of ours, another for any other."""
+    parsed = None if sort_key is None else ids.parse(sort_key)
+    return other if parsed is None else parsed.microseconds
 
 
 async def _merged(streams: Sequence[AsyncIterator[Entry]]) -> AsyncIterator[Entry]:

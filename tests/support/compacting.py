@@ -1,6 +1,6 @@
 """Compactors on a virtual clock over regions in memory."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from random import Random
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from support.ledgers import HOME, LOCAL, SOUTH, WEST
 
 from compactor.job import Compactor
 from compactor.report import CompactorReport
+from ledger.archive.places.port import Place
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.fold import Collection
 from ledger.core.ids import EntryId
@@ -60,7 +61,13 @@ class Instance:
     """One process with a compactor, which can be killed or cut off from a region."""
 
     def __init__(
-        self, world: "World", owner: str, settings: Settings, *, contract: bool = False
+        self,
+        world: "World",
+        owner: str,
+        settings: Settings,
+        *,
+        contract: bool = False,
+        archive: Sequence[Place] | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
         self.is_dead = False
@@ -78,6 +85,7 @@ class Instance:
             randomness=Random(owner),  # noqa: S311 (repeatable)
             owner=owner,
             contract=contract,
+            archive=archive,
         )
 
     def _decider(self, region: str) -> Callable[[Call], Fault | None]:
@@ -123,10 +131,15 @@ class World:
         self.regions.observers.append(self)
 
     def instance(
-        self, owner: str = "one", *, settings: Settings | None = None, **overrides: Any
+        self,
+        owner: str = "one",
+        *,
+        settings: Settings | None = None,
+        archive: Sequence[Place] | None = None,
+        **overrides: Any,
     ) -> Instance:
         """Start a process; further settings are the compactor's."""
-        return Instance(self, owner, settings or compactor_settings(**overrides))
+        return Instance(self, owner, settings or compactor_settings(**overrides), archive=archive)
 
     def write(self, *, entries: int = 5, counter: str = "counter") -> list[EntryId]:
         """Write entries of a counter round the regions."""

@@ -174,7 +174,7 @@ async def net_last(
     seen = dict(zip(stores, await run_all(reads, at_once=len(reads)), strict=True))
     net = await observe._readable(home, read_net(stores[home], partition))  # noqa: SLF001
     shown = {region: view.collection for region, view in seen.items()}
-    return Observed(Observation(partition, net, shown), clock.monotonic())
+    return Observed(Observation(partition, net, shown), clock.monotonic(), clock.now())
 
 
 async def unconditional_apply(

@@ -8,10 +8,10 @@ import pytest
 from support.clock import START
 from support.ledgers import AWAY, HOME
 
-from compactor.apply import COPIES, apply_succession
+from compactor.apply import apply_succession
 from compactor.succession import Again, Succession
 from ledger.core.entry import Item, entry_id, entry_item, net_item
-from ledger.core.fold import collect
+from ledger.core.fold import COPIES, collect
 from ledger.core.sums import COPY, Sum, SumPlace, copy_item
 from ledger.core.values import Entry, NetChange
 from ledger.primitives.leases.state import LeaseGrant, LeaseRecord, lease_key, record_item

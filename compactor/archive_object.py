@@ -1,0 +1,47 @@
+"""An archive object while it is filled: segments of many collections, until the first fold is sent.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ledger.archive import objects
+from ledger.core.archived import Place
+from ledger.core.ids import EntryId
+
+SIGNED_WITHIN = timedelta(hours=1)
+"""How long after an object was begun a fold that names it may be signed."""
+
+
+@dataclass(slots=True)
+class ArchiveObject:
+    """An object that takes segments until it is closed, and is put once."""
+
+    made: EntryId
+    members: list[bytes] = field(default_factory=list)
+    index: list[objects.Indexed] = field(default_factory=list)
+    size: int = 0
+    is_put: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name under which it is put."""
+        return objects.name_of(self.made)
+
+    @property
+    def signed_until(self) -> datetime:
+        """The last moment at which a fold that names it may be signed."""
+        return self.made.at + SIGNED_WITHIN
+
+    def add(self, packed: bytes) -> Place:
+        """Add a segment's member and return its place."""
+        place = Place(self.made, self.size, len(packed))
+        self.members.append(packed)
+        self.size += len(packed)
+        return place
+
+    def data(self) -> bytes:
+        """Return the whole object."""
+        index = objects.index_member(self.index)
+        return b"".join([*self.members, index, objects.trailer(self.size, index)])

@@ -1,0 +1,216 @@
+"""What is folded goes into the archive before its fold is sent.
+
+::
+
+    look: observe ── decide ── a segment, its place ── hold ── act: put the object, read it ── fold
+
+The segments of many collections share an object. A segment's place is known as soon as it is added,
+so the fold that is held already names it; the object is put when the first of its folds is to be
+sent, or once it is full, and read back. A fold that loses its race, or is never sent, leaves a
+segment that no net names: `ledger archive sweep` removes objects that have no other.
+
+A fold is signed within an hour of its object's beginning, so what no net names a day later never
+will be named.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+
+import anyio
+
+from compactor.archive_object import SIGNED_WITHIN, ArchiveObject
+from compactor.observe import Observed
+from compactor.plan import Rules
+from ledger.archive import objects
+from ledger.archive.access import archived_of
+from ledger.archive.places.port import Place as ArchivePlace
+from ledger.archive.segments import head_with, microseconds, segment_of, to_lines
+from ledger.core import archived, ids
+from ledger.core.archived import Archived
+from ledger.core.entry import Item, entry_id
+from ledger.core.errors import ArchiveDamaged, ContractConflict
+from ledger.core.fold import Collection, named_by
+from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS
+from ledger.core.values import NetChange
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+
+OBJECT_BYTES = 4 * 1024 * 1024
+"""An object is full from so many bytes on; it holds whole segments."""
+SALT_BITS = 128
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was archived so far."""
+
+    segments: int = 0
+    entries: int = 0
+    bytes: int = 0
+    objects: int = 0
+
+
+class Archiver:
+    """Puts the entries of folds into all places of an archive."""
+
+    def __init__(
+        self,
+        places: Sequence[ArchivePlace],
+        *,
+        urls: tuple[str, ...],
+        clock: Clock,
+        randomness: Random,
+    ) -> None:
+        self._places = places
+        self._clock = clock
+        self._random = randomness
+        self.urls = urls
+        self._current: ArchiveObject | None = None
+        self._lock = anyio.Lock()
+        self.counts = Counts()
+
+    def add(
+        self, observed: Observed, fold: NetChange, rules: Rules
+    ) -> tuple[NetChange, ArchiveObject | None]:
+        """Return a fold that names the archive's segment of its entries, and that one's object.
+
+        None if the fold adds no entries. Before the fold is sent, the object must be `put`.
+
+        Raises:
+            DamagedItem: what the net says of its archive cannot be read.
+        """
+        observation = observed.observation
+        net, partition = observation.net, observation.partition
+        before = head_of(net, partition)
+        known = {*named_by(net)}
+        new = [key for key in named_by(fold) if key not in known]
+        settled = settled_upto(observed, new, rules)
+        if not new:
+            head = replace(before, settled=max(before.settled, settled))
+            return replace(fold, archive=archived.to_bytes(head)), None
+        items = _items(observation.views[rules.home], new)
+        salts = [self._random.getrandbits(SALT_BITS).to_bytes(SALT_BITS // 8, "big") for _ in items]
+        segment = segment_of(
+            partition,
+            before,
+            items,
+            salts,
+            version=fold.version,
+            change=fold.change,
+            count=fold.count,
+        )
+        packed = objects.member(to_lines(segment))
+        current = self._open()
+        place = current.add(packed)
+        current.index.append(
+            objects.Indexed(
+                partition,
+                segment.number,
+                segment.previous.hex(),
+                segment.chain().hex(),
+                place.offset,
+                place.length,
+                objects.sha256_of(packed),
+            )
+        )
+        self.counts.segments += 1
+        self.counts.entries += len(items)
+        if current.size >= OBJECT_BYTES:
+            self._current = None
+        head = head_with(before, segment, place, settled=settled)
+        return replace(fold, archive=archived.to_bytes(head)), current
+
+    async def put(self, made: ArchiveObject) -> None:
+        """Put an object in every place and read it back, once; it takes no more segments.
+
+        Raises:
+            ArchiveError: it is not known to be in every place; the fold must not be sent.
+        """
+        if self._current is made:
+            self._current = None
+        async with self._lock:
+            if made.is_put:
+                return
+            data = made.data()
+            await run_all(
+                [lambda place=place: _put(place, made.name, data) for place in self._places],  # type: ignore[misc]
+                at_once=len(self._places),
+            )
+            made.is_put = True
+            made.members.clear()
+            made.index.clear()
+        self.counts.objects += 1
+        self.counts.bytes += len(data)
+
+    def _open(self) -> ArchiveObject:
+        now = self._clock.now()
+        if self._current is None or now - self._current.made.at > SIGNED_WITHIN / 2:
+            made = entry_id(now, self._random.getrandbits(SUFFIX_BITS))
+            self._current = ArchiveObject(made)
+        return self._current
+
+
+async def _put(place: ArchivePlace, name: str, data: bytes) -> None:
+    await place.put(name, data)
+    if await place.get(name) != data:
+        raise ArchiveDamaged(
+            f"object {name} in {place.url} is not what was just put there: nothing that it was to"
+            " keep is merged"
+        )
+
+
+def head_of(net: NetChange | None, partition: str) -> Archived:
+    """Return the head of a collection's chain; of a net without one, that of a new chain.
+
+    Raises:
+        DamagedItem: it cannot be read.
+    """
+    if net is not None and net.archive is None:
+        return replace(
+            archived.BEGUN, since=net.until, base_count=net.count, base_change=net.change
+        )
+    return archived_of(net, partition)
+
+
+def settled_upto(observed: Observed, folded: Iterable[str], rules: Rules) -> int:
+    """Return up to which time each entry ever acknowledged is named, folded, or of earlier folds.
+
+    In microseconds since 1970, 0 for none. Measured from when the observation began: what was not
+    written then can be written no more, if it is older than `settle`. No region was read further
+    than `upto`, and an entry that waits, for whatever reason, ends it.
+    """
+    observation = observed.observation
+    limit = (observed.began - timedelta(seconds=rules.settle) - EPOCH) // MICROSECOND
+    if observed.upto is not None:
+        limit = min(limit, _before(observed.upto))
+    counted = {*named_by(observation.net), *folded}
+    shown = {key for view in observation.views.values() for key in view.sort_keys}
+    waiting = ids.ours(shown - counted)
+    return max(0, min([limit, *(_before(key) for key in waiting)]))
+
+
+def _before(sort_key: str) -> int:
+    """Return the last microsecond before a sort key; 0 if it is not one of ours."""
+    return microseconds(sort_key) - 1 if ids.parse(sort_key) is not None else 0
+
+
+def _items(home: Collection, sort_keys: Iterable[str]) -> list[Item]:
+    items = home.items or {}
+    return [items[key] for key in sort_keys]
+
+
+def check_places(regions: Sequence[str | None], *, home: str) -> None:
+    """Refuse an archive that is lost together with the home region.
+
+    `regions` are those of its places, None for a place that is in none.
+
+    Raises:
+        ContractConflict: all of them are in the home region.
+    """
+    if regions and all(region == home for region in regions):
+        raise ContractConflict(
+            f"every place of the archive is in the home region {home}, and would be lost with it:"
+            " name one in another region, too, by `ledger table set archive`"
+        )

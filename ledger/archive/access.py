@@ -1,0 +1,77 @@
+"""The archive that the table's contract names, opened when it is first read."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import anyio
+
+from ledger.archive.places.copies import Copies
+from ledger.archive.places.port import Place
+from ledger.archive.reading import ArchiveReader
+from ledger.core import archived
+from ledger.core.archived import Archived
+from ledger.core.errors import DamagedItem
+from ledger.core.values import NetChange
+from ledger.runtime.clock import Clock
+from ledger.settings.live import LiveSettings
+
+
+class ArchiveAccess:
+    """Opens the places of the contract's archive once, and again when it names others."""
+
+    def __init__(
+        self, live: LiveSettings, *, clock: Clock, places: Sequence[Place] | None = None
+    ) -> None:
+        self._live = live
+        self._clock = clock
+        self._given = places
+        self._stack = AsyncExitStack()
+        self._lock = anyio.Lock()
+        self._urls: tuple[str, ...] = ()
+        self._reader: ArchiveReader | None = None
+
+    async def reader(self) -> ArchiveReader | None:
+        """Return what reads the archive; None if the contract names none.
+
+        Raises:
+            ArchiveError: a place cannot be opened.
+        """
+        urls = self._live.current.terms.archive
+        async with self._lock:
+            if urls != self._urls:
+                await self._open(urls)
+            return self._reader
+
+    async def _open(self, urls: tuple[str, ...]) -> None:
+        self._reader, self._urls = None, ()
+        await self._stack.aclose()
+        if urls:
+            places: Copies
+            if self._given is not None:
+                places = Copies(self._given)
+            else:
+                # Imported only here: most tables have no archive.
+                from ledger.archive.places.opening import open_places  # noqa: PLC0415
+
+                places = await self._stack.enter_async_context(open_places(urls, clock=self._clock))
+            self._reader = ArchiveReader(places)
+        self._urls = urls
+
+    async def close(self) -> None:
+        """Close what is open."""
+        self._reader, self._urls = None, ()
+        await self._stack.aclose()
+
+
+def archived_of(net: NetChange | None, partition: str) -> Archived:
+    """Return what a net says of its archive; an empty chain if it says nothing.
+
+    Raises:
+        DamagedItem: it cannot be read.
+    """
+    if net is None or net.archive is None:
+        return archived.BEGUN
+    try:
+        return archived.of_bytes(net.archive)
+    except ValueError as error:
+        raise DamagedItem(f"net change of counter {partition!r}: archive: {error}") from None

@@ -1,0 +1,1 @@
+"""Where archive objects lie: files, S3, memory."""

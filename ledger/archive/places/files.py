@@ -1,0 +1,125 @@
+"""A place that is a folder of this machine.
+
+An object is written to a temporary file, synced, and linked to its name, which fails if there is
+one: so an object is there whole or not at all, whatever ends the process or the machine. Temporary
+files of processes that ended are removed by a later put, a day later.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from anyio import to_thread
+
+from ledger.archive.places.memory import checked_length, missing, other_there
+from ledger.archive.places.port import checked_name
+from ledger.core.archive_urls import FILES
+from ledger.core.errors import ArchiveError
+from ledger.runtime.clock import Clock
+
+TEMPORARY = ".part"
+KEPT = timedelta(days=1)
+Result = TypeVar("Result")
+
+
+class FilePlace:
+    """A folder, made when something is put; on a volume that all processes share."""
+
+    def __init__(self, url: str, *, clock: Clock) -> None:
+        self.url = url
+        self._folder = Path(url.removeprefix(FILES))
+        self._clock = clock
+        self._is_swept = False
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Put an object; see `Place.put`."""
+        checked_name(name)
+        if not await self._run(partial(self._put, name, data)) and await self.get(name) != data:
+            raise other_there(self.url, name)
+
+    async def get(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return an object or a part of it; see `Place.get`."""
+        data = await self._run(partial(self._get, checked_name(name), start, length))
+        return checked_length(data, length, self.url, name)
+
+    async def names(self, after: str = "") -> AsyncIterator[str]:
+        """Yield the names of all objects; see `Place.names`."""
+        for name in await self._run(self._names):
+            if name > after:
+                yield name
+
+    async def replace(self, name: str, data: bytes) -> None:
+        """Put an object in place of another; see `Place.replace`."""
+        await self._run(partial(self._replace, checked_name(name), data))
+
+    async def delete(self, name: str) -> None:
+        """Delete an object."""
+        await self._run(partial((self._folder / checked_name(name)).unlink, missing_ok=True))
+
+    async def region(self) -> str | None:
+        """Return None: a folder is in no region of AWS."""
+        return None
+
+    async def _run(self, call: Callable[[], Result]) -> Result:
+        try:
+            return await to_thread.run_sync(call)
+        except FileNotFoundError as error:
+            raise missing(self.url, Path(str(error.filename)).name) from None
+        except OSError as error:
+            raise ArchiveError(f"{self.url}: {error.strerror or error}: {error.filename}") from None
+
+    def _put(self, name: str, data: bytes) -> bool:
+        """Write an object; return False if there is one of this name."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._sweep()
+        temporary = self._written(name, data)
+        try:
+            os.link(temporary, self._folder / name)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink()
+        self._sync()
+        return True
+
+    def _replace(self, name: str, data: bytes) -> None:
+        self._written(name, data).replace(self._folder / name)
+        self._sync()
+
+    def _written(self, name: str, data: bytes) -> Path:
+        temporary = self._folder / f".{name}.{os.getpid()}{TEMPORARY}"
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return temporary
+
+    def _sync(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _sweep(self) -> None:
+        """Remove, once a process, what others left half written."""
+        if self._is_swept:
+            return
+        self._is_swept = True
+        before = (self._clock.now() - KEPT).timestamp()
+        for left in self._folder.glob(f".*{TEMPORARY}"):
+            if left.stat().st_mtime < before:
+                left.unlink(missing_ok=True)
+
+    def _get(self, name: str, start: int, length: int | None) -> bytes:
+        with (self._folder / name).open("rb") as file:
+            file.seek(start)
+            return file.read(-1 if length is None else length)
+
+    def _names(self) -> list[str]:
+        if not self._folder.exists():
+            return []
+        return sorted(one.name for one in self._folder.iterdir() if not one.name.startswith("."))

@@ -1,0 +1,143 @@
+"""A place in a bucket of Amazon S3.
+
+What AWS documents and this rests on: a read after a put shows it, in the bucket's region (Amazon S3
+User Guide, "Amazon S3 data consistency model": strong read-after-write consistency for PUT and
+DELETE); a put with `If-None-Match: *` fails with 412 if there is an object of this key, with 409 if
+another such put is under way ("Conditional writes"); S3 refuses a body whose SHA-256 is another
+than `x-amz-checksum-sha256` says ("Checking object integrity").
+"""
+
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from aiobotocore.config import AioConfig
+from aiobotocore.session import get_session
+from aiohttp import ClientError as HttpError
+from botocore.exceptions import BotoCoreError, ClientError
+
+from ledger.archive.places.memory import checked_length, missing, other_there
+from ledger.archive.places.port import checked_name
+from ledger.core.archive_urls import S3
+from ledger.core.errors import ArchiveDamaged, ArchiveError
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 30.0
+ATTEMPTS_MAX = 4
+_THERE = {"412", "PreconditionFailed"}
+_UNDER_WAY = {"409", "ConditionalRequestConflict"}
+_MISSING = {"404", "NoSuchKey"}
+_NO_RANGE = {"416", "InvalidRange"}
+Result = TypeVar("Result")
+
+
+@asynccontextmanager
+async def open_s3(url: str) -> AsyncIterator["S3Place"]:
+    """Open a place in a bucket; the SDK's own retries repeat requests, all of them harmless."""
+    config = AioConfig(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS_MAX},
+    )
+    try:
+        async with get_session().create_client("s3", config=config) as client:
+            yield S3Place(url, client)
+    except BotoCoreError as error:
+        raise ArchiveError(f"{url}: {error}") from None
+
+
+class S3Place:
+    """A prefix of a bucket."""
+
+    def __init__(self, url: str, client: Any) -> None:
+        self.url = url
+        self._bucket, _, prefix = url.removeprefix(S3).partition("/")
+        self._prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
+        self._client = client
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Put an object; see `Place.put`."""
+        checked_name(name)
+        if not await self._put(name, data, IfNoneMatch="*") and await self.get(name) != data:
+            raise other_there(self.url, name)
+
+    async def get(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return an object or a part of it; see `Place.get`."""
+        options: dict[str, Any] = {}
+        if start or length is not None:
+            end = "" if length is None else start + length - 1
+            options["Range"] = f"bytes={start}-{end}"
+        answer = await self._answer(
+            name, self._client.get_object(**self._key(checked_name(name)), **options)
+        )
+        async with answer["Body"] as body:
+            data: bytes = await self._answer(name, body.read())
+        return checked_length(data, length, self.url, name)
+
+    async def names(self, after: str = "") -> AsyncIterator[str]:
+        """Yield the names of all objects; see `Place.names`."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=self._prefix, StartAfter=f"{self._prefix}{after}"
+        )
+        stream = aiter(pages)
+        while (page := await self._answer("", anext(stream, None))) is not None:
+            for each in page.get("Contents", ()):
+                if name := each["Key"].removeprefix(self._prefix):
+                    yield name
+
+    async def replace(self, name: str, data: bytes) -> None:
+        """Put an object in place of another; see `Place.replace`."""
+        await self._put(checked_name(name), data)
+
+    async def delete(self, name: str) -> None:
+        """Delete an object."""
+        await self._answer(name, self._client.delete_object(**self._key(checked_name(name))))
+
+    async def region(self) -> str | None:
+        """Return the bucket's region, as S3 says it (HeadBucket, `x-amz-bucket-region`)."""
+        answer = await self._answer("", self._client.head_bucket(Bucket=self._bucket))
+        headers = answer["ResponseMetadata"]["HTTPHeaders"]
+        found = answer.get("BucketRegion") or headers.get("x-amz-bucket-region")
+        return None if found is None else str(found)
+
+    def _key(self, name: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": f"{self._prefix}{name}"}
+
+    async def _put(self, name: str, data: bytes, **options: Any) -> bool:
+        """Put an object; return False if one is there, or on its way, and that is a condition."""
+        checksum = base64.b64encode(hashlib.sha256(data).digest()).decode()
+        request = self._client.put_object(
+            **self._key(name), Body=data, ChecksumSHA256=checksum, **options
+        )
+        try:
+            await self._answer(name, _unless_there(request))
+        except FileExistsError:
+            return False
+        return True
+
+    async def _answer(self, name: str, request: Awaitable[Result]) -> Result:
+        """Return what a request answers; S3's errors as ours."""
+        try:
+            return await request
+        except ClientError as error:
+            code = str(error.response.get("Error", {}).get("Code", ""))
+            if code in _MISSING and name:
+                raise missing(self.url, name) from None
+            if code in _NO_RANGE:
+                raise ArchiveDamaged(
+                    f"object {name} in {self.url} is cut: it ends before the part asked for"
+                ) from None
+            raise ArchiveError(f"{self.url}: {error}") from None
+        except (BotoCoreError, HttpError, TimeoutError, ConnectionError) as error:
+            raise ArchiveError(f"{self.url}: {error or type(error).__name__}") from None
+
+
+async def _unless_there(request: Awaitable[Result]) -> Result:
+    try:
+        return await request
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") in _THERE | _UNDER_WAY:
+            raise FileExistsError from None
+        raise

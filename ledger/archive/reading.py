@@ -1,0 +1,184 @@
+"""Reading a collection's archive: from the head in a net back through the chain, then in order.
+
+A range of time is found without reading what lies between it and the head (`ledger.core.archived`):
+from a segment, each pointer that may lead to something earlier than the range's end is followed,
+many at a time; none whose target, and all before it, ended before the range begins.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.archive import objects
+from ledger.archive.segments import Line, Segment, microseconds, of_lines
+from ledger.core.archived import CHAIN_BYTES, STAMP_BYTES, Archived, Place, Pointer
+from ledger.core.errors import ArchiveDamaged
+from ledger.core.ids import MICROSECONDS_MAX
+from ledger.runtime.tasks import run_all
+
+FETCHED_AT_ONCE = 16
+CACHE_BYTES = 32 * 1024 * 1024
+"""Compressed segments kept in memory."""
+
+
+class Readable(Protocol):
+    """What reads the bytes of an archive's objects."""
+
+    async def get(self, name: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Return the bytes asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A segment that has entries in a range, to be read again."""
+
+    pointer: Pointer
+    first: int
+    last: int
+
+
+class ArchiveReader:
+    """Reads segments, keeps those read last, and checks each against what leads to it."""
+
+    def __init__(self, places: Readable, *, cache_bytes: int = CACHE_BYTES) -> None:
+        self._places = places
+        self._cache: OrderedDict[Place, bytes] = OrderedDict()
+        self._cache_bytes = cache_bytes
+        self._cached = 0
+        self.fetched = 0
+
+    async def segment(self, partition: str, pointer: Pointer) -> Segment:
+        """Return the segment that a pointer leads to.
+
+        Raises:
+            ArchiveDamaged: it is another, or was changed.
+            ArchiveError: it cannot be read.
+        """
+        name = objects.name_of(pointer.place.object)
+        what = (
+            f"segment {pointer.number:,} of {partition!r}, at byte {pointer.place.offset:,} of"
+            f" object {name}"
+        )
+        found = of_lines(objects.lines_of(await self._bytes(pointer.place), what), what)
+        is_it = found.partition == partition and found.number == pointer.number
+        if not is_it or found.chain()[:STAMP_BYTES] != pointer.stamp:
+            raise ArchiveDamaged(
+                f"{what} is another than the one that was archived there: it is segment"
+                f" {found.number:,} of {found.partition!r}"
+            )
+        return found
+
+    async def _bytes(self, place: Place) -> bytes:
+        if place in self._cache:
+            self._cache.move_to_end(place)
+            return self._cache[place]
+        name = objects.name_of(place.object)
+        packed = await self._places.get(name, start=place.offset, length=place.length)
+        self.fetched += 1
+        self._cache[place] = packed
+        self._cached += len(packed)
+        while self._cached > self._cache_bytes and len(self._cache) > 1:
+            _, dropped = self._cache.popitem(last=False)
+            self._cached -= len(dropped)
+        return packed
+
+    async def located(
+        self,
+        partition: str,
+        head: Archived,
+        *,
+        first: int = 0,
+        last: int = MICROSECONDS_MAX,
+        after: int = 0,
+    ) -> list[Found]:
+        """Return the segments with entries from `first` to `last`, by number; not up to `after`.
+
+        Times are in microseconds since 1970.
+
+        Raises:
+            ArchiveError: as `segment`.
+        """
+        found: dict[int, Found] = {}
+        known: set[int] = set()
+        waiting = _leading(head.pointers, first=first, last=last, after=after)
+        while waiting:
+            waiting = [one for one in waiting if one.number not in known]
+            known.update(one.number for one in waiting)
+            jobs = [lambda one=one: self.segment(partition, one) for one in waiting]
+            segments: list[Segment] = await run_all(jobs, at_once=FETCHED_AT_ONCE) if jobs else []
+            following: dict[int, Pointer] = {}
+            for pointer, segment in zip(waiting, segments, strict=True):
+                if segment.first <= last and segment.last >= first:
+                    found[pointer.number] = Found(pointer, segment.first, segment.last)
+                for each in _leading(segment.pointers, first=first, last=last, after=after):
+                    following[each.number] = each
+            waiting = list(following.values())
+        return [found[number] for number in sorted(found)]
+
+    async def lines(
+        self, partition: str, found: list[Found], *, first: str = "", last: str = "\uffff"
+    ) -> AsyncIterator[Line]:
+        """Yield the entries of these segments between two ids, both included, in order.
+
+        Raises:
+            ArchiveError: as `segment`.
+        """
+        heap: list[tuple[str, int, Line]] = []
+        for each in sorted(found, key=lambda one: one.first):
+            while heap and microseconds(heap[0][0]) < each.first:
+                yield heapq.heappop(heap)[2]
+            segment = await self.segment(partition, each.pointer)
+            for line in segment.lines:
+                if first <= line.id <= last:
+                    heapq.heappush(heap, (line.id, each.pointer.number, line))
+        while heap:
+            yield heapq.heappop(heap)[2]
+
+    async def walk(self, partition: str, head: Archived) -> AsyncIterator[Segment]:
+        """Yield every segment from the head back to the first, each link checked.
+
+        Raises:
+            ArchiveDamaged: a link does not hold: of chain, sums, or numbers.
+            ArchiveError: as `segment`.
+        """
+        chain, pointers, number = head.chain, head.pointers, head.number
+        change, count = None, None
+        while number:
+            if not pointers or pointers[0].number != number:
+                raise ArchiveDamaged(f"segment {number:,} of {partition!r} has no pointer to it")
+            segment = await self.segment(partition, pointers[0])
+            said = (segment.base_change, segment.base_count, segment.since)
+            if segment.chain() != chain or said != (head.base_change, head.base_count, head.since):
+                raise ArchiveDamaged(
+                    f"segment {number:,} of {partition!r} is not the one that the chain names"
+                )
+            if change is not None and (segment.change, segment.count) != (change, count):
+                raise ArchiveDamaged(
+                    f"after segment {number:,} of {partition!r} the net came to {segment.change} of"
+                    f" {segment.count:,} entries, before the next one to {change} of {count:,}"
+                )
+            yield segment
+            change = segment.before_change
+            count = segment.count - len(segment.lines)
+            chain, pointers, number = segment.previous, segment.pointers, number - 1
+        if chain != bytes(CHAIN_BYTES):
+            raise ArchiveDamaged(f"the first segment of {partition!r} follows another")
+        if change is not None and (change, count) != (head.base_change, head.base_count):
+            raise ArchiveDamaged(
+                f"before the first segment of {partition!r} the net came to {change} of {count:,}"
+                f" entries, not to {head.base_change} of {head.base_count:,}"
+            )
+
+
+def _leading(pointers: tuple[Pointer, ...], *, first: int, last: int, after: int) -> list[Pointer]:
+    """Return the pointers to follow for the entries of a range."""
+    kept: list[Pointer] = []
+    for each in reversed(pointers):  # from the furthest back
+        if each.until < first or each.number <= after:
+            continue
+        kept.append(each)
+        if each.least > last:  # what it leaps over is all later
+            break
+    return kept

@@ -1,0 +1,335 @@
+"""Segments: the entries of one fold, whole, with what links them to those before.
+
+A segment is a header and a line for each entry, JSON Lines. Its digest covers what the header says
+and each entry; its chain is SHA-256(chain of the segment before + digest), and the head of the
+chain is in the net change of the collection. Of a note the digest covers SHA-256(salt + note)
+alone, so a note can be erased with its salt, and the chain stays whole: without the salt nothing
+can be guessed from what is left.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from ledger.core import amounts, ids, keys
+from ledger.core.archived import (
+    CHAIN_BYTES,
+    Archived,
+    Place,
+    Pointer,
+    followed,
+    pack_pointers,
+    unpack_pointers,
+)
+from ledger.core.entry import Item, count_of
+from ledger.core.errors import ArchiveDamaged
+from ledger.core.fold import COPIES
+from ledger.core.ids import EPOCH, MICROSECOND
+from ledger.core.values import Entry
+
+SALT_BYTES = 16
+_OWN = {"pk", "sk", "change", "count"}
+_TEXTS = ("region", "effective", "note")
+_ERASED = "erased"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry of a segment; `note_digest` is SHA-256(salt + note), as hexadecimal digits.
+
+    `note` and `salt` are None where there was none, and where it was erased. `other` has further
+    attributes, in DynamoDB's JSON.
+    """
+
+    id: str
+    change: Decimal
+    region: str | None = None
+    effective: str | None = None
+    count: int = 1
+    note: str | None = None
+    salt: str | None = None
+    note_digest: str | None = None
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+    def digest(self) -> bytes:
+        """Return the digest of everything but the note itself."""
+        parts = [
+            self.id,
+            amounts.to_text(self.change),
+            self.region,
+            self.effective,
+            self.count,
+            self.note_digest,
+            self.other,
+        ]
+        return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).digest()
+
+    def entry(self, counter: str, shard: int) -> Entry:
+        """Return it as an entry of its counter."""
+        effective = None if self.effective is None else date.fromisoformat(self.effective)
+        return Entry(
+            counter=counter,
+            id=self.id,
+            change=self.change,
+            region=self.region,
+            note=self.note,
+            effective=effective,
+            count=self.count,
+            shard=shard,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The entries of one fold of a collection, in the order of their ids.
+
+    `base_change` and `base_count` are what was merged before the archive began, up to `since`;
+    `change` and `count` the net's with this fold; `version` is that net's. `until` is the latest
+    time, in microseconds, of an entry in this segment and all before.
+    """
+
+    partition: str
+    number: int
+    previous: bytes
+    version: str
+    since: str
+    base_change: Decimal
+    base_count: int
+    change: Decimal
+    count: int
+    until: int
+    pointers: tuple[Pointer, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def first(self) -> int:
+        """The earliest time of an entry, in microseconds since 1970."""
+        return microseconds(self.lines[0].id)
+
+    @property
+    def last(self) -> int:
+        """The latest time of an entry, in microseconds since 1970."""
+        return microseconds(self.lines[-1].id)
+
+    @property
+    def before_change(self) -> Decimal:
+        """The net's sum before this fold."""
+        changes = [line.change.copy_negate() for line in self.lines]
+        return amounts.total_wide([self.change, *changes])
+
+    def digest(self) -> bytes:
+        """Return the digest of header and entries."""
+        parts = self.said()
+        head = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(head + b"".join(line.digest() for line in self.lines)).digest()
+
+    def chain(self) -> bytes:
+        """Return the hash of this segment and all before it."""
+        return hashlib.sha256(self.previous + self.digest()).digest()
+
+    def said(self) -> dict[str, Any]:
+        """Return what the header says beside digest and chain."""
+        return {
+            "partition": self.partition,
+            "segment": self.number,
+            "previous": self.previous.hex(),
+            "version": self.version,
+            "since": self.since,
+            "base": {"change": amounts.to_text(self.base_change), "count": self.base_count},
+            "change": amounts.to_text(self.change),
+            "count": self.count,
+            "until": self.until,
+            "pointers": base64.b64encode(pack_pointers(self.pointers)).decode(),
+            "entries": len(self.lines),
+        }
+
+    def entries(self) -> list[Entry]:
+        """Return its entries."""
+        place = keys.counter_of(self.partition)
+        counter, shard = place or (self.partition, 0)
+        return [line.entry(counter, shard) for line in self.lines]
+
+
+def segment_of(
+    partition: str,
+    before: Archived,
+    items: Sequence[Item],
+    salts: Sequence[bytes],
+    *,
+    version: str,
+    change: Decimal,
+    count: int,
+) -> Segment:
+    """Return the segment of a fold: whole items in the order of their ids, a salt for each.
+
+    `change` and `count` are those of the net that this fold makes.
+    """
+    lines = tuple(_line(item, salt) for item, salt in zip(items, salts, strict=True))
+    last = microseconds(lines[-1].id)
+    return Segment(
+        partition=partition,
+        number=before.number + 1,
+        previous=before.chain,
+        version=version,
+        since=before.since,
+        base_change=before.base_change,
+        base_count=before.base_count,
+        change=change,
+        count=count,
+        until=max(last, before.pointers[0].until if before.pointers else 0),
+        pointers=before.pointers,
+        lines=lines,
+    )
+
+
+def head_with(before: Archived, segment: Segment, place: Place, *, settled: int) -> Archived:
+    """Return what the net says once this segment, at a place, follows those before."""
+    return followed(
+        before,
+        place,
+        segment.chain(),
+        first=segment.first,
+        last=segment.last,
+        settled=settled,
+    )
+
+
+def microseconds(sort_key: str) -> int:
+    """Return the time of an id of ours, in microseconds since 1970."""
+    return (ids.moment_of(sort_key) - EPOCH) // MICROSECOND
+
+
+def to_lines(segment: Segment) -> bytes:
+    """Return a segment as JSON Lines, the header first."""
+    header = {
+        **segment.said(),
+        "digest": segment.digest().hex(),
+        "chain": segment.chain().hex(),
+    }
+    return b"".join(
+        orjson.dumps(each) + b"\n" for each in (header, *map(_line_values, segment.lines))
+    )
+
+
+def of_lines(text: bytes, what: str) -> Segment:
+    """Return the segment that `to_lines` wrote, its digest and chain checked.
+
+    Raises:
+        ArchiveDamaged: it cannot be read, or was changed; `what` names it.
+    """
+    try:
+        header, *rows = map(orjson.loads, text.splitlines())
+        segment = Segment(
+            partition=header["partition"],
+            number=int(header["segment"]),
+            previous=bytes.fromhex(header["previous"]),
+            version=header["version"],
+            since=header["since"],
+            base_change=amounts.parse(header["base"]["change"]),
+            base_count=int(header["base"]["count"]),
+            change=amounts.parse(header["change"]),
+            count=int(header["count"]),
+            until=int(header["until"]),
+            pointers=unpack_pointers(base64.b64decode(header["pointers"], validate=True)),
+            lines=tuple(map(_line_of, rows)),
+        )
+        is_whole = segment.said() == {name: header[name] for name in segment.said()}
+        is_ours = (segment.digest().hex(), segment.chain().hex()) == (
+            header["digest"],
+            header["chain"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArchiveDamaged(f"{what} is damaged: it cannot be read: {error!r}") from None
+    if not (is_whole and is_ours and segment.lines and len(segment.previous) == CHAIN_BYTES):
+        raise ArchiveDamaged(f"{what} is damaged: its digest is not that of what it holds")
+    return segment
+
+
+def erased(segment: Segment, entries: set[str]) -> Segment:
+    """Return a segment without the notes of some entries; digest and chain are the same."""
+    lines = tuple(
+        replace(line, note=None, salt=None) if line.id in entries else line
+        for line in segment.lines
+    )
+    return replace(segment, lines=lines)
+
+
+def _line(item: Item, salt: bytes) -> Line:
+    known = {name: text for name in _TEXTS if (text := item.get(name, {}).get("S")) is not None}
+    if "effective" in known and not _is_date(known["effective"]):
+        del known["effective"]  # of a foreign writer: kept as it is
+    taken = {*known, *_OWN, COPIES}
+    other = {name: value for name, value in item.items() if name not in taken}
+    note = known.get("note")
+    return Line(
+        id=item["sk"]["S"],
+        change=amounts.parse(item["change"]["N"]),
+        region=known.get("region"),
+        effective=known.get("effective"),
+        count=count_of(item),
+        note=note,
+        salt=None if note is None else salt.hex(),
+        note_digest=None if note is None else _note_digest(salt, note),
+        other=orjson.loads(orjson.dumps(other, default=_binary)),
+    )
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _binary(value: object) -> str:
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"{value!r} has no form as JSON")
+
+
+def _note_digest(salt: bytes, note: str) -> str:
+    return hashlib.sha256(salt + note.encode()).hexdigest()
+
+
+def _line_values(line: Line) -> dict[str, Any]:
+    values: dict[str, Any] = {"id": line.id, "change": amounts.to_text(line.change)}
+    for name in ("region", "effective", "note", "salt"):
+        if (value := getattr(line, name)) is not None:
+            values[name] = value
+    if line.count != 1:
+        values["count"] = line.count
+    if line.note_digest is not None and line.note is None:
+        values[_ERASED] = line.note_digest
+    if line.other:
+        values["other"] = line.other
+    return values
+
+
+def _line_of(text: Mapping[str, Any]) -> Line:
+    note, salt = text.get("note"), text.get("salt")
+    digest = text.get(_ERASED)
+    if note is not None:
+        digest = _note_digest(bytes.fromhex(salt or ""), note)
+    line = Line(
+        id=text["id"],
+        change=amounts.parse(text["change"]),
+        region=text.get("region"),
+        effective=text.get("effective"),
+        count=text.get("count", 1),
+        note=note,
+        salt=salt,
+        note_digest=digest,
+        other=text.get("other", {}),
+    )
+    if _line_values(line) != text:
+        raise ValueError(f"line {text!r} has more than an entry has")
+    return line

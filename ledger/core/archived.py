@@ -1,0 +1,205 @@
+"""What a net change says of the archive of its entries: the head of a chain of segments.
+
+A *segment* holds the entries of one fold, whole; the net names the newest, each the one before::
+
+    net: chain 7, pointers to 7, 4 ──> segment 7 ──> 6 ──> 5 ──> 4 ──> 3 ──> 2 ──> 1
+                                                  └──────────────> 4 (a pointer further back)
+
+`chain` is a hash over the digests of all of them, so the net vouches for each. Beside the segment
+before, each keeps pointers to the newest whose number is a multiple of 4, of 16, and so on: a date
+far back is reached without what lies between. A pointer says what that is: `least`, the earliest
+time of an entry in what it leaps over, and `until`, the latest of any entry up to its target.
+
+What was merged before the archive began is in the base: its sum, count, and `since`, the newest id.
+`settled` is a time: each entry that was ever acknowledged with an id up to it, in any region, is in
+the archive or in the base.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+
+from ledger.core import amounts, ids
+from ledger.core.ids import MICROSECONDS_MAX, PACKED_BYTES, EntryId
+
+BASE = 4
+"""Each level of pointers leaps over so many times more segments than the one before."""
+CHAIN_BYTES = 32
+STAMP_BYTES = 8
+"""Of a segment's chain, in a pointer to it."""
+NOTHING_BETWEEN = MICROSECONDS_MAX + 1
+"""The `least` of a pointer that leaps over nothing."""
+_POINTER = struct.Struct(">I16sIIQQ8s")
+_HEAD = struct.Struct(">BI32sQ16sQB")
+_FORM = 1
+_NUMBER_MAX = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a segment lies: its object, and the bytes of it there."""
+
+    object: EntryId
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Number and place of an earlier segment; times in microseconds since 1970.
+
+    `least` is the earliest of the entries in the segments after it, up to the one that has the
+    pointer, and without that; `until` the latest in all segments up to it, and in the base.
+    `stamp` begins its chain.
+    """
+
+    number: int
+    place: Place
+    least: int
+    until: int
+    stamp: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """The head of a chain of `number` segments, which begins after a base.
+
+    `pointers` are in descending order of their numbers, the first one's is `number`. `settled` is
+    0 as long as nothing is known.
+    """
+
+    number: int
+    chain: bytes
+    pointers: tuple[Pointer, ...]
+    since: str = ""
+    base_count: int = 0
+    base_change: Decimal = Decimal(0)
+    settled: int = 0
+
+
+BEGUN = Archived(0, bytes(CHAIN_BYTES), ())
+"""A chain without segments and without a base."""
+
+
+def followed(
+    before: Archived, place: Place, chain: bytes, *, first: int, last: int, settled: int
+) -> Archived:
+    """Return the head once a segment follows, whose entries are from `first` to `last`.
+
+    Raises:
+        ValueError: there are over four billion segments.
+    """
+    number = before.number + 1
+    if number > _NUMBER_MAX:
+        raise ValueError(f"a chain has at most {_NUMBER_MAX:,} segments")
+    until = max(last, before.pointers[0].until if before.pointers else 0)
+    own = Pointer(number, place, NOTHING_BETWEEN, until, chain[:STAMP_BYTES])
+    earlier = [replace(each, least=min(each.least, first)) for each in before.pointers]
+    return replace(
+        before,
+        number=number,
+        chain=chain,
+        pointers=_levels((own, *earlier)),
+        settled=max(before.settled, settled),
+    )
+
+
+def _levels(pointers: Sequence[Pointer]) -> tuple[Pointer, ...]:
+    """Return of descending pointers the first, and the first multiple of each power of `BASE`."""
+    kept: list[Pointer] = []
+    step = 1
+    for each in pointers:
+        if each.number % step == 0:
+            kept.append(each)
+            while each.number % step == 0:
+                step *= BASE
+    return tuple(kept)
+
+
+def pack_pointers(pointers: Sequence[Pointer]) -> bytes:
+    """Return pointers as bytes, 52 each."""
+    return b"".join(
+        _POINTER.pack(
+            each.number,
+            each.place.object.pack(),
+            each.place.offset,
+            each.place.length,
+            each.least,
+            each.until,
+            each.stamp,
+        )
+        for each in pointers
+    )
+
+
+def unpack_pointers(packed: bytes) -> tuple[Pointer, ...]:
+    """Return the pointers in bytes of `pack_pointers`.
+
+    Raises:
+        ValueError: they are cut, or not in descending order.
+    """
+    if len(packed) % _POINTER.size:
+        raise ValueError(f"pointers have {_POINTER.size} bytes each, got {len(packed)}")
+    found = tuple(
+        Pointer(number, Place(_object(name), offset, length), least, until, stamp)
+        for number, name, offset, length, least, until, stamp in _POINTER.iter_unpack(packed)
+    )
+    numbers = [each.number for each in found]
+    if sorted(set(numbers), reverse=True) != numbers:
+        raise ValueError(f"pointers must be in descending order, got {numbers}")
+    return found
+
+
+def to_bytes(archived: Archived) -> bytes:
+    """Return the form in which a net keeps it."""
+    change = amounts.to_text(archived.base_change).encode()
+    since = EntryId(0, 0) if not archived.since else _id_of(archived.since)
+    head = _HEAD.pack(
+        _FORM,
+        archived.number,
+        archived.chain,
+        archived.settled,
+        since.pack(),
+        archived.base_count,
+        len(change),
+    )
+    return head + change + pack_pointers(archived.pointers)
+
+
+def of_bytes(packed: bytes) -> Archived:
+    """Return what `to_bytes` made these bytes of.
+
+    Raises:
+        ValueError: they are cut, or of another form.
+    """
+    if len(packed) < _HEAD.size:
+        raise ValueError(f"archive must have at least {_HEAD.size} bytes, got {len(packed)}")
+    form, number, chain, settled, since, count, size = _HEAD.unpack_from(packed)
+    if form != _FORM:
+        raise ValueError(f"archive is of form {form}, this release knows {_FORM}")
+    start = _HEAD.size + size
+    try:
+        change = amounts.parse(packed[_HEAD.size : start].decode("ascii"))
+    except (UnicodeDecodeError, InvalidOperation):
+        raise ValueError("the sum of the base is not a number") from None
+    pointers = unpack_pointers(packed[start:])
+    if (pointers[0].number if pointers else 0) != number:
+        raise ValueError(f"the first pointer must be to segment {number}")
+    begun = _object(since)
+    text = "" if begun == EntryId(0, 0) else str(begun)
+    return Archived(number, chain, pointers, text, count, change, settled)
+
+
+def _object(packed: bytes) -> EntryId:
+    half = PACKED_BYTES // 2
+    return EntryId(int.from_bytes(packed[:half], "big"), int.from_bytes(packed[half:], "big"))
+
+
+def _id_of(sort_key: str) -> EntryId:
+    found = ids.parse(sort_key)
+    if found is None:
+        raise ValueError(f"{sort_key!r} is not the id of an entry")
+    return found

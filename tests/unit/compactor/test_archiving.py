@@ -1,0 +1,167 @@
+"""Entries are in the archive before their fold, and the history goes on into it."""
+
+import gzip
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from support.compacting import World, compactor_settings
+from support.ledgers import HOME, SOUTH, WEST
+
+from ledger.archive import objects
+from ledger.archive.access import archived_of
+from ledger.archive.places.copies import Copies
+from ledger.archive.places.memory import MemoryPlace
+from ledger.archive.reading import ArchiveReader
+from ledger.core.archived import CHAIN_BYTES
+from ledger.core.errors import ArchiveDamaged, ArchiveError
+from ledger.core.values import Entry
+from ledger.settings import Settings
+from ledger.totals.history import history
+
+REGIONS = (HOME, WEST, SOUTH)
+URL = "file:///archive"
+
+
+def archived_settings(**overrides: Any) -> Settings:
+    """Return the settings of the tests here, with an archive."""
+    return compactor_settings(**overrides).replace(archive=(URL,))
+
+
+async def whole_history(
+    world: World, places: Sequence[MemoryPlace], region: str = WEST, counter: str = "counter"
+) -> list[Entry]:
+    """Return the history of a counter from table and archive."""
+    found = history(
+        world.regions.replicas[region],
+        counter,
+        shards=1,
+        after=None,
+        before=None,
+        consistent=True,
+        page_size=2,
+        archive=ArchiveReader(Copies(places)),
+    )
+    return [entry async for entry in found]
+
+
+async def test_history_outlives_merging() -> None:
+    """After fold, delete and clean each region still shows every entry, each once, in order."""
+    world, place = World(), MemoryPlace(URL)
+    one = world.instance(settings=archived_settings(), archive=[place])
+    made = []
+    for _ in range(4):
+        made += await world.settled(entries=6)
+        for _ in range(3):
+            assert (await world.run_once(one)).is_success
+            assert world.is_right()
+            for region in REGIONS:
+                shown = [entry.id for entry in await whole_history(world, [place], region)]
+                assert shown == sorted(map(str, made))
+    assert not world.shown(WEST).entries
+    net = world.shown(WEST).net
+    assert archived_of(net, "counter").number == 4
+    reader = ArchiveReader(Copies([place]))
+    segments = [each async for each in reader.walk("counter", archived_of(net, "counter"))]
+    assert [each.number for each in segments] == [4, 3, 2, 1]
+    assert segments[-1].previous == bytes(CHAIN_BYTES)
+    for name, data in place.objects.items():
+        assert objects.whole_index(data, name)
+
+
+async def test_object_is_a_gzip_file_of_json_lines() -> None:
+    """Any tool reads an object: its segments' headers and entries, then the index."""
+    world, place = World(), MemoryPlace(URL)
+    one = world.instance(settings=archived_settings(), archive=[place])
+    await world.settled(entries=6, counter="one")
+    await world.settled(entries=6, counter="two")
+    await world.run_once(one)
+    (data,) = place.objects.values()
+    lines = [orjson.loads(line) for line in gzip.decompress(data).splitlines()]
+    assert len(lines) == 2 * 7 + 1
+    assert {line.get("partition") for line in lines} == {"one", "two", None}
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_any_flipped_byte_is_found(seed: int) -> None:
+    """No byte of an object can change without notice."""
+    world, place = World(), MemoryPlace(URL)
+    one = world.instance(settings=archived_settings(), archive=[place])
+    await world.settled(entries=6)
+    await world.run_once(one)
+    (data,) = place.objects.values()
+    assert objects.whole_index(data, "it")
+    random = Random(seed)  # noqa: S311 (repeatable)
+    for at in range(seed, len(data), 8):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << random.randrange(8)
+        with pytest.raises(ArchiveDamaged):
+            objects.whole_index(bytes(flipped), "it")
+    for end in range(seed, len(data), 8):
+        with pytest.raises(ArchiveDamaged):
+            objects.whole_index(data[:end], "it")
+
+
+class DeafPlace(MemoryPlace):
+    """A place that does not do what is asked, in one of several ways."""
+
+    how = "fails"
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Fail, or keep another object."""
+        if self.how == "fails":
+            raise ArchiveError("down")
+        await super().put(name, data if self.how == "well" else data[:-1])
+
+
+@pytest.mark.parametrize("how", ["fails", "cuts"])
+async def test_nothing_is_folded_that_cannot_be_read_back(how: str) -> None:
+    """While a place of the archive fails, entries stay; later they are folded as ever."""
+    world, place, other = World(), DeafPlace(URL), MemoryPlace("file:///b")
+    place.how = how
+    one = world.instance(settings=archived_settings(), archive=[other, place])
+    made = await world.settled(entries=6)
+    report = await world.run_once(one)
+    assert not report.is_success
+    assert (report.folds, report.merged) == (0, 0)
+    assert world.shown(WEST).net is None
+    place.how = "well"
+    assert (await world.run_once(one)).folds == 1
+    assert await whole_history(world, [place]) == await whole_history(world, [other])
+    assert [entry.id for entry in await whole_history(world, [place])] == sorted(map(str, made))
+
+
+async def test_archive_begins_after_what_was_merged_before() -> None:
+    """What was merged without an archive is the base of the chain, and in no segment."""
+    world, place = World(), MemoryPlace(URL)
+    before = await world.settled(entries=6)
+    await world.run_once(world.instance("before"))
+    one = world.instance("one", settings=archived_settings(), archive=[place])
+    made = await world.settled(entries=6)
+    for _ in range(3):
+        await world.run_once(one)
+    head = archived_of(world.shown(WEST).net, "counter")
+    assert (head.number, head.base_count, head.since) == (1, 6, str(before[-1]))
+    assert [entry.id for entry in await whole_history(world, [place])] == sorted(map(str, made))
+    assert world.is_right()
+
+
+async def test_chain_ends_where_the_archive_is_taken_back() -> None:
+    """A fold without an archive leaves out what the net said of it; another chain may begin."""
+    world, place = World(), MemoryPlace(URL)
+    kept = world.instance("kept", settings=archived_settings(), archive=[place])
+    await world.settled(entries=6)
+    await world.run_once(kept)
+    await world.settled(entries=6)
+    without = world.instance("without")
+    for _ in range(2):
+        await world.run_once(without)
+    assert archived_of(world.shown(WEST).net, "counter").number == 0
+    await world.settled(entries=6)
+    for _ in range(3):
+        await world.run_once(kept)
+    head = archived_of(world.shown(WEST).net, "counter")
+    assert (head.number, head.base_count) == (1, 12)
+    assert world.is_right()
