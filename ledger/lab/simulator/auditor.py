@@ -10,7 +10,8 @@ power of n, so digit n of a total shows how often that change is counted.
 - P2, P4 at rest: all regions show the true sum, as one item per collection.
 - P3: what was acknowledged is there when it is, and so, by P1 and P2, ever after.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
-- Sums by period: see `period_audit`.
+- Sums by period: see `period_audit`. The archive: see `archive`. A read of a counter's history
+  shows what a read of its total counts.
 
 Counters in `ignored` hold what cannot be counted (`stranger` judges their reads).
 
@@ -26,10 +27,12 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.lab.harness.tagged import CHANGES_MAX, describe_counts, digits
+from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.lab.simulator.replicas import Replicas
 from ledger.totals.periods import PeriodTotals
@@ -70,7 +73,12 @@ class Auditor:
     """Checks one world; `violation` is the first one, at which `found` is called."""
 
     def __init__(
-        self, world: Replicas, *, found: Callable[[], None], periods: PeriodAudit | None = None
+        self,
+        world: Replicas,
+        *,
+        found: Callable[[], None],
+        periods: PeriodAudit | None = None,
+        archive: ArchiveAudit | None = None,
     ) -> None:
         self.violation: Violation | None = None
         self.checks = 0
@@ -88,6 +96,7 @@ class Auditor:
         self._foreign: set[tuple[str, int]] = set()
         self._packed: dict[str, bytes | None] = {}
         self._periods = periods
+        self.archive = ArchiveAudit(keeps=False) if archive is None else archive
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
@@ -100,6 +109,8 @@ class Auditor:
                 self._foreign.update((place[0], number) for number in numbers)
             if self._periods is not None:
                 self._periods.arrived(place[0], numbers, item, is_ours=is_ours)
+            if said := self.archive.arrived(key[0], item):
+                self.fail("P3", said)
 
     def changed(self, region: str, partition: str) -> None:
         """Check a collection that changed."""
@@ -144,6 +155,14 @@ class Auditor:
         self.read_ended(read, int(found.total), f"{reader}, by {found.by},")
         if self._periods is not None and (said := self._periods.wrong_read(found)):
             self.fail("P1", f"{reader} reads {read.region} by {found.by}: {said}")
+
+    def history_read(self, read: PendingRead, changes: Sequence[Decimal], reader: str) -> None:
+        """Check the changes of a counter's history: each once, those that had reached the region.
+
+        Of a table without an archive only what is still in it.
+        """
+        if self.archive.places:
+            self.read_ended(read, sum(map(int, changes)), f"{reader}, its history,")
 
     def _check_moment(self, read: PendingRead, counted: AbstractSet[int], who: str) -> None:
         """Check that changes are all that had reached a region at some moment."""
@@ -249,6 +268,8 @@ class Auditor:
             merged = frozenset(packed[at : at + 16] for at in range(0, len(packed), 16))
             total = int(net["change"]["N"])
             self._check_periods(region, partition, net)
+            if said := self.archive.wrong_net(partition, net):
+                self.fail("P3", f"{region} shows {partition}: {said}")
         for sort_key, item in items.items():
             if "merged" not in item and self._pack(sort_key) not in merged:
                 total += int(item["change"]["N"])

@@ -86,6 +86,7 @@ class Leaders:
             randomness=stream(self._scenario.seed, f"{process.name} compactor"),
             owner=process.name,
             contract=self._scenario.contract is not None,
+            archive=self._supervisor.archive(process, faults),
         )
 
     async def _lead(self, period: BusyPeriod) -> None:

@@ -14,6 +14,7 @@ from compactor.own_folds import OwnFold
 from ledger.contract import changing, view
 from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
+from ledger.lab.simulator.archive_mutants import ARCHIVE_MUTANTS
 from ledger.lab.simulator.loss_mutants import LOSS_MUTANTS
 from ledger.lab.simulator.mutant import Mutant
 from ledger.lab.simulator.period_mutants import PERIOD_MUTANTS
@@ -277,7 +278,7 @@ _MUTANTS = (
     ),
 )
 MUTANTS: Mapping[str, Mutant] = {
-    mutant.name: mutant for mutant in (*_MUTANTS, *PERIOD_MUTANTS, *LOSS_MUTANTS)
+    mutant.name: mutant for mutant in (*_MUTANTS, *PERIOD_MUTANTS, *ARCHIVE_MUTANTS, *LOSS_MUTANTS)
 }
 
 

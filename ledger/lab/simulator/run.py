@@ -12,6 +12,7 @@ import anyio
 
 from compactor import lag
 from ledger.lab.simulator import loop
+from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.auditor import Auditor, Violation
 from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.lab.simulator.randomness import stream
@@ -73,7 +74,8 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
     )
     world.note(lambda: f"regions {', '.join(scenario.regions)}; profile: {scenario.profile}")
     periods = PeriodAudit(scenario.settings)
-    auditor = Auditor(world, found=ended.set, periods=periods)
+    archive = ArchiveAudit(keeps=bool(scenario.settings.archive), loses=scenario.loss is not None)
+    auditor = Auditor(world, found=ended.set, periods=periods, archive=archive)
     async with anyio.create_task_group() as tasks:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))
         tasks.start_soon(workload.run, ended)

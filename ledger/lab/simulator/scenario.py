@@ -12,6 +12,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from ledger.lab.simulator.archive import URLS
 from ledger.lab.simulator.clocks import START
 from ledger.lab.simulator.files import Files
 from ledger.lab.simulator.losses import (
@@ -62,7 +63,7 @@ LATE_SHARE = 0.5
 RIVALS_SHARE = 0.75
 SLICES = 4
 """Few, as there are few counters: so each process has some, and each slice comes to many owners."""
-PERIODS_SHARE = 0.25
+PERIODS_SHARE = ARCHIVE_SHARE = 0.25
 ZONES = ("UTC", "America/Denver", "Asia/Kathmandu")
 """In the second midnight is ten minutes after `START`, in the third hours begin at a quarter."""
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
@@ -129,6 +130,7 @@ def draw(seed: int) -> Scenario:
         read_keys_max=stream(seed, "reading").choice(KEYS_MAX),
         shards=_shards(stream(seed, "shards"), profile, busy),
         periods=_periods(stream(seed, "periods")),
+        archive=URLS if keeps_archive(seed) else (),
     )
     operations = _crowded(sharing, _operations(chance, profile, regions, busy))
     operations, steady_reads = _bursts(stream(seed, "bursts"), profile, regions, operations)
@@ -312,6 +314,11 @@ def _shards(chance: Random, profile: Profile, busy: tuple[BusyPeriod, ...]) -> d
 def keeps_periods(seed: int) -> bool:
     """Return whether the world of a seed keeps sums by period."""
     return bool(_periods(stream(seed, "periods")))
+
+
+def keeps_archive(seed: int) -> bool:
+    """Return whether the world of a seed archives what it merges."""
+    return stream(seed, "archive").random() < ARCHIVE_SHARE
 
 
 def _periods(chance: Random) -> dict[str, Any]:

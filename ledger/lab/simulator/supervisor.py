@@ -8,10 +8,12 @@ import anyio
 from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
+from ledger.lab.simulator.archive import SimPlace
 from ledger.lab.simulator.auditor import UNEXPECTED, Auditor
 from ledger.lab.simulator.process import RELIABLE, Process, Reliability
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.scenario import Scenario
+from ledger.lab.simulator.store import FaultProfile
 from ledger.lab.simulator.world import World
 
 RESTART_SECONDS_MAX = 60.0
@@ -53,6 +55,12 @@ class Supervisor:
         """Await some work after a random delay, as a supervisor restarts a crashed process."""
         await anyio.sleep(self.random.random() * RESTART_SECONDS_MAX)
         await work(*args)
+
+    def archive(self, process: Process, faults: FaultProfile) -> list[SimPlace]:
+        """Return the places of the world's archive as a process reaches them."""
+        randomness = stream(self.scenario.seed, f"{process.name} archive")
+        places = self.auditor.archive.places
+        return [SimPlace(process, place, faults, randomness) for place in places]
 
     def process(self, name: str, *reliabilities: Reliability) -> Process:
         """Return a new process with its own clocks and one of these reliabilities.

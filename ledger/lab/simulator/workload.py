@@ -16,6 +16,9 @@ import anyio
 from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.core.errors import (
+    ArchiveDamaged,
+    ArchiveError,
+    ArchiveMissing,
     ContractChangeRefused,
     ContractConflict,
     InvalidEntry,
@@ -50,6 +53,8 @@ from ledger.writing.plan import Change
 RETRIES_MAX = 3
 RETRY_PAUSE_SECONDS_MAX = 200.0
 FILE_SECONDS_MAX = 100.0
+HISTORY_SHARE = 0.3
+"""Of reads, those that read the counter's history, too."""
 """Until a process whose file is refused starts with the right one."""
 READS_WITHIN_SECONDS = (10.0, 30.0, 60.0)
 _PAUSE_SECONDS = 5.0
@@ -148,6 +153,7 @@ class Workload:
             clock=process.clock,
             randomness=stream(self.scenario.seed, f"{process.name} ids"),
             contract=self.scenario.contract is not None,
+            archive=self._supervisor.archive(process, self.scenario.faults),
         )
 
     async def _freeze(self, freeze: Freeze) -> None:
@@ -420,6 +426,7 @@ class Workload:
         if not self.world.is_over:
             self.auditor.read_ended(read, int(total.value), app.process.name, steady=is_steady)
             await self._read_periods(app, counter)
+            await self._read_history(app, counter)
 
     async def _read_periods(self, app: App, counter: str) -> None:
         """Read a counter's sums by period, where they are kept."""
@@ -435,6 +442,22 @@ class Workload:
             return
         if not self.world.is_over:
             self.auditor.periods_read(read, found, app.process.name)
+
+    async def _read_history(self, app: App, counter: str) -> None:
+        """Read a counter's history, where there is an archive that it goes on into."""
+        if not self.settings.archive or self._steady.random() > HISTORY_SHARE:
+            return
+        staleness = 0.0 if self.settings.consistent_reads else self.world.staleness
+        read = self.auditor.read_begins(app.ledger.region, counter, staleness=staleness)
+        try:
+            changes = [entry.change async for entry in app.ledger.history(counter)]
+        except (ArchiveMissing, ArchiveDamaged) as error:
+            self.auditor.fail("P3", f"{app.process.name}: {error}")
+        except (*_REFUSALS, ArchiveError):
+            return
+        else:
+            if not self.world.is_over:
+                self.auditor.history_read(read, changes, app.process.name)
 
     async def _total(self, region: str, counter: str) -> str:
         """Read a counter in a region, or in another if it is lost; return in which."""
