@@ -191,6 +191,21 @@ def settled_upto(observed: Observed, folded: Iterable[str], rules: Rules) -> int
     return max(0, min([limit, *(_before(key) for key in waiting)]))
 
 
+def settling(observed: Observed, rules: Rules, *, version: str) -> NetChange | None:
+    """Return a fold of nothing that moves a net's `settled` time on; None while it is recent.
+
+    What is visited without anything to fold was asked about: whether a key of long ago was ever
+    applied. So a time that lags by more than `settle` is worth a write.
+    """
+    net = observed.observation.net
+    if net is None or net.archive is None:
+        return None
+    lag = settled_upto(observed, (), rules) - head_of(net, observed.observation.partition).settled
+    return (
+        replace(net, version=version) if lag * MICROSECOND.total_seconds() > rules.settle else None
+    )
+
+
 def _before(sort_key: str) -> int:
     """Return the last microsecond before a sort key; 0 if it is not one of ours."""
     return microseconds(sort_key) - 1 if ids.parse(sort_key) is not None else 0

@@ -23,13 +23,13 @@ import anyio
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.apply import Done, apply, apply_succession
 from compactor.archive_object import ArchiveObject
-from compactor.archiving import Archiver
+from compactor.archiving import Archiver, settling
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed, Reach, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
-from compactor.plan import Plan, Rules, decide
+from compactor.plan import TOO_FEW, Plan, Rules, decide
 from compactor.report import CompactorReport
 from compactor.sharing import Sharing
 from compactor.succession import Succession, succeed
@@ -261,10 +261,15 @@ class Pass:
             DamagedItem: what the net says of its archive cannot be read.
         """
         fold = found.plan.fold
-        if fold is None or not self._rules.is_archived:
+        if not self._rules.is_archived:
             return found, None
         if self._archiver is None:
             raise LedgerError("the table is archived, and this compactor was given no archive")
+        if fold is None and found.waits == TOO_FEW:
+            version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
+            fold = settling(observed, self._rules, version=version)
+        if fold is None:
+            return found, None
         fold, made = self._archiver.add(observed, fold, self._rules)
         return replace(found, plan=replace(found.plan, fold=fold)), made
 

@@ -42,6 +42,8 @@ PERIODS_IDS = 2 * periods.BYTES_MAX // ids.PACKED_BYTES
 """How many ids fewer it names where it has sums by period, of two axes."""
 ARCHIVE_IDS = 64
 """How many ids fewer it names where its entries are archived: 1 KB, for 4 ** 16 segments."""
+TOO_FEW = "too few entries"
+"""Why nothing more is done where a fold would not be worth its cost."""
 REMEMBERED_SECONDS = 86_400.0
 """How long what a lost region wrote may still arrive, after the region was given up."""
 
@@ -167,7 +169,7 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
         still_open = sum(key in visible or key >= remembered for key in named)
         return Plan(
             deletes=deletes,
-            waits="too few entries",
+            waits=TOO_FEW,
             backlog=backlog,
             is_cut=is_cut,
             left=left,

@@ -15,10 +15,11 @@ from ledger.archive.access import ArchiveAccess
 from ledger.archive.places.port import Place
 from ledger.contract.view import ContractView
 from ledger.core import keys
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, RetryHorizonPassed
 from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
+from ledger.late import LateAnswers
 from ledger.parts import Parts, check_age, counters_of
 from ledger.reconciling import Reconciler
 from ledger.runtime.clock import Clock, SystemClock, system_random
@@ -159,8 +160,9 @@ class Ledger:
         self._stack.push_async_callback(watcher.close)
         archive = ArchiveAccess(live, clock=self._clock, places=self._given_archive)
         self._stack.push_async_callback(archive.close)
+        late = LateAnswers(store, live, archive, hints)
         reconciler = Reconciler(store, live, self._clock, self._random, on_entry=hints.wrote)
-        return Parts(store, live, writer, reader, cache, hints, watcher, reconciler, archive)
+        return Parts(store, live, writer, reader, cache, hints, watcher, reconciler, archive, late)
 
     async def __aexit__(
         self,
@@ -199,12 +201,15 @@ class Ledger:
 
         Without a key each call is a change of its own; lost answers are retried within the call.
         With `key` and `at` (an aware time, chosen once by the caller) repeating the call, in any
-        process and region, changes nothing until `at` is older than `retry_horizon`. If two
-        regions use one key for different changes at the same time, one of them is kept.
+        process and region, changes nothing: until `at` is older than `retry_horizon`, and in a
+        table with an archive for as long as that is kept. If two regions use one key for different
+        changes at the same time, one of them is kept.
 
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
-            RetryHorizonPassed: `at` is too old; nothing was written.
+            RetryHorizonPassed: `at` is too old; nothing was written. Whether it was before is not
+                known: there is no archive, or not each change of that time is merged yet.
+            NeverApplied: it was never applied, by the archive; a new key is safe.
             KeyConflict: the key already stands for another change.
             OutcomeUnknown: no answer within `write_deadline`; see `retry`.
             ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
@@ -218,6 +223,8 @@ class Ledger:
             else:
                 asked = Change(counter, change, note, effective, key, at)
                 entry = await parts.writer.record(asked)
+        except RetryHorizonPassed as error:
+            return await self._counted(parts.late.applied(error))
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise
@@ -263,11 +270,18 @@ class Ledger:
 
         Raises:
             InvalidInput: `entries` is not a list of entries; nothing was written.
-            As `record`; RetryHorizonPassed when it is too late to be sure.
+            As `record`; RetryHorizonPassed when it is too late to be sure: with an archive all of
+                them are looked up, and nothing is written.
         """
         parts = self._open_parts
         await self._counted(self._renew())
-        written = await self._counted(parts.writer.retry(entries, together=together))
+        try:
+            written = await parts.writer.retry(entries, together=together)
+        except RetryHorizonPassed as error:
+            return await self._counted(parts.late.all_applied(error, entries))
+        except LedgerError as error:
+            self.metrics.error(self.region, error)
+            raise
         parts.hints.wrote_all(written)
         return written
 

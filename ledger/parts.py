@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ledger.archive.access import ArchiveAccess
 from ledger.core import keys
 from ledger.core.errors import InvalidInput
+from ledger.late import LateAnswers
 from ledger.reconciling import Reconciler
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -30,6 +31,7 @@ class Parts:
     watcher: Watcher
     reconciler: Reconciler
     archive: ArchiveAccess
+    late: LateAnswers
 
 
 def counters_of(asked: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@
     │   ├── MethodConflict          the table keeps this counter by another method
     │   ├── RegionConflict          another region writes this counter
     │   ├── RetryHorizonPassed      too late to repeat this change safely
+    │   │   └── NeverApplied        and it was never applied, in any region
     │   └── BrokenRow               a row of an import cannot be read
     ├── KeyConflict                 the same id already stands for another change
     ├── OutcomeUnknown              no answer in time: the change may or may not be there
@@ -104,7 +105,18 @@ class RegionConflict(InvalidInput):
 
 
 class RetryHorizonPassed(InvalidInput):
-    """The change is older than the retry horizon: repeating it could count it twice."""
+    """The change is older than the retry horizon: repeating it could count it twice.
+
+    `entry` is what it would have been written as.
+    """
+
+    def __init__(self, message: str, *, entry: Entry | None = None) -> None:
+        super().__init__(message)
+        self.entry = entry
+
+
+class NeverApplied(RetryHorizonPassed):
+    """The change is past the retry horizon, and was never applied: a new key is safe."""
 
 
 class BrokenRow(InvalidInput):

@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ledger.core.errors import AccessDenied, StoreError
-from ledger.core.hints import Hint, ending_below, hint_for
+from ledger.core.hints import Hint, ending_below, hint_for, ripe_hint
 from ledger.core.values import Entry
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
@@ -131,6 +131,13 @@ class Hints:
             since = self._watch.neglected_since(total)
             if since is not None:
                 self._leave(total.counter, since)
+
+    def asked(self, counter: str) -> None:
+        """Leave a hint that is ripe now, of a counter about which merging has something to say."""
+        settings = self._settings.current
+        ripe = ripe_hint(counter, self._clock.now(), settle=settings.settle)
+        if ripe is not None:
+            self._leave(counter, ripe.ripe - timedelta(microseconds=1))
 
     async def close(self) -> None:
         """Write what waits, for a moment, and drop later hints; called before the tasks end.

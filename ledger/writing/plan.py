@@ -19,7 +19,6 @@ from ledger.core.errors import (
     KeyConflict,
     RetryHorizonPassed,
 )
-from ledger.core.ids import EntryId
 from ledger.core.values import Entry
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
@@ -101,7 +100,6 @@ def plan(
     else:
         suffix = ids.suffix_of(counter, checked_key(change.key))
         made = entry_id(_checked_at(change.at), suffix)
-        check_horizon(made, settings=settings, now=now)
         at, shards = made.at, _shards_keyed(counter, made.at, settings)
     entry = Entry(
         counter,
@@ -112,6 +110,8 @@ def plan(
         None if change.effective is None else _checked_date(change.effective),
         shard=keys.shard_of(suffix, shards),
     )
+    if keyed:
+        check_horizon(entry, at, settings=settings, now=now)
     return _planned(entry, at, settings=settings, keyed=keyed, until=until)
 
 
@@ -160,12 +160,12 @@ def replan(
     entry_id = ids.parse(entry.id)
     if entry_id is None:
         raise InvalidEntry(f"entry {entry.id!r} has an id that the ledger did not make")
-    check_horizon(entry_id, settings=settings, now=now)
     shard = entry.shard
     if shard is None:
         shards = _shards_keyed(entry.counter, entry_id.at, settings)
         shard = keys.shard_of(entry_id.suffix, shards)
     entry = replace(entry, region=entry.region or region, shard=shard)
+    check_horizon(entry, entry_id.at, settings=settings, now=now)
     return _planned(entry, entry_id.at, settings=settings, keyed=True, until=until)
 
 
@@ -198,23 +198,24 @@ def _span(seconds: float) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def check_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
+def check_horizon(entry: Entry, at: datetime, *, settings: Settings, now: datetime) -> None:
     """Refuse an id that is too old to repeat, or further in the future than clock skew explains.
 
     Raises:
         RetryHorizonPassed: older than `retry_horizon`.
         InvalidEntry: further ahead than `clock_skew`.
     """
-    age = (now - entry_id.at).total_seconds()
+    age = (now - at).total_seconds()
     if age > settings.retry_horizon:
         raise RetryHorizonPassed(
-            f"entry {entry_id} is {age:.1f} s old, past the retry horizon of"
+            f"entry {entry.id} is {age:.1f} s old, past the retry horizon of"
             f" {settings.retry_horizon:g} s: it may have been merged, so writing it again could"
-            " count it twice"
+            " count it twice",
+            entry=entry,
         )
     if -age > settings.clock_skew:
         raise InvalidEntry(
-            f"entry {entry_id} is {-age:.1f} s ahead of the clock, more than clock_skew"
+            f"entry {entry.id} is {-age:.1f} s ahead of the clock, more than clock_skew"
             f" ({settings.clock_skew:g} s)"
         )
 

@@ -1,15 +1,10 @@
 """Mutants of the archive, and the code that they put in place of production code."""
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from compactor import archiving
 from compactor.archive_object import ArchiveObject
 from compactor.archiving import Archiver
-from compactor.observe import Observed
-from compactor.plan import Rules
 from ledger.core.values import NetChange
 from ledger.lab.simulator.mutant import Mutant
 from ledger.lab.simulator.scenario import keeps_archive
@@ -17,7 +12,7 @@ from ledger.store.port import Store
 from ledger.totals import history
 from ledger.totals.collection import read_net
 
-_put, _settled_upto = Archiver.put, archiving.settled_upto
+_put = Archiver.put
 _late: WeakKeyDictionary[Archiver, list[ArchiveObject]] = WeakKeyDictionary()
 
 
@@ -29,20 +24,6 @@ async def put_after(self: Archiver, made: ArchiveObject) -> None:
     due, waiting[:] = [each for each in waiting if each is not made], [made]
     for each in due:
         await _put(self, each)
-
-
-def settled_at_once(observed: Observed, folded: Iterable[str], rules: Rules) -> int:
-    """Take what is younger than `settle` for settled, too."""
-    return _settled_upto(observed, folded, replace(rules, settle=0.0))
-
-
-def settled_at_home(observed: Observed, folded: Iterable[str], rules: Rules) -> int:
-    """Look at the entries of home alone."""
-    observation = observed.observation
-    home = {rules.home: observation.views[rules.home]}
-    return _settled_upto(
-        replace(observed, observation=replace(observation, views=home)), folded, rules
-    )
 
 
 async def first_net(store: Store, partition: str, **options: Any) -> NetChange | None:
@@ -62,22 +43,6 @@ ARCHIVE_MUTANTS = (
         "a compactor that crashes in between leaves a net whose entries are kept nowhere",
         8,
         ((Archiver, "put", put_after),),
-        worlds=keeps_archive,
-    ),
-    Mutant(
-        "settled-at-once",
-        "a net's `settled` time is older than `settle`",
-        "what is under way, or repeated, is acknowledged after it was said never to have been",
-        24,
-        ((archiving, "settled_upto", settled_at_once),),
-        worlds=keeps_archive,
-    ),
-    Mutant(
-        "settled-at-home",
-        "each region was read up to it",
-        "what has not come home yet is said never to have been",
-        40,
-        ((archiving, "settled_upto", settled_at_home),),
         worlds=keeps_archive,
     ),
     Mutant(

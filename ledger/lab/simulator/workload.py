@@ -22,6 +22,7 @@ from ledger.core.errors import (
     ContractChangeRefused,
     ContractConflict,
     InvalidEntry,
+    NeverApplied,
     OutcomeUnknown,
     ReadTooSlow,
     RetryHorizonPassed,
@@ -90,6 +91,7 @@ class Workload:
         self._is_resting = False
         self._steady = stream(self.scenario.seed, "steady reads")
         self._periods = stream(self.scenario.seed, "period reads")
+        self._late = stream(self.scenario.seed, "late repeats")
         self.world.observers.append(self)
 
     async def run(self, ended: anyio.Event) -> None:
@@ -262,7 +264,7 @@ class Workload:
         """Record a change under a key, and schedule repeats of the same call."""
         at = app.process.clock.wall(self.world.loop.time())
         made = self.world.loop.time()
-        for delay, region in operation.repeats:
+        for delay, region in (*operation.repeats, *self._late_repeats()):
             self._supervisor.start(self._repeat, operation, region, at, made, delay)
         await self._ask(
             operation, app, lambda: self._record_keyed(operation, app, at), is_repeated=True
@@ -278,8 +280,18 @@ class Workload:
             operation, app, lambda: self._record_keyed(operation, app, at), is_repeated=True
         )
         limit = self.scenario.retry_horizon + self.settings.clock_skew
-        if was_answered and age > limit:
+        if was_answered and age > limit and not self.settings.archive:
             self.auditor.fail("P5", f"{app.process.name} repeats {operation} after {age:.1f} s")
+
+    def _late_repeats(self) -> list[tuple[float, str]]:
+        """Return when and where a keyed call is repeated too late, for an archive to answer."""
+        if not self.settings.archive:
+            return []
+        horizon, settle = self.scenario.retry_horizon, self.scenario.settle
+        return [
+            (horizon + self._late.random() ** 2 * within, self._late.choice(self.scenario.regions))
+            for within in (settle, settle, 3 * settle)
+        ]
 
     async def _record_keyed(self, operation: Operation, app: App, at: datetime) -> list[Entry]:
         [(counter, number)] = operation.changes
@@ -304,6 +316,9 @@ class Workload:
             self._confirm(app, [change for change in operation.changes if change not in left])
             await self._retry(error, app)
             return False
+        except NeverApplied as error:
+            self._never_applied(error)
+            return False
         except RetryHorizonPassed:
             return False
         except InvalidEntry:
@@ -317,6 +332,10 @@ class Workload:
         self._confirm(app, operation.changes)
         return True
 
+    def _never_applied(self, error: NeverApplied) -> None:
+        if error.entry is not None:
+            self.auditor.refused(_numbered([error.entry]))
+
     async def _retry(self, error: OutcomeUnknown, app: App) -> None:
         """Write the same entries again, in any region, until their outcome is known."""
         for _ in range(self._random.randrange(RETRIES_MAX + 1)):
@@ -326,6 +345,9 @@ class Workload:
             try:
                 with self._calling(app):
                     await app.ledger.retry(error.entries, together=error.together)
+            except NeverApplied as late:
+                self._never_applied(late)
+                return
             except RetryHorizonPassed:
                 return
             except InvalidEntry:

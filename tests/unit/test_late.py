@@ -1,0 +1,154 @@
+"""What a call is answered that comes after the retry horizon, in a table with an archive."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from support.compacting import SETTLE, Instance, World, compactor_settings
+from support.ledgers import HOME, SOUTH, WEST
+
+from ledger.archive.places.memory import MemoryPlace
+from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
+from ledger.ledger import Ledger
+
+URL = "file:///archive"
+SETTINGS = compactor_settings(fold_min=1).replace(archive=(URL,))
+
+
+class Late:
+    """A world with an archive, and a ledger of one region."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.place = MemoryPlace(URL)
+        self.one = self.world.instance(settings=SETTINGS, archive=[self.place])
+
+    @asynccontextmanager
+    async def ledger(self, region: str = WEST) -> AsyncIterator[Ledger]:
+        """Open a ledger on the virtual clock."""
+        async with Ledger(
+            SETTINGS,
+            region=region,
+            store=self.world.regions.replicas[region],
+            clock=self.world.clock,
+            archive=[self.place],
+        ) as ledger:
+            yield ledger
+
+    async def merge(self, passes: int = 3, by: Instance | None = None) -> None:
+        """Let what was written settle, and merge it."""
+        self.world.regions.deliver()
+        await self.world.clock.advance(SETTLE + 1)
+        for _ in range(passes):
+            assert (await self.world.run_once(by or self.one)).is_success
+
+
+async def test_applied_and_merged() -> None:
+    """A key of long ago is found in the archive, from any region, as the entry that it made."""
+    late = Late()
+    at = late.world.clock.now()
+    async with late.ledger() as ledger:
+        entry = await ledger.record("counter", 3, key="k", at=at, note="n")
+        await late.merge()
+        assert not late.world.shown(HOME).entries
+        for region in (HOME, WEST, SOUTH):
+            async with late.ledger(region) as other:
+                found = await other.record("counter", 3, key="k", at=at, note="n")
+                assert found == entry
+                assert (await other.total("counter", max_age=0)).value == 3
+        assert await ledger.retry([entry, replace(entry, shard=None)]) == [entry, entry]
+
+
+async def test_another_change_under_the_key() -> None:
+    """It is a conflict, however late."""
+    late = Late()
+    at = late.world.clock.now()
+    async with late.ledger() as ledger:
+        await ledger.record("counter", 3, key="k", at=at)
+        await late.merge()
+        with pytest.raises(KeyConflict) as conflict:
+            await ledger.record("counter", 4, key="k", at=at)
+        assert conflict.value.theirs.change == 3
+        assert (await ledger.total("counter", max_age=0)).value == 3
+
+
+async def test_not_merged_yet() -> None:
+    """An entry that is still in the table is found there."""
+    late = Late()
+    at = late.world.clock.now()
+    async with late.ledger() as ledger:
+        entry = await ledger.record("counter", 3, key="k", at=at)
+        await late.world.clock.advance(5)
+        assert await ledger.record("counter", 3, key="k", at=at) == entry
+
+
+async def test_never_applied() -> None:
+    """Once each change of that time has settled, a key without an entry was never applied."""
+    late = Late()
+    async with late.ledger() as ledger:
+        await ledger.record("counter", 1)
+        await late.merge()
+        at = late.world.clock.now()
+        await late.world.clock.advance(3)
+        with pytest.raises(RetryHorizonPassed, match=r"not each change .* is merged") as refused:
+            await ledger.record("counter", 3, key="k", at=at)
+        assert not isinstance(refused.value, NeverApplied)
+        # Its hint makes the compactor move the time on, by a fold of nothing.
+        await late.world.clock.advance(SETTLE * 3)
+        with pytest.raises(RetryHorizonPassed):
+            await ledger.record("counter", 3, key="k", at=at)
+        await late.world.clock.advance(1)
+        await late.merge()
+        with pytest.raises(NeverApplied, match="record the change under a new key"):
+            await ledger.record("counter", 3, key="k", at=at)
+
+
+async def test_what_waits_ends_what_has_settled() -> None:
+    """While an entry of a region has not come home, nothing after it is known never to be."""
+    late = Late()
+    async with late.ledger() as ledger, late.ledger(SOUTH) as south:
+        await ledger.record("counter", 1)
+        await late.merge()
+        late.world.regions.pause(SOUTH, HOME)
+        at = late.world.clock.now() + timedelta(microseconds=1)
+        await south.record("counter", 3, key="k", at=at)
+        await late.world.clock.advance(SETTLE)
+        await ledger.record("counter", 1)
+        await late.merge()
+        with pytest.raises(RetryHorizonPassed) as refused:
+            await ledger.record("counter", 3, key="other", at=at)
+        assert not isinstance(refused.value, NeverApplied)
+
+
+async def test_older_than_the_archive() -> None:
+    """What was merged before the archive began says nothing of single keys."""
+    late = Late()
+    at = late.world.clock.now()
+    async with late.ledger() as ledger:
+        await ledger.record("counter", 3, key="k", at=at)
+        await late.merge(by=late.world.instance("before", settings=compactor_settings(fold_min=1)))
+        await ledger.record("counter", 1)
+        await late.merge()
+        for key in ("k", "other"):
+            with pytest.raises(RetryHorizonPassed, match="older than the archive") as refused:
+                await ledger.record("counter", 3, key=key, at=at - timedelta(seconds=key != "k"))
+            assert not isinstance(refused.value, NeverApplied)
+
+
+async def test_without_an_archive() -> None:
+    """It is refused, as ever."""
+    late = Late()
+    at = late.world.clock.now()
+    ledger = Ledger(
+        compactor_settings(),
+        region=WEST,
+        store=late.world.regions.replicas[WEST],
+        clock=late.world.clock,
+    )
+    async with ledger:
+        await ledger.record("counter", 3, key="k", at=at)
+        await late.world.clock.advance(5)
+        with pytest.raises(RetryHorizonPassed, match="past the retry horizon of 1 s: it may have"):
+            await ledger.record("counter", 3, key="k", at=at)
