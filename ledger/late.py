@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ledger.archive.access import ArchiveAccess, archived_of
-from ledger.archive.reading import ArchiveReader
+from ledger.archive.reading import archived_line
 from ledger.archive.segments import Line, microseconds
 from ledger.core import ids, keys
 from ledger.core.archived import Archived
@@ -123,21 +123,6 @@ def unknown_because(
     if lost is not None and moment_of(entry_id) <= lost:
         return "it may have been lost with a region"
     return NOT_SETTLED if microseconds(entry_id) > head.settled else ""
-
-
-async def archived_line(
-    reader: ArchiveReader, partition: str, head: Archived, entry_id: str
-) -> Line | None:
-    """Return an entry as a collection's archive has it, None if it has none of this id.
-
-    Raises:
-        ArchiveError: the archive cannot be read.
-    """
-    at = microseconds(entry_id)
-    found = await reader.located(partition, head, first=at, last=at)
-    async for line in reader.lines(partition, found, first=entry_id, last=entry_id):
-        return line
-    return None
 
 
 def _same(ours: Entry, theirs: Entry, line: Line | None = None) -> Entry:

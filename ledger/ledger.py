@@ -22,6 +22,7 @@ from ledger.core.watches import Watch
 from ledger.late import LateAnswers
 from ledger.parts import Parts, check_age, counters_of
 from ledger.reconciling import Reconciler
+from ledger.reversing import Reverser
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
@@ -161,8 +162,13 @@ class Ledger:
         archive = ArchiveAccess(live, clock=self._clock, places=self._given_archive)
         self._stack.push_async_callback(archive.close)
         late = LateAnswers(store, live, archive, hints)
+        reverser = Reverser(
+            store, live, self._clock, self._random, archive=archive, on_entry=hints.wrote
+        )
         reconciler = Reconciler(store, live, self._clock, self._random, on_entry=hints.wrote)
-        return Parts(store, live, writer, reader, cache, hints, watcher, reconciler, archive, late)
+        return Parts(
+            store, live, writer, reader, cache, hints, watcher, reconciler, archive, late, reverser
+        )
 
     async def __aexit__(
         self,
@@ -314,8 +320,31 @@ class Ledger:
         )
         return await self._counted(call)
 
+    async def reverse(self, entry: Entry, *, note: str | None = None) -> Entry:
+        """Take an entry back by the opposite change, in the home region, once; return that entry.
+
+        Its `reverses` is the entry's id. However often and late the call is repeated, it returns
+        the reversal that was made first. The entry may be merged long ago, if the table's archive
+        has it; `ledger.history` yields it.
+
+        Raises:
+            InvalidInput: there is no such entry; it is a reversal itself, or was reversed with
+                another note; this is not the home region. Nothing was written.
+            OutcomeUnknown: no answer; repeat the call.
+            ArchiveError: the archive cannot be read.
+            And as `record`.
+        """
+        await self._counted(self._renew())
+        return await self._counted(self._open_parts.reverser.reverse(entry, note=note))
+
     async def total(
-        self, counter: str, *, max_age: float | None = None, steady: bool = False
+        self,
+        counter: str,
+        *,
+        max_age: float | None = None,
+        steady: bool = False,
+        at: datetime | date | None = None,
+        effective: bool = False,
     ) -> Total:
         """Return the total of a counter, from the cache if it is recent enough.
 
@@ -328,9 +357,16 @@ class Ledger:
         agree: the total then was true at every moment from `as_of` to `ended`. It costs at least
         two strongly consistent reads, and fails where a counter is written all the time.
 
+        With `at` it is that of what was made before this moment (by the time in an entry's id), or
+        with `effective` what is effective before this date; a date begins in the zone of the
+        counter's periods, by default in UTC. Late and back-dated entries count where they belong.
+        Merged entries are told apart by the table's archive.
+
         Raises:
             InvalidCounter: not a counter id.
-            InvalidInput: `steady` with a `max_age`: a steady total is never cached.
+            InvalidInput: `steady` with a `max_age`: a steady total is never cached. Or `at` is no
+                moment, or so far back that what was merged since, without an archive, is not known.
+            ArchiveError: the archive cannot be read.
             ReadTooSlow: the collection cannot be read within `read_deadline`, or no two looks
                 agreed within it.
             DamagedItem: an item cannot be counted; the message has its key.
@@ -339,9 +375,14 @@ class Ledger:
             StoreError: DynamoDB could not do it.
         """
         checked = keys.checked_counter(counter)
-        check_age(max_age, steady=steady)
+        check_age(max_age, steady=steady, at=at, effective=effective)
         parts = self._open_parts
         await self._counted(self._renew())
+        if at is not None:
+            archive = await self._counted(parts.archive.reader())
+            return await self._counted(
+                parts.reader.total_before(checked, at, effective=effective, archive=archive)
+            )
         if steady:
             return (await self._steady([checked]))[checked]
         total = await self._counted(parts.cache.total(checked, max_age))

@@ -8,6 +8,7 @@ from ledger.core import keys
 from ledger.core.errors import InvalidInput
 from ledger.late import LateAnswers
 from ledger.reconciling import Reconciler
+from ledger.reversing import Reverser
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
@@ -32,6 +33,7 @@ class Parts:
     reconciler: Reconciler
     archive: ArchiveAccess
     late: LateAnswers
+    reverser: Reverser
 
 
 def counters_of(asked: Iterable[str]) -> list[str]:
@@ -46,12 +48,20 @@ def counters_of(asked: Iterable[str]) -> list[str]:
     return [keys.checked_counter(counter) for counter in listed_as("counters", asked)]
 
 
-def check_age(max_age: object, *, steady: bool) -> None:
-    """Refuse a bound of a total's age that is none, or one of a steady total.
+def check_age(max_age: object, *, steady: bool, at: object = None, effective: bool = False) -> None:
+    """Refuse a bound of a total's age that is none, or one of a steady total, or of a moment's.
 
     Raises:
-        InvalidInput: it is not 0 or more seconds, or a steady total is to be from the cache.
+        InvalidInput: it is not 0 or more seconds, or a steady total, or one at a moment, is to be
+            from the cache; or by effective date without one.
     """
+    if effective and at is None:
+        raise InvalidInput("a total by effective date is one at a date: give it by `at`")
+    if at is not None and (steady or max_age not in {None, 0}):
+        raise InvalidInput(
+            f"a total at a moment is read now, and neither steady nor cached: got steady {steady},"
+            f" max_age {max_age!r}"
+        )
     if steady and max_age not in {None, 0}:
         raise InvalidInput(f"a steady total is read now, never cached: got max_age {max_age!r}")
     if max_age is not None and not (isinstance(max_age, int | float) and max_age >= 0):

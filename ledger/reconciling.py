@@ -22,12 +22,11 @@ from decimal import Decimal
 from functools import partial
 from random import Random
 
+from ledger.contract.home import check_home
 from ledger.core import amounts, ids, keys
 from ledger.core.clock_offset import check_offset
-from ledger.core.contract import NO_HOME
 from ledger.core.entry import Item, damaged, entry_id, number_of
 from ledger.core.errors import (
-    HomeMoving,
     InvalidEntry,
     InvalidInput,
     OutcomeUnknown,
@@ -130,7 +129,7 @@ class Reconciler:
     ) -> Reconciled:
         """Correct a total by a physical count; see `Ledger.reconcile`."""
         settings = self._settings.current
-        _check_home(self._store, settings)
+        check_home(self._store, settings, what="a total is reconciled")
         skew = settings.clock_skew
         check_offset(self._store.clock_offset, skew=skew, region=self._store.region)
         count = self._checked(counter, counted, at, reason, token)
@@ -324,23 +323,6 @@ def _repeated(count: Count, first: Reconciled) -> Reconciled:
             f" {first.counted}, not {count.counted}"
         )
     return first
-
-
-def _check_home(store: Store, settings: Settings) -> None:
-    """Check that a store is the home region's, where the conditions of a record hold for all.
-
-    Raises:
-        InvalidInput: it is another region's.
-        HomeMoving: the home is being moved.
-    """
-    home = settings.terms.home
-    if home == NO_HOME:
-        raise HomeMoving(
-            "the home region is being moved: reconcile once the change of the contract is in force"
-            " (`ledger table show`)"
-        )
-    if store.region != home:
-        raise InvalidInput(f"a total is reconciled in the home region {home}, not {store.region}")
 
 
 def _latest_key(counter: str) -> tuple[str, str]:

@@ -182,3 +182,18 @@ def _leading(pointers: tuple[Pointer, ...], *, first: int, last: int, after: int
         if each.least > last:  # what it leaps over is all later
             break
     return kept
+
+
+async def archived_line(
+    reader: ArchiveReader, partition: str, head: Archived, entry_id: str
+) -> Line | None:
+    """Return an entry as a collection's archive has it, None if it has none of this id.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+    """
+    at = microseconds(entry_id)
+    found = await reader.located(partition, head, first=at, last=at)
+    async for line in reader.lines(partition, found, first=entry_id, last=entry_id):
+        return line
+    return None

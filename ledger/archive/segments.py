@@ -37,7 +37,7 @@ from ledger.core.values import Entry
 
 SALT_BYTES = 16
 _OWN = {"pk", "sk", "change", "count"}
-_TEXTS = ("region", "effective", "note")
+_TEXTS = ("region", "effective", "note", "reverses")
 _ERASED = "erased"
 
 
@@ -57,6 +57,7 @@ class Line:
     note: str | None = None
     salt: str | None = None
     note_digest: str | None = None
+    reverses: str | None = None
     other: Mapping[str, Any] = field(default_factory=dict)
 
     def digest(self) -> bytes:
@@ -68,6 +69,7 @@ class Line:
             self.effective,
             self.count,
             self.note_digest,
+            self.reverses,
             self.other,
         ]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).digest()
@@ -84,6 +86,7 @@ class Line:
             effective=effective,
             count=self.count,
             shard=shard,
+            reverses=self.reverses,
         )
 
 
@@ -278,6 +281,7 @@ def _line(item: Item, salt: bytes) -> Line:
         note=note,
         salt=None if note is None else salt.hex(),
         note_digest=None if note is None else _note_digest(salt, note),
+        reverses=known.get("reverses"),
         other=orjson.loads(orjson.dumps(other, default=_binary)),
     )
 
@@ -302,7 +306,7 @@ def _note_digest(salt: bytes, note: str) -> str:
 
 def _line_values(line: Line) -> dict[str, Any]:
     values: dict[str, Any] = {"id": line.id, "change": amounts.to_text(line.change)}
-    for name in ("region", "effective", "note", "salt"):
+    for name in ("region", "effective", "note", "salt", "reverses"):
         if (value := getattr(line, name)) is not None:
             values[name] = value
     if line.count != 1:
@@ -328,6 +332,7 @@ def _line_of(text: Mapping[str, Any]) -> Line:
         note=note,
         salt=salt,
         note_digest=digest,
+        reverses=text.get("reverses"),
         other=text.get("other", {}),
     )
     if _line_values(line) != text:

@@ -65,6 +65,8 @@ def entry_item(entry: Entry) -> dict[str, AttributeValue]:
         item["note"] = {"S": entry.note}
     if entry.effective is not None:
         item["effective"] = {"S": entry.effective.isoformat()}
+    if entry.reverses is not None:
+        item["reverses"] = {"S": entry.reverses}
     if entry.count != 1:
         item["count"] = {"N": str(entry.count)}
     return item
@@ -89,6 +91,7 @@ def entry_of(item: Item) -> Entry:
             effective=None if effective is None else date.fromisoformat(effective),
             count=count_of(item),
             shard=place[1] if place else 0,
+            reverses=_text(item, "reverses"),
         )
     except ValueError as error:
         raise damaged(item, str(error)) from None

@@ -29,6 +29,8 @@ net change, a lease, a number or another version expired, a total or a guarantee
 the name is reserved, and no other attribute may have it.
 """
 SEQUENCE_PREFIX = "~sequence~"
+REVERSE_PREFIX = "~reverse~"
+"""Partitions of the records of reversals, one a counter."""
 RECONCILE_PREFIX = "~reconcile~"
 """Partitions of the records of physical counts, one a counter."""
 RECONCILE_LATEST_PREFIX = "~reconcile-latest~"

@@ -20,6 +20,7 @@ class Entry:
     key of its own. `region` is where it was written, `effective` the date from which it applies.
     An entry with a `count` over 1 is the sum of that many combined changes. `shard` is where it
     stands among the collections of its counter; every repeat goes there. None: not known.
+    `reverses` is the id of the entry that it takes back, if it is a reversal.
     """
 
     counter: str
@@ -30,6 +31,7 @@ class Entry:
     effective: date | None = None
     count: int = 1
     shard: int | None = field(default=None, compare=False, repr=False)
+    reverses: str | None = None
 
     @property
     def at(self) -> datetime | None:

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
+from ledger.archive.reading import ArchiveReader
 from ledger.core import amounts, keys
 from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
+from ledger.core.fold import Collection
 from ledger.core.periods import rule_of
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
@@ -20,6 +22,7 @@ from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.collection import Base, CollectionRead, read_collection, read_net
+from ledger.totals.moments import moment_of, part_before
 from ledger.totals.periods import Asked, Asking, PeriodTotals, asked_of, period_totals
 from ledger.totals.seen import SeenNet, SeenNets
 
@@ -43,7 +46,8 @@ class Total:
     times of this machine's clock. It comprises `entries` entries that are not merged yet, and the
     net changes named in `versions` (one per shard that has one), which stand for `merged` entries,
     and what pipelines have added to it in so many `additions` (one a reduce).
-    `cached` is whether an earlier call read it.
+    `cached` is whether an earlier call read it; `at` the moment before which changes count, if one
+    was asked for.
     """
 
     counter: str
@@ -58,6 +62,7 @@ class Total:
     _: KW_ONLY
     ended: datetime
     additions: int = 0
+    at: datetime | None = None
 
     @property
     def changes(self) -> int:
@@ -168,22 +173,60 @@ class Reader:
 
         Raises:
             InvalidInput: they are not kept so far back, or too many are asked for.
+            And as `_timed`.
+        """
+        as_of, collections = await self._timed(asked.counter, self._settings.current)
+        return period_totals(asked, collections, region=self._store.region, as_of=as_of)
+
+    async def _timed(self, counter: str, settings: Settings) -> tuple[datetime, list[Collection]]:
+        """Return a counter's collections with the times of their entries, and when they were read.
+
+        Raises:
             ReadTooSlow: over `PERIOD_KEYS_MAX` entries of a shard are not merged.
             And as `total`.
         """
-        as_of, settings = self._clock.now(), self._settings.current
+        as_of = self._clock.now()
         with signed_within(self._settings.validity, self._clock):
             reads = await self._shards(
-                asked.counter, settings, consistent=settings.consistent_reads, with_times=True
+                counter, settings, consistent=settings.consistent_reads, with_times=True
             )
         collections = [read.collection for read in reads]
         if any(collection.below is not None for collection in collections):
             raise ReadTooSlow(
-                f"a collection of {asked.counter!r} in {self._store.region} has over"
-                f" {PERIOD_KEYS_MAX:,} entries that are not merged: its sums by period can be read"
-                " once it is (`compactor run`)"
+                f"a collection of {counter!r} in {self._store.region} has over"
+                f" {PERIOD_KEYS_MAX:,} entries that are not merged: its sums by period, and totals"
+                " at a moment, can be read once it is (`compactor run`)"
             )
-        return period_totals(asked, collections, region=self._store.region, as_of=as_of)
+        return as_of, collections
+
+    async def total_before(
+        self, counter: str, at: object, *, effective: bool, archive: ArchiveReader | None
+    ) -> Total:
+        """Return a counter's total of what was made, or is effective, before a moment.
+
+        Raises:
+            InvalidInput: `at` is no moment; or what was merged since cannot be told apart.
+            ArchiveError: the archive cannot be read.
+            And as `_timed`.
+        """
+        settings = self._settings.current
+        rule = rule_of(settings.terms.periods, counter)
+        moment = moment_of(at, effective=effective, zone=rule.zone if rule else "UTC")
+        as_of, collections = await self._timed(counter, settings)
+        parts = [
+            await part_before(moment, keys.partition_key(counter, shard), collection, archive)
+            for shard, collection in enumerate(collections)
+        ]
+        return Total(
+            counter=counter,
+            value=_value(counter, (part.change for part in parts)),
+            as_of=as_of,
+            region=self._store.region,
+            entries=sum(part.entries for part in parts),
+            merged=sum(part.merged for part in parts),
+            ended=self._clock.now(),
+            at=moment.at,
+        )
 
     @property
     def _deadline(self) -> float:

@@ -236,11 +236,12 @@ def distinct(planned: Iterable[Planned]) -> list[Planned]:
 
 def same_change(ours: Entry, theirs: Entry) -> bool:
     """Return whether two entries of one id are the same change; their regions may differ."""
-    return (ours.change, ours.note, ours.effective, ours.count) == (
+    return (ours.change, ours.note, ours.effective, ours.count, ours.reverses) == (
         theirs.change,
         theirs.note,
         theirs.effective,
         theirs.count,
+        theirs.reverses,
     )
 
 

@@ -1,53 +1,20 @@
 """What a call is answered that comes after the retry horizon, in a table with an archive."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.compacting import SETTLE, Instance, World, compactor_settings
+from support.archiving import ArchivedWorld
+from support.compacting import SETTLE, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
-from ledger.archive.places.memory import MemoryPlace
 from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
 from ledger.ledger import Ledger
-
-URL = "file:///archive"
-SETTINGS = compactor_settings(fold_min=1).replace(archive=(URL,))
-
-
-class Late:
-    """A world with an archive, and a ledger of one region."""
-
-    def __init__(self) -> None:
-        self.world = World()
-        self.place = MemoryPlace(URL)
-        self.one = self.world.instance(settings=SETTINGS, archive=[self.place])
-
-    @asynccontextmanager
-    async def ledger(self, region: str = WEST) -> AsyncIterator[Ledger]:
-        """Open a ledger on the virtual clock."""
-        async with Ledger(
-            SETTINGS,
-            region=region,
-            store=self.world.regions.replicas[region],
-            clock=self.world.clock,
-            archive=[self.place],
-        ) as ledger:
-            yield ledger
-
-    async def merge(self, passes: int = 3, by: Instance | None = None) -> None:
-        """Let what was written settle, and merge it."""
-        self.world.regions.deliver()
-        await self.world.clock.advance(SETTLE + 1)
-        for _ in range(passes):
-            assert (await self.world.run_once(by or self.one)).is_success
 
 
 async def test_applied_and_merged() -> None:
     """A key of long ago is found in the archive, from any region, as the entry that it made."""
-    late = Late()
+    late = ArchivedWorld()
     at = late.world.clock.now()
     async with late.ledger() as ledger:
         entry = await ledger.record("counter", 3, key="k", at=at, note="n")
@@ -63,7 +30,7 @@ async def test_applied_and_merged() -> None:
 
 async def test_another_change_under_the_key() -> None:
     """It is a conflict, however late."""
-    late = Late()
+    late = ArchivedWorld()
     at = late.world.clock.now()
     async with late.ledger() as ledger:
         await ledger.record("counter", 3, key="k", at=at)
@@ -76,7 +43,7 @@ async def test_another_change_under_the_key() -> None:
 
 async def test_not_merged_yet() -> None:
     """An entry that is still in the table is found there."""
-    late = Late()
+    late = ArchivedWorld()
     at = late.world.clock.now()
     async with late.ledger() as ledger:
         entry = await ledger.record("counter", 3, key="k", at=at)
@@ -86,7 +53,7 @@ async def test_not_merged_yet() -> None:
 
 async def test_never_applied() -> None:
     """Once each change of that time has settled, a key without an entry was never applied."""
-    late = Late()
+    late = ArchivedWorld()
     async with late.ledger() as ledger:
         await ledger.record("counter", 1)
         await late.merge()
@@ -107,7 +74,7 @@ async def test_never_applied() -> None:
 
 async def test_what_waits_ends_what_has_settled() -> None:
     """While an entry of a region has not come home, nothing after it is known never to be."""
-    late = Late()
+    late = ArchivedWorld()
     async with late.ledger() as ledger, late.ledger(SOUTH) as south:
         await ledger.record("counter", 1)
         await late.merge()
@@ -124,7 +91,7 @@ async def test_what_waits_ends_what_has_settled() -> None:
 
 async def test_older_than_the_archive() -> None:
     """What was merged before the archive began says nothing of single keys."""
-    late = Late()
+    late = ArchivedWorld()
     at = late.world.clock.now()
     async with late.ledger() as ledger:
         await ledger.record("counter", 3, key="k", at=at)
@@ -139,7 +106,7 @@ async def test_older_than_the_archive() -> None:
 
 async def test_without_an_archive() -> None:
     """It is refused, as ever."""
-    late = Late()
+    late = ArchivedWorld()
     at = late.world.clock.now()
     ledger = Ledger(
         compactor_settings(),

@@ -3,11 +3,11 @@
 import gzip
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import orjson
 import pytest
-from support.compacting import World, compactor_settings
+from support.archiving import URL, archived_settings
+from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.archive import objects
@@ -18,16 +18,10 @@ from ledger.archive.reading import ArchiveReader
 from ledger.core.archived import CHAIN_BYTES
 from ledger.core.errors import ArchiveDamaged, ArchiveError
 from ledger.core.values import Entry
-from ledger.settings import Settings
 from ledger.totals.history import history
 
 REGIONS = (HOME, WEST, SOUTH)
-URL = "file:///archive"
-
-
-def archived_settings(**overrides: Any) -> Settings:
-    """Return the settings of the tests here, with an archive."""
-    return compactor_settings(**overrides).replace(archive=(URL,))
+REGIONS = (HOME, WEST, SOUTH)
 
 
 async def whole_history(

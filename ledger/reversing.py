@@ -1,0 +1,171 @@
+"""Reversing an entry: the opposite change, tied to it, once however often that is asked for.
+
+::
+
+    look     the record of this entry's reversal; the entry, in the table or in the archive
+    write    one transaction, at home: { put the record, if absent; put the opposite entry }
+
+The record (`~reverse~<counter>`, under the entry's id) stays, so a repeat is harmless for good: it
+returns the reversal that was made first, long after both entries were merged.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from ledger.archive.access import ArchiveAccess, archived_of
+from ledger.archive.reading import archived_line
+from ledger.contract.home import check_home
+from ledger.core import keys
+from ledger.core.entry import Item, damaged, entry_item, entry_of
+from ledger.core.errors import InvalidInput, OutcomeUnknown
+from ledger.core.values import Entry
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import Absent
+from ledger.store.port import Store
+from ledger.store.reads import Get
+from ledger.store.retrier import Retrier
+from ledger.store.writes import Applied, Outcome, Put, Unknown
+from ledger.totals.collection import read_net
+from ledger.writing.plan import Change, Planned
+from ledger.writing.planner import Planner
+
+TRIES_MAX = 3
+"""Looks of one call, after each of which another came before it."""
+
+
+class Reverser:
+    """Reverses entries through the home region's store."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        clock: Clock,
+        randomness: Random,
+        *,
+        archive: ArchiveAccess,
+        on_entry: Callable[[Entry], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._archive = archive
+        self._on_entry = on_entry
+        self._planner = Planner(store.region, settings=settings, clock=clock, randomness=randomness)
+        self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
+
+    async def reverse(self, entry: Entry, *, note: str | None) -> Entry:
+        """Write the opposite of an entry; see `Ledger.reverse`."""
+        _check(entry)
+        check_home(self._store, self._settings.current, what="an entry is reversed")
+        with signed_within(self._settings.validity, self._clock):
+            for _ in range(TRIES_MAX):
+                record = await self._store.get(Get(_key(entry)))
+                if record is not None:
+                    return _repeated(entry, note, record)
+                found = await self._written(entry, note)
+                if found is not None:
+                    return found
+        raise InvalidInput(f"entry {entry.id} of {entry.counter!r} is reversed by others just now")
+
+    async def _written(self, entry: Entry, note: str | None) -> Entry | None:
+        """Write a reversal; return None if there is one already.
+
+        Raises:
+            InvalidInput: there is no such entry.
+            OutcomeUnknown: no answer.
+        """
+        original = await self._original(entry)
+        planned = self._planned(original, note)
+        reversal = planned.entry
+        record = {**entry_item(reversal), **dict(zip(("pk", "sk"), _texts(entry), strict=True))}
+        record["entry"] = {"S": reversal.id}
+        actions = [Put(record, Absent(), not_after=planned.latest), planned.put]
+
+        async def attempt() -> Outcome:
+            return await self._store.transact(actions)
+
+        match (await self._retrier.until_answered(attempt)).outcome:
+            case Applied():
+                self._on_entry(reversal)
+                return reversal
+            case Unknown(cause):
+                raise OutcomeUnknown(
+                    f"no answer for the reversal of {entry.id} of {entry.counter!r} ({cause}):"
+                    " repeat the call, which reverses it once",
+                    entries=[],
+                )
+        return None
+
+    def _planned(self, original: Entry, note: str | None) -> Planned:
+        opposite = original.change.copy_negate()
+        planned = self._planner.plan(Change(original.counter, opposite, note=note))
+        reversal = replace(planned.entry, reverses=original.id)
+        return planned._replace(entry=reversal, item=entry_item(reversal))
+
+    async def _original(self, entry: Entry) -> Entry:
+        """Return the entry as the table, or the archive, has it.
+
+        Raises:
+            InvalidInput: neither has it.
+        """
+        settings = self._settings.current
+        shards = range(settings.shards_max(entry.counter)) if entry.shard is None else [entry.shard]
+        reader = await self._archive.reader()
+        for shard in shards:
+            partition = keys.partition_key(entry.counter, shard)
+            item = await self._store.get(Get((partition, entry.id)))
+            if item is not None:
+                return entry_of(item)
+            if reader is not None:
+                head = archived_of(await read_net(self._store, partition), partition)
+                line = await archived_line(reader, partition, head, entry.id)
+                if line is not None:
+                    return line.entry(entry.counter, shard)
+        raise InvalidInput(
+            f"counter {entry.counter!r} has no entry {entry.id} in {self._store.region}: it never"
+            " was one, or was merged without an archive, or has not come home yet"
+        )
+
+
+def _check(entry: object) -> None:
+    if not isinstance(entry, Entry):
+        raise InvalidInput(f"only an entry is reversed, got {entry!r}")
+    if entry.at is None:
+        raise InvalidInput(f"entry {entry.id!r} has an id that the ledger did not make")
+    if entry.reverses is not None:
+        raise InvalidInput(
+            f"entry {entry.id} is itself the reversal of {entry.reverses}: record a new change"
+        )
+
+
+def _key(entry: Entry) -> tuple[str, str]:
+    return f"{keys.REVERSE_PREFIX}{entry.counter}", entry.id
+
+
+def _texts(entry: Entry) -> tuple[dict[str, str], dict[str, str]]:
+    partition, sort_key = _key(entry)
+    return {"S": partition}, {"S": sort_key}
+
+
+def _repeated(entry: Entry, note: str | None, record: Item) -> Entry:
+    """Return the reversal that a record stands for.
+
+    Raises:
+        InvalidInput: it has another note.
+    """
+    found = record.get("entry", {}).get("S")
+    if not isinstance(found, str):
+        raise damaged(record, "the record of a reversal must have entry")
+    reversal = replace(
+        entry_of({**record, "pk": {"S": entry.counter}, "sk": {"S": found}}), shard=None
+    )
+    if note is not None and note != reversal.note:
+        raise InvalidInput(
+            f"entry {entry.id} of {entry.counter!r} was reversed before, by {found} with the note"
+            f" {reversal.note!r}, not {note!r}"
+        )
+    return reversal

@@ -1,0 +1,176 @@
+"""A counter's total at a moment: of what was made, or is effective, before it.
+
+Of each shard: the entries that the net does not name, by their own times, and what is merged, from
+the archive. There the newest segment that ended before the moment says what the net came to then;
+to that comes what later segments have of earlier entries, which their pointers lead to. So a moment
+far back costs as little as a late one. What is not archived has no times any more: a moment before
+it is refused. By effective date every entry of the archive is read, unless sums by period have it.
+
+All of it is exact: late and back-dated entries count where they belong, as soon as they are here.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from ledger.archive.access import archived_of
+from ledger.archive.reading import ArchiveReader
+from ledger.core import amounts, ids
+from ledger.core.archived import Archived
+from ledger.core.errors import InvalidInput
+from ledger.core.fold import Collection, named_by
+from ledger.core.ids import EPOCH, MICROSECOND
+from ledger.core.periods import zone_of
+
+_YEARS = (1970, 9998)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Before which moment changes count: as a time, and of effective dates as a day of a zone."""
+
+    at: datetime
+    day: date
+    zone: str
+    effective: bool
+
+    @property
+    def microseconds(self) -> int:
+        """The last microsecond that counts, since 1970; -1 if none does."""
+        return (self.at - EPOCH) // MICROSECOND - 1
+
+
+def moment_of(at: object, *, effective: bool, zone: str) -> Moment:
+    """Return a moment; a date is its beginning in a zone.
+
+    Raises:
+        InvalidInput: it is neither a date nor an aware datetime, or not within 1970 to 9998; or it
+            is a time of day, and asked for by effective date.
+    """
+    if not isinstance(at, date) or (isinstance(at, datetime) and at.tzinfo is None):
+        raise InvalidInput(f"at must be a date or an aware datetime, got {at!r}")
+    if not _YEARS[0] <= at.year <= _YEARS[1]:
+        raise InvalidInput(f"at must be within the years 1970 to 9998, got {at}")
+    if not isinstance(at, datetime):
+        start = datetime(at.year, at.month, at.day, tzinfo=zone_of(zone))
+        return Moment(start.astimezone(UTC), at, zone, effective)
+    if effective:
+        raise InvalidInput(f"changes are effective from a date: at must be one, got {at!r}")
+    return Moment(at.astimezone(UTC), at.date(), zone, effective)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one shard came to: its sum, and of how many entries, merged or not."""
+
+    change: Decimal
+    entries: int
+    merged: int
+
+
+async def part_before(
+    moment: Moment, partition: str, collection: Collection, archive: ArchiveReader | None
+) -> Part:
+    """Return what a collection came to before a moment.
+
+    Raises:
+        InvalidInput: a pipeline adds to it, or it was merged past the moment without an archive.
+        ArchiveError: the archive cannot be read.
+    """
+    if collection.sums:
+        raise InvalidInput(
+            f"a pipeline adds to {partition!r}: what it adds has no times, so there is no total at"
+            " a moment"
+        )
+    entries = _unmerged_before(moment, collection)
+    net = collection.net
+    if net is None:
+        return Part(amounts.total_wide(entries), len(entries), 0)
+    head = archived_of(net, partition)
+    if net.archive is None or archive is None:
+        if not _is_past(moment, net.until):
+            raise _too_far_back(moment, partition, net.until, "merged without an archive")
+        return Part(amounts.total_wide([net.change, *entries]), len(entries), net.count)
+    if not _is_past(moment, head.since):
+        raise _too_far_back(moment, partition, head.since, "merged before the archive began")
+    merged = _effective_before if moment.effective else _made_before
+    change, count = await merged(moment, partition, head, archive)
+    return Part(amounts.total_wide([change, *entries]), len(entries), count)
+
+
+def _unmerged_before(moment: Moment, collection: Collection) -> list[Decimal]:
+    named, dates = {*named_by(collection.net)}, collection.dates or {}
+    return [
+        change
+        for key, change in collection.entries.items()
+        if key not in named and _counts(moment, key, dates.get(key))
+    ]
+
+
+def _counts(moment: Moment, key: str, effective: str | None) -> bool:
+    """Return whether an entry counts; one of another tool, whose key has no time, always does."""
+    parsed = ids.parse(key)
+    if not moment.effective:
+        return parsed is None or parsed.microseconds <= moment.microseconds
+    if effective is not None:
+        return effective < moment.day.isoformat()
+    return parsed is None or parsed.at.astimezone(zone_of(moment.zone)).date() < moment.day
+
+
+def _is_past(moment: Moment, until: str) -> bool:
+    """Return whether all entries up to an id certainly count: by effective date only if none is."""
+    parsed = ids.parse(until)
+    if parsed is None:
+        return True
+    return not moment.effective and parsed.microseconds <= moment.microseconds
+
+
+def _too_far_back(moment: Moment, partition: str, until: str, why: str) -> InvalidInput:
+    when = "by effective date" if moment.effective else f"before {moment.at.isoformat()}"
+    return InvalidInput(
+        f"the total of {partition!r} {when} is not known any more: entries up to {until} were {why}"
+    )
+
+
+async def _made_before(
+    moment: Moment, partition: str, head: Archived, archive: ArchiveReader
+) -> tuple[Decimal, int]:
+    """Return the sum, and number, of the merged entries made before a moment."""
+    last = moment.microseconds
+    change, count, number = head.base_change, head.base_count, 0
+    pointers = head.pointers
+    while True:
+        ended = next((each for each in pointers if each.until <= last), None)
+        later = [each for each in pointers if each.until > last]
+        if ended is not None and (not later or later[-1].number == ended.number + 1):
+            segment = await archive.segment(partition, ended)
+            change, count, number = segment.change, segment.count, segment.number
+            break
+        if not later or later[-1].number == 1:
+            break
+        pointers = (await archive.segment(partition, later[-1])).pointers
+    found = await archive.located(partition, head, last=last, after=number)
+    late = [
+        line.change
+        async for line in archive.lines(partition, found)
+        if ids.moment_of(line.id) < moment.at
+    ]
+    return amounts.total_wide([change, *late]), count + len(late)
+
+
+async def _effective_before(
+    moment: Moment, partition: str, head: Archived, archive: ArchiveReader
+) -> tuple[Decimal, int]:
+    """Return the sum, and number, of the archived entries that are effective before a day."""
+    changes = [change async for change in _effective(moment, partition, head, archive)]
+    return amounts.total_wide(changes), len(changes)
+
+
+async def _effective(
+    moment: Moment, partition: str, head: Archived, archive: ArchiveReader
+) -> AsyncIterator[Decimal]:
+    async for segment in archive.walk(partition, head):
+        for line in segment.lines:
+            if _counts(moment, line.id, line.effective):
+                yield line.change

@@ -1,0 +1,65 @@
+"""Taking an entry back, once, also long after it was merged."""
+
+from dataclasses import replace
+
+import pytest
+from support.archiving import ArchivedWorld
+from support.ledgers import HOME, WEST
+
+from ledger.core.errors import InvalidInput
+
+
+@pytest.mark.parametrize("merged", [0, 1, 2])
+async def test_reversed_once(merged: int) -> None:
+    """The opposite change is written once, however often it is asked for, merged or not."""
+    world = ArchivedWorld()
+    async with world.ledger(HOME) as ledger:
+        entry = await ledger.record("counter", 7, note="sale")
+        await world.world.clock.advance(1)
+        await ledger.record("counter", 1)
+        await world.world.clock.advance(1)
+        if merged:
+            await world.merge()
+        reversal = await ledger.reverse(entry, note="returned")
+        assert (reversal.change, reversal.reverses, reversal.note) == (-7, entry.id, "returned")
+        if merged == 2:
+            await world.merge()
+            assert not world.world.shown(HOME).entries
+        assert await ledger.reverse(entry) == reversal
+        assert await ledger.reverse(entry, note="returned") == reversal
+        assert (await ledger.total("counter", max_age=0)).value == 1
+        await world.merge()
+    async with world.ledger(WEST) as other:
+        found = [one async for one in other.history("counter")]
+        assert [one.change for one in found] == [7, 1, -7]
+        assert found[-1] == reversal
+
+
+async def test_what_is_refused() -> None:
+    """An unknown entry, a reversal, another note, another region: nothing is written."""
+    world = ArchivedWorld()
+    async with world.ledger(HOME) as ledger, world.ledger(WEST) as west:
+        entry = await ledger.record("counter", 7)
+        reversal = await ledger.reverse(entry, note="one")
+        for wrong, said in {
+            reversal: "is itself the reversal of",
+            replace(entry, id=entry.id[:-1] + "x"): "an id that the ledger did not make",
+            replace(entry, counter="other"): "has no entry",
+        }.items():
+            with pytest.raises(InvalidInput, match=said):
+                await ledger.reverse(wrong)
+        with pytest.raises(InvalidInput, match=r"was reversed before, by .* with the note 'one'"):
+            await ledger.reverse(entry, note="two")
+        with pytest.raises(InvalidInput, match=f"in the home region {HOME}, not {WEST}"):
+            await west.reverse(entry)
+        with pytest.raises(InvalidInput, match="only an entry is reversed"):
+            await ledger.reverse(entry.id)  # type: ignore[arg-type]
+        assert (await ledger.total("counter", max_age=0)).value == 0
+
+
+async def test_the_entry_as_the_table_has_it_is_reversed() -> None:
+    """Not as the caller says it was."""
+    world = ArchivedWorld()
+    async with world.ledger(HOME) as ledger:
+        entry = await ledger.record("counter", 7)
+        assert (await ledger.reverse(replace(entry, change=entry.change * 2))).change == -7
