@@ -101,7 +101,8 @@ class Archiver:
             change=fold.change,
             count=fold.count,
         )
-        packed = objects.member(to_lines(segment))
+        has_notes = any(line.note is not None for line in segment.lines)
+        packed = (objects.with_slack if has_notes else objects.member)(to_lines(segment))
         current = self._open()
         place = current.add(packed)
         current.index.append(

@@ -30,6 +30,7 @@ from ledger.core.ids import EntryId
 
 SUFFIX = ".jsonl.gz"
 LEVEL = 6
+SLACK = 32
 INDEX_FORMAT = 1
 _MAGIC = b"\x1f\x8b\x08"
 _PLAIN_FLAGS, _EXTRA_FLAG, _COMMENT_FLAG = 0, 4, 16
@@ -80,6 +81,11 @@ def _compressed(lines: bytes, level: int) -> bytes:
     packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = packer.compress(lines) + packer.flush()
     return body + _TAIL.pack(zlib.crc32(lines), len(lines) & 0xFFFFFFFF)
+
+
+def with_slack(lines: bytes) -> bytes:
+    """Return bytes as a gzip member with some room, for when a part of them is erased."""
+    return padded(lines, len(member(lines)) + SLACK)
 
 
 def padded(lines: bytes, length: int) -> bytes:

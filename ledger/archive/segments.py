@@ -38,12 +38,14 @@ from ledger.core.values import Entry
 SALT_BYTES = 16
 _OWN = {"pk", "sk", "change", "count"}
 _TEXTS = ("region", "effective", "note", "reverses")
-_ERASED = "erased"
+_ERASED = "gone"
+NOTE_DIGEST_CHARACTERS = 32
+"""As many as a salt has: what is left of an erased note must not take more room than it did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One entry of a segment; `note_digest` is SHA-256(salt + note), as hexadecimal digits.
+    """One entry of a segment; `note_digest` is SHA-256(salt + note), cut to 32 hexadecimal digits.
 
     `note` and `salt` are None where there was none, and where it was erased. `other` has further
     attributes, in DynamoDB's JSON.
@@ -301,7 +303,7 @@ def _binary(value: object) -> str:
 
 
 def _note_digest(salt: bytes, note: str) -> str:
-    return hashlib.sha256(salt + note.encode()).hexdigest()
+    return hashlib.sha256(salt + note.encode()).hexdigest()[:NOTE_DIGEST_CHARACTERS]
 
 
 def _line_values(line: Line) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`ledger history`: show the entries of a counter."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Annotated
 
 import anyio
@@ -12,8 +13,10 @@ from rich.table import Table
 
 from ledger.commands.options import AsJson, Region, entry_fields, iso_time, print_json
 from ledger.core import amounts
+from ledger.core.errors import InvalidInput
+from ledger.core.ids import suffix_of
 from ledger.core.values import Entry
-from ledger.ledger import Ledger
+from ledger.ledger import Ledger, live_settings
 from ledger.runtime.command_line import Config, new_app
 from ledger.settings import Settings
 from ledger.totals.history import Bound
@@ -35,31 +38,43 @@ def history(
     before: Annotated[
         str | None, typer.Option(help="Only entries before this ISO time or entry id.")
     ] = None,
+    since: Annotated[str | None, typer.Option(help="Only entries from this ISO time on.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only entries before this ISO time.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Only entries that were recorded under this key.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of entries shown.")] = 1000,
     region: Region = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a counter's entries in order; merged entries are summed in the first line."""
-    bounds = (_bound("--after", after), _bound("--before", before))
+    """Show a counter's entries in order; merged entries are summed in the first line.
 
-    async def call() -> tuple[Total, list[Entry], bool]:
+    Where the table has an archive, entries that were merged since it began are shown, too.
+    """
+    suffix = None if key is None else f"{suffix_of(counter, key):016x}"
+    bounds = (_first(since, after), _last(until, before))
+
+    async def call() -> tuple[Total, list[Entry], bool, bool]:
         async with Ledger.open(Settings.load(config), region=region) as ledger:
             now = await ledger.total(counter, max_age=0)
+            is_archived = bool(live_settings(ledger).current.terms.archive)
             entries: list[Entry] = []
             async for entry in ledger.history(counter, after=bounds[0], before=bounds[1]):
+                if suffix is not None and not entry.id.endswith(f"#{suffix}"):
+                    continue
                 if len(entries) == limit:
-                    return now, entries, True
+                    return now, entries, True, is_archived
                 entries.append(entry)
-            return now, entries, False
+            return now, entries, False, is_archived
 
-    now, entries, more = anyio.run(call)
+    now, entries, more, is_archived = anyio.run(call)
     if as_json:
         print_json(map(entry_fields, entries))
         return
     console = Console()
     console.print(f"{counter} in {now.region}: total {amounts.to_text(now.value)}", markup=False)
-    if now.merged:
+    if now.merged and not is_archived:
         older = "1 older entry is" if now.merged == 1 else f"{now.merged:,} older entries are"
         console.print(f"{older} merged into the net change", highlight=False)
     console.print(_history_table(entries, console.width))
@@ -91,6 +106,21 @@ def _history_table(entries: Sequence[Entry], width: int) -> Table:
         cells += [escape(entry.note or "")] if noted else []
         table.add_row(*cells)
     return table
+
+
+def _first(since: str | None, after: str | None) -> Bound:
+    start = iso_time("--since", since)
+    if start is None:
+        return _bound("--after", after)
+    if after is not None:
+        raise InvalidInput("--since and --after are two bounds of one side: give one of them")
+    return start - timedelta(microseconds=1)  # bounds are left out
+
+
+def _last(until: str | None, before: str | None) -> Bound:
+    if until is not None and before is not None:
+        raise InvalidInput("--until and --before are two bounds of one side: give one of them")
+    return iso_time("--until", until) if until is not None else _bound("--before", before)
 
 
 def _bound(option: str, text: str | None) -> Bound:

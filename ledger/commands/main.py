@@ -46,6 +46,16 @@ COMMANDS = (
         "Compare totals, items and nets of all regions; exit with 1 if anything is damaged.",
     ),
     LazyCommand(
+        "archive",
+        "ledger.commands.archive",
+        "Sweep a table's archive, erase notes from it, or rebuild a table from it.",
+    ),
+    LazyCommand(
+        "export",
+        "ledger.commands.export",
+        "Write the entries of counters, from table and archive, each once, in order.",
+    ),
+    LazyCommand(
         "deploy",
         "ledger.commands.deploy",
         "Write CloudFormation templates and IAM policies for the regions of regions.yaml.",

@@ -73,6 +73,7 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
         "note": entry.note,
         "effective": entry.effective.isoformat() if entry.effective else None,
         "count": entry.count,
+        "reverses": entry.reverses,
     }
 
 

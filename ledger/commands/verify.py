@@ -7,8 +7,11 @@ from typing import Annotated, Any
 import anyio
 import typer
 
+from ledger.administration.archive.checking import ArchiveCheck, Wrong
 from ledger.administration.findings import Finding
 from ledger.administration.verifying import Progress, Verification
+from ledger.commands.archive import opened
+from ledger.commands.export import counters_in
 from ledger.commands.options import AsJson, print_json
 from ledger.contract.opening import open_table
 from ledger.core import keys
@@ -28,12 +31,16 @@ def verify(
         list[str] | None, typer.Argument(help="Counter ids; without one, the whole table.")
     ] = None,
     *,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Check the archive, too: each byte, link and sum.")
+    ] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare totals, items and nets of all regions; exit with 1 if anything is damaged.
 
-    Writers and compactors may go on. It reads every item in every region once.
+    Writers and compactors may go on. It reads every item in every region once, and with --archive
+    every object of each place.
     """
     settings = Settings.load(config)
     asked = [keys.checked_counter(counter) for counter in counters or ()]
@@ -46,7 +53,8 @@ def verify(
 
     progress = anyio.run(_verify, settings, asked, show)
     typer.echo(_summary(progress), err=True)
-    if progress.damage:
+    wrong = anyio.run(_check_archive, settings, asked, as_json) if archive else 0
+    if progress.damage or wrong:
         raise typer.Exit(FAILED)
 
 
@@ -61,6 +69,36 @@ async def _verify(settings: Settings, counters: Sequence[str], show: Any) -> Pro
             else:
                 await verification.whole()
     return verification.progress
+
+
+async def _check_archive(settings: Settings, counters: Sequence[str], as_json: bool) -> int:  # noqa: FBT001
+    """Check the archive against the nets of all regions; return how much is wrong."""
+
+    def show(wrong: Wrong) -> None:
+        if as_json:
+            print_json(
+                [{"kind": "archive", "damage": True, "where": wrong.where, "text": wrong.text}]
+            )
+        else:
+            typer.echo(f"archive: {wrong.where}: {wrong.text}")
+
+    async with opened(settings) as (table, places):
+        home = table.stores[table.view.current.home]
+        current = table.view.current
+        partitions = [
+            keys.partition_key(counter, shard)
+            for counter in counters or await counters_in(home)
+            for shard in range(current.shards_max(counter))
+        ]
+        check = ArchiveCheck(table.stores, places, show)
+        await check.run(partitions)
+    typer.echo(
+        f"{check.objects:,} objects in {len(places.places)} places, {check.entries:,} entries in"
+        f" {check.segments:,} segments of {check.collections:,} collections recounted:"
+        f" {check.wrong:,} wrong, {check.left_over:,} segments that no net names",
+        err=True,
+    )
+    return check.wrong
 
 
 async def _show_progress(progress: Progress) -> None:

@@ -6,11 +6,11 @@ from decimal import Decimal
 
 from support.permissions import HOME, OTHER, SETTINGS, Recorder, RecordingStore, granted
 
-from compactor.apply import COPIES
 from compactor.job import Compactor
 from ledger.administration.templates import Role, policy
 from ledger.core.contract_item import Contract, contract_item, contract_key
 from ledger.core.entry import entry_id, entry_item, net_item
+from ledger.core.fold import COPIES
 from ledger.core.values import Entry, NetChange
 from ledger.store.memory import MemoryStore
 from ledger.store.memory import Table as MemoryTable

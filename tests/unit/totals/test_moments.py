@@ -18,7 +18,7 @@ def recounted(entries: list[Entry], at: datetime | date, *, effective: bool) -> 
     """Return the sum of what was made, or is effective, before a moment."""
     if effective:
         days = [(entry.effective or entry.at.date(), entry.change) for entry in entries]  # type: ignore[union-attr]
-        return sum((change for day, change in days if day < at), Decimal(0))  # type: ignore[operator]
+        return sum((change for day, change in days if day < at), Decimal(0))
     if not isinstance(at, datetime):
         at = datetime(at.year, at.month, at.day, tzinfo=UTC)
     return sum((entry.change for entry in entries if entry.at < at), Decimal(0))  # type: ignore[operator]

@@ -1,0 +1,118 @@
+"""What lies in an archive, by the indexes of its objects."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+from ledger.archive import objects
+from ledger.archive.objects import Indexed
+from ledger.archive.places.copies import Copies
+from ledger.archive.places.port import Place as ArchivePlace
+from ledger.core.archived import Place
+from ledger.core.errors import ArchiveDamaged
+from ledger.core.ids import EntryId
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectIndex:
+    """An object, and the segments in it."""
+
+    name: str
+    made: EntryId
+    segments: tuple[Indexed, ...]
+
+    def place(self, segment: Indexed) -> Place:
+        """Return where one of them lies."""
+        return Place(self.made, segment.offset, segment.length)
+
+
+@dataclass(slots=True)
+class Chains:
+    """All segments of an archive: of each collection, by their chains."""
+
+    found: dict[str, dict[str, tuple[ObjectIndex, Indexed]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+
+    def add(self, index: ObjectIndex) -> None:
+        """Add the segments of an object."""
+        for segment in index.segments:
+            self.found[segment.partition][segment.chain] = (index, segment)
+
+    def named_from(self, partition: str, chain: bytes, number: int) -> set[str]:
+        """Return the chains of a segment and of all before it.
+
+        Raises:
+            ArchiveDamaged: one is in no object.
+        """
+        here, at, named = self.found[partition], chain.hex(), set[str]()
+        for expected in range(number, 0, -1):
+            if at not in here or here[at][1].number != expected:
+                raise ArchiveDamaged(
+                    f"segment {expected:,} of {partition!r} is in no object of the archive"
+                )
+            named.add(at)
+            at = here[at][1].previous
+        return named
+
+    def heads(self, partition: str) -> list[tuple[ObjectIndex, Indexed]]:
+        """Return the segments that no other follows, the longest chain first."""
+        here = self.found[partition]
+        followed = {segment.previous for _, segment in here.values()}
+        ends = [each for chain, each in here.items() if chain not in followed]
+        return sorted(ends, key=lambda each: (-each[1].number, each[0].name))
+
+
+async def index_of(place: ArchivePlace, name: str, made: EntryId) -> ObjectIndex:
+    """Return the index of an object; the whole of it is read, and each byte checked.
+
+    Raises:
+        ArchiveDamaged: it is not as it was written.
+    """
+    found = objects.whole_index(await place.get(name), f"object {name} in {place.url}")
+    return ObjectIndex(name, made, tuple(found))
+
+
+async def names_in(places: Copies) -> AsyncIterator[tuple[str, EntryId]]:
+    """Yield the names of the objects of any place, and when they were made; others are left out."""
+    async for name in places.names():
+        made = objects.id_of(name)
+        if made is not None:
+            yield name, made
+
+
+async def whole_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
+    """Yield the index of each object, from the first place that has it as it was written.
+
+    Raises:
+        ArchiveError: no place has one of them.
+    """
+    async for name, made in names_in(places):
+        failures: list[ArchiveDamaged] = []
+        for place in places.places:
+            try:
+                yield await index_of(place, name, made)
+                break
+            except ArchiveDamaged as error:
+                failures.append(error)
+        else:
+            raise failures[0]
+
+
+def rewritten(data: bytes, what: str, members: dict[int, bytes]) -> bytes:
+    """Return an object with some of its members, by their offsets, replaced by others as long.
+
+    Raises:
+        ArchiveDamaged: it is not as it was written.
+    """
+    index = objects.whole_index(data, what)
+    parts = [members.get(one.offset, data[one.offset : one.offset + one.length]) for one in index]
+    for one, packed in zip(index, parts, strict=True):
+        if len(packed) != one.length:
+            raise ValueError(f"{len(packed)} bytes in place of {one.length}")
+    rows = [
+        replace(one, sha256=objects.sha256_of(packed))
+        for one, packed in zip(index, parts, strict=True)
+    ]
+    body, member = b"".join(parts), objects.index_member(rows)
+    return body + member + objects.trailer(len(body), member)

@@ -1,0 +1,193 @@
+"""A table's collections made again from the archive alone.
+
+Every entry in the archive was in every region when it was archived, so each is real, also where its
+fold lost the race. Of each collection the longest chain becomes the net; entries in segments that
+are not in it become entries again, and are merged later. What was never archived is not in it: the
+youngest entries, those of counters that are not merged, and what pipelines add.
+
+Each net is put on condition that there is none, so an interrupted run is continued by another.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from random import Random
+
+from ledger.administration.archive.indexed import Chains, whole_indexes
+from ledger.archive import objects
+from ledger.archive.places.copies import Copies
+from ledger.archive.segments import Line, Segment, head_with, of_lines
+from ledger.core import archived, keys, periods
+from ledger.core.archived import Archived, Place
+from ledger.core.entry import entry_item, net_item
+from ledger.core.errors import ArchiveDamaged, InvalidInput, OutcomeUnknown
+from ledger.core.ids import EntryIds
+from ledger.core.periods import rule_of
+from ledger.core.values import NetChange
+from ledger.settings import Settings
+from ledger.store.conditions import Absent
+from ledger.store.port import Store
+from ledger.store.reads import Query
+from ledger.store.writes import Put, Unknown
+from ledger.totals.collection import read_net
+
+VERSION_BITS = 128
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """What a rebuild has done so far; `there` were in the table already."""
+
+    collections: int = 0
+    there: int = 0
+    entries: int = 0
+    unmerged: int = 0
+
+
+@dataclass(slots=True)
+class Rebuild:
+    """One run, through the home region's store of a table without these collections."""
+
+    store: Store
+    places: Copies
+    settings: Settings
+    now: datetime
+    randomness: Random
+    on_collection: Callable[[Rebuilt], None] = lambda _done: None
+
+    async def run(self) -> Rebuilt:
+        """Make every collection of the archive that the table does not have.
+
+        Raises:
+            InvalidInput: a collection has other items already: this is not an empty table.
+            ArchiveError: an object cannot be read, or is damaged.
+            StoreError, OutcomeUnknown: DynamoDB could not do it; repeat the call.
+        """
+        chains, done = Chains(), Rebuilt()
+        async for index in whole_indexes(self.places):
+            chains.add(index)
+        for partition in sorted(chains.found):
+            await self._collection(partition, chains, done)
+            self.on_collection(done)
+        return done
+
+    async def _collection(self, partition: str, chains: Chains, done: Rebuilt) -> None:
+        _, head = chains.heads(partition)[0]
+        named = chains.named_from(partition, bytes.fromhex(head.chain), head.number)
+        there = await read_net(self.store, partition)
+        if there is not None:
+            if there.archive is None or archived.of_bytes(there.archive).chain.hex() not in named:
+                raise self._taken(partition)
+            done.there += 1
+            return
+        path = [await self._segment(partition, chains, chain) for chain in named]
+        path.sort(key=lambda each: each[0].number)
+        left = await self._left(partition, chains, named, path)
+        if await self._has_others(partition, {line.id for line in left}):
+            raise self._taken(partition)
+        counter, shard = keys.counter_of(partition) or (partition, 0)
+        for line in left:
+            entry = line.entry(counter, shard)
+            await self._put(Put({**entry_item(entry), **line.other}, Absent()))
+        await self._put(Put(net_item(self._net(partition, path), partition), Absent()))
+        done.collections += 1
+        done.entries += sum(len(segment.lines) for segment, _ in path)
+        done.unmerged += len(left)
+
+    def _taken(self, partition: str) -> InvalidInput:
+        return InvalidInput(
+            f"table {self.settings.table} has other items of collection {partition!r}: a table is"
+            " rebuilt where there is none of them"
+        )
+
+    async def _has_others(self, partition: str, own: set[str]) -> bool:
+        """Return whether a collection shows more than what an interrupted run may have put."""
+        query = Query(partition, attributes=("sk",))
+        while True:
+            page = await self.store.query(query)
+            if any(item["sk"]["S"] not in own for item in page.items):
+                return True
+            if page.after is None:
+                return False
+            query = query.next(page)
+
+    async def _segment(self, partition: str, chains: Chains, chain: str) -> tuple[Segment, Place]:
+        index, one = chains.found[partition][chain]
+        place = index.place(one)
+        what = f"segment {one.number:,} of {partition!r} in object {index.name}"
+        packed = await self.places.get(index.name, start=place.offset, length=place.length)
+        segment = of_lines(objects.lines_of(packed, what), what)
+        if segment.chain().hex() != chain:
+            raise ArchiveDamaged(f"{what} is not the one that the index names")
+        return segment, place
+
+    async def _left(
+        self,
+        partition: str,
+        chains: Chains,
+        named: set[str],
+        path: list[tuple[Segment, Place]],
+    ) -> list[Line]:
+        """Return the entries that are in other segments alone, and are not in the base."""
+        base, counted = path[0][0], {line.id for segment, _ in path for line in segment.lines}
+        left: dict[str, Line] = {}
+        for chain in chains.found[partition]:
+            if chain in named:
+                continue
+            segment, _ = await self._segment(partition, chains, chain)
+            # A chain that was ended, by taking the archive back, is in the base of the next one.
+            if (segment.since, segment.base_count) != (base.since, base.base_count):
+                continue
+            left |= {line.id: line for line in segment.lines if line.id not in counted}
+        return [left[entry] for entry in sorted(left)]
+
+    def _net(self, partition: str, path: list[tuple[Segment, Place]]) -> NetChange:
+        first = path[0][0]
+        head: Archived = replace(
+            archived.BEGUN,
+            since=first.since,
+            base_count=first.base_count,
+            base_change=first.base_change,
+        )
+        until = first.since
+        for segment, place in path:
+            head = head_with(head, segment, place, settled=0)
+            until = max(until, segment.lines[-1].id)
+        last = path[-1][0]
+        return NetChange(
+            change=last.change,
+            count=last.count,
+            merged=EntryIds(),
+            version=f"{self.randomness.getrandbits(VERSION_BITS):032x}",
+            until=until,
+            home=self.store.region,
+            generation=self.settings.terms.generation,
+            periods=self._periods(partition, first, path),
+            archive=archived.to_bytes(head),
+        )
+
+    def _periods(
+        self, partition: str, first: Segment, path: list[tuple[Segment, Place]]
+    ) -> str | None:
+        place = keys.counter_of(partition)
+        rule = rule_of(self.settings.terms.periods, place[0]) if place else None
+        if rule is None:
+            return None
+        begun = periods.begun(rule, None, count=first.base_count, until=first.since)
+        changes = [
+            (line.id, line.effective, line.change) for segment, _ in path for line in segment.lines
+        ]
+        return periods.to_text(begun.folded(changes, rule, self.now))
+
+    async def _put(self, put: Put) -> None:
+        """Put an item unless it is there.
+
+        Raises:
+            OutcomeUnknown: no answer.
+        """
+        outcome = await self.store.write(put)
+        if isinstance(outcome, Unknown):
+            raise OutcomeUnknown(
+                f"no answer for {put.key}: it may be in the table or not; repeat the rebuild",
+                entries=[],
+            )

@@ -1,0 +1,68 @@
+"""Removing the objects of which no net names a segment: of folds that lost their race.
+
+A fold is signed within an hour of its object's beginning (`compactor.archive_object`), so what no
+region's net leads to a day later never will be led to.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ledger.administration.archive.indexed import Chains, ObjectIndex, whole_indexes
+from ledger.archive.access import archived_of
+from ledger.archive.places.copies import Copies
+from ledger.store.port import Store
+from ledger.totals.collection import read_net
+
+SWEPT_AGE = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a sweep found: objects that stay, and those removed; segments that no net names."""
+
+    kept: int = 0
+    removed: int = 0
+    left_over: int = 0
+
+
+async def sweep(
+    stores: Mapping[str, Store], places: Copies, *, now: datetime, dry_run: bool = False
+) -> Swept:
+    """Remove the objects, a day old at least, of which no region's net names a segment.
+
+    All objects are looked through first; while one is damaged, nothing is removed.
+
+    Raises:
+        ArchiveError: an object, or a segment that a net names, cannot be read: see `ledger verify
+            --archive`.
+        StoreError: a region cannot be read.
+    """
+    chains, indexes = Chains(), list[ObjectIndex]()
+    async for index in whole_indexes(places):
+        chains.add(index)
+        indexes.append(index)
+    named = set[str]()
+    async for chain, number, partition in _heads(stores, list(chains.found)):
+        named |= chains.named_from(partition, chain, number)
+    swept = Swept()
+    for index in indexes:
+        left = [segment for segment in index.segments if segment.chain not in named]
+        swept.left_over += len(left)
+        if len(left) < len(index.segments) or now - index.made.at < SWEPT_AGE:
+            swept.kept += 1
+            continue
+        swept.removed += 1
+        if not dry_run:
+            await places.delete(index.name)
+    return swept
+
+
+async def _heads(
+    stores: Mapping[str, Store], partitions: Iterable[str]
+) -> AsyncIterator[tuple[bytes, int, str]]:
+    for partition in partitions:
+        for store in stores.values():
+            head = archived_of(await read_net(store, partition), partition)
+            if head.number:
+                yield head.chain, head.number, partition

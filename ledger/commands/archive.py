@@ -1,0 +1,121 @@
+"""`ledger archive`: remove what no net names, erase notes, write a table again."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+import anyio
+import typer
+
+from ledger.administration.archive.erasing import erase_notes
+from ledger.administration.archive.rebuilding import Rebuild, Rebuilt
+from ledger.administration.archive.sweeping import Swept, sweep
+from ledger.archive.places.copies import Copies
+from ledger.archive.places.opening import open_places
+from ledger.contract.opening import OpenTable, open_table
+from ledger.core import keys
+from ledger.core.errors import InvalidInput
+from ledger.runtime.clock import SystemClock, system_random
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+
+SHOWN_EVERY = 100
+
+app = new_app(about="Sweep a table's archive, erase notes from it, or rebuild a table from it.")
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[tuple[OpenTable, Copies]]:
+    """Open a table and the archive that its contract names.
+
+    Raises:
+        InvalidInput: it names none.
+    """
+    clock = SystemClock()
+    async with open_table(settings, clock=clock) as table:
+        urls = table.view.current.terms.archive
+        if not urls:
+            raise InvalidInput(
+                f"table {settings.table} has no archive: `ledger table set archive"
+                " s3://BUCKET/PREFIX` begins one"
+            )
+        async with open_places(urls, clock=clock) as places:
+            yield table, places
+
+
+@app.command("sweep")
+def sweep_objects(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    config: Config = None,
+) -> None:
+    """Remove objects, a day old at least, that folds which lost their race have left.
+
+    The whole archive is read and checked before anything is removed.
+    """
+
+    async def call() -> Swept:
+        async with opened(Settings.load(config)) as (table, places):
+            return await sweep(table.stores, places, now=SystemClock().now(), dry_run=dry_run)
+
+    swept = anyio.run(call)
+    verb = "would be removed" if dry_run else "removed"
+    typer.echo(
+        f"{swept.removed:,} objects {verb}, {swept.kept:,} stay; {swept.left_over:,} segments that"
+        " no net names"
+    )
+
+
+@app.command()
+def erase(
+    counter: Annotated[str, typer.Argument(help="Counter id.")],
+    entries: Annotated[list[str], typer.Argument(help="Ids of entries.")],
+    *,
+    config: Config = None,
+) -> None:
+    """Erase the notes of entries, in every place; digests and chain stay whole.
+
+    Where a bucket keeps versions, delete the former ones of the objects, too.
+    """
+
+    async def call() -> int:
+        async with opened(Settings.load(config)) as (table, places):
+            current = table.view.current
+            return await erase_notes(
+                table.stores[current.home],
+                places,
+                keys.checked_counter(counter),
+                entries,
+                shards=current.shards_max(counter),
+            )
+
+    typer.echo(f"{anyio.run(call):,} notes erased")
+
+
+@app.command()
+def rebuild(*, config: Config = None) -> None:
+    """Make the collections of a table from its archive alone, through the home region.
+
+    The table has a contract with this archive, and none of these collections. An interrupted run
+    is continued by another.
+    """
+
+    def show(done: Rebuilt) -> None:
+        if (done.collections + done.there) % SHOWN_EVERY == 0:
+            typer.echo(f"so far {_rebuilt(done)}", err=True)
+
+    async def call() -> Rebuilt:
+        clock = SystemClock()
+        async with opened(Settings.load(config)) as (table, places):
+            current = table.view.current
+            home = table.stores[current.home]
+            return await Rebuild(home, places, current, clock.now(), system_random(), show).run()
+
+    typer.echo(_rebuilt(anyio.run(call)))
+
+
+def _rebuilt(done: Rebuilt) -> str:
+    return (
+        f"{done.collections:,} collections made of {done.entries:,} entries, {done.unmerged:,} of"
+        f" their entries not merged; {done.there:,} were there"
+    )

@@ -1,0 +1,182 @@
+"""`ledger export`: the entries of counters, from table and archive, as a file for other tools."""
+
+import csv
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Protocol, TextIO
+
+import anyio
+import orjson
+import typer
+
+from ledger.commands.options import Region, entry_fields
+from ledger.core import keys
+from ledger.core.errors import InvalidInput
+from ledger.core.values import Entry
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+from ledger.store.port import Store
+from ledger.store.reads import Scan
+
+ROWS = 10_000
+"""Entries of one row group of a Parquet file."""
+DIGITS = 38
+FIELDS = ("counter", "id", "change", "region", "note", "effective", "count", "reverses")
+
+app = new_app()
+
+
+class Form(StrEnum):
+    """The form of an export."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class Writer(Protocol):
+    """Takes entries one after the other."""
+
+    def take(self, row: dict[str, Any]) -> None:
+        """Write one entry."""
+
+    def end(self) -> None:
+        """Write what waits."""
+
+
+@app.command()
+def export(
+    counters: Annotated[
+        list[str] | None, typer.Argument(help="Counter ids; without one, the whole table.")
+    ] = None,
+    *,
+    form: Annotated[Form, typer.Option("--format", help="Of the output.")] = Form.JSONL,
+    output: Annotated[
+        Path | None, typer.Option(help="The file to write.", show_default="standard output")
+    ] = None,
+    scale: Annotated[
+        int, typer.Option(min=0, max=DIGITS, help="Decimal places of Parquet's changes.")
+    ] = 6,
+    region: Region = None,
+    config: Config = None,
+) -> None:
+    """Write the entries of counters, from table and archive, each once, in order.
+
+    Amounts are exact: text in JSON Lines and CSV, decimal(38, SCALE) in Parquet (extra `parquet`).
+    The file appears under its name once it is whole.
+    """
+    asked = [keys.checked_counter(counter) for counter in counters or ()]
+    if form is Form.PARQUET and output is None:
+        raise InvalidInput("a Parquet file needs --output")
+
+    async def call(writer: Writer) -> int:
+        written = 0
+        async with Ledger.open(Settings.load(config), region=region) as ledger:
+            names = asked or await counters_in(ledger.store)
+            async for entry in _entries(ledger, names):
+                writer.take(entry_fields(entry))
+                written += 1
+        writer.end()
+        return written
+
+    partial = None if output is None else output.with_name(f".{output.name}.part")
+    with ExitStack() as stack:
+        writer = _writer(form, partial, scale, stack)
+        written = anyio.run(call, writer)
+    if partial is not None and output is not None:
+        partial.replace(output)
+    typer.echo(f"{written:,} entries", err=True)
+
+
+async def counters_in(store: Store) -> list[str]:
+    """Return the counters that a region shows anything of, sorted."""
+    found: set[str] = set()
+    scan = Scan(attributes=("pk",))
+    while True:
+        page = await store.scan(scan)
+        places = (keys.counter_of(item["pk"]["S"]) for item in page.items)
+        found.update(place[0] for place in places if place is not None)
+        if page.after is None:
+            return sorted(found)
+        scan = scan.next(page)
+
+
+async def _entries(ledger: Ledger, counters: Sequence[str]) -> AsyncIterator[Entry]:
+    for counter in counters:
+        async for entry in ledger.history(counter):
+            yield entry
+
+
+def _writer(form: Form, path: Path | None, scale: int, stack: ExitStack) -> Writer:
+    if form is Form.PARQUET and path is not None:
+        return _Parquet(path, scale, stack)
+    file: TextIO = sys.stdout
+    if path is not None:
+        file = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+    return _Csv(file) if form is Form.CSV else _JsonLines(file)
+
+
+class _JsonLines:
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def take(self, row: dict[str, Any]) -> None:
+        self._file.write(orjson.dumps(row).decode() + "\n")
+
+    def end(self) -> None:
+        self._file.flush()
+
+
+class _Csv:
+    def __init__(self, file: TextIO) -> None:
+        self._rows = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        self._rows.writeheader()
+        self._file = file
+
+    def take(self, row: dict[str, Any]) -> None:
+        self._rows.writerow(row)
+
+    def end(self) -> None:
+        self._file.flush()
+
+
+class _Parquet:
+    def __init__(self, path: Path, scale: int, stack: ExitStack) -> None:
+        try:
+            import pyarrow as pa  # noqa: PLC0415 (of another extra)
+            from pyarrow import parquet  # noqa: PLC0415
+        except ImportError:
+            raise InvalidInput(
+                "Parquet needs pyarrow: pip install 'multi-region-ledger[parquet]'"
+            ) from None
+        kinds = dict.fromkeys(FIELDS, pa.string())
+        kinds |= {"change": pa.decimal128(DIGITS, scale), "count": pa.int64()}
+        self._schema = pa.schema(list(kinds.items()))
+        self._pyarrow, self._scale = pa, scale
+        self._file = stack.enter_context(parquet.ParquetWriter(path, self._schema))
+        self._rows: list[dict[str, Any]] = []
+
+    def take(self, row: dict[str, Any]) -> None:
+        self._rows.append({**row, "change": self._exact(row)})
+        if len(self._rows) >= ROWS:
+            self.end()
+
+    def _exact(self, row: dict[str, Any]) -> Decimal:
+        change = Decimal(row["change"])
+        exponent = change.normalize().as_tuple().exponent
+        if isinstance(exponent, int) and -exponent > self._scale:
+            raise InvalidInput(
+                f"change {row['change']} of entry {row['id']} of {row['counter']!r} has more than"
+                f" {self._scale} decimal places: give a greater --scale"
+            )
+        return change
+
+    def end(self) -> None:
+        if self._rows:
+            self._file.write_table(self._pyarrow.Table.from_pylist(self._rows, self._schema))
+            self._rows = []

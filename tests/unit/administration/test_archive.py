@@ -1,0 +1,221 @@
+"""The archive checked, swept, erased from, and a table rebuilt from it."""
+
+from datetime import timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pytest
+from support.archiving import ArchivedWorld
+from support.compacting import World, compactor_settings
+from support.ledgers import HOME, WEST
+
+from ledger.administration.archive.checking import ArchiveCheck, Wrong
+from ledger.administration.archive.erasing import erase_notes
+from ledger.administration.archive.rebuilding import Rebuild, Rebuilt
+from ledger.administration.archive.sweeping import sweep
+from ledger.archive.places.copies import Copies
+from ledger.archive.places.memory import MemoryPlace
+from ledger.core.entry import entry_item
+from ledger.core.errors import ArchiveDamaged, InvalidInput
+from ledger.core.values import Entry
+from ledger.ledger import Ledger
+
+COUNTERS = ("one", "two")
+
+
+async def filled(world: ArchivedWorld, *, rounds: int = 4) -> list[Entry]:
+    """Record and merge entries with notes of two counters."""
+    made = []
+    async with world.ledger() as ledger:
+        for number in range(rounds):
+            for counter in COUNTERS:
+                for change in range(3):
+                    made.append(
+                        await ledger.record(counter, change + number, note=f"note {number}")
+                    )
+                    await world.world.clock.advance(0.5)
+            await world.merge(passes=2)
+        await world.merge()
+    return made
+
+
+async def checked(world: ArchivedWorld, places: Copies | None = None) -> tuple[Any, list[Wrong]]:
+    """Check the archive of a world."""
+    wrong: list[Wrong] = []
+    places = places or Copies([world.place])
+    check = ArchiveCheck(world.world.regions.replicas, places, wrong.append)
+    await check.run(COUNTERS)
+    return check, wrong
+
+
+async def test_a_whole_archive() -> None:
+    """All is counted, nothing is wrong."""
+    world = ArchivedWorld()
+    made = await filled(world)
+    check, wrong = await checked(world)
+    assert wrong == []
+    assert (check.entries, check.collections, check.left_over) == (len(made), 2, 0)
+    assert check.objects == len(world.place.objects)
+
+
+async def test_each_flipped_byte_is_named() -> None:
+    """Wherever it is, with the object, in whichever place."""
+    world = ArchivedWorld()
+    await filled(world, rounds=1)
+    random = Random(1)  # noqa: S311 (repeatable)
+    (name, *_), (data, *_) = zip(*world.place.objects.items(), strict=True)
+    for at in range(0, len(data), 37):
+        copy = MemoryPlace("file:///copy")
+        copy.objects |= world.place.objects
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << random.randrange(8)
+        copy.objects[name] = bytes(flipped)
+        _, wrong = await checked(world, Copies([world.place, copy]))
+        assert any(name in each.where and copy.url in each.where for each in wrong), at
+
+
+async def test_a_missing_object_and_another_net_are_named() -> None:
+    """An object that one place lacks; a net that counts what the archive has not."""
+    world = ArchivedWorld()
+    await filled(world, rounds=2)
+    copy = MemoryPlace("file:///copy")
+    copy.objects |= world.place.objects
+    del copy.objects[min(copy.objects)]
+    _, wrong = await checked(world, Copies([world.place, copy]))
+    assert wrong
+    assert all(copy.url in each.where for each in wrong)
+    plain = world.world.instance("plain", settings=compactor_settings(fold_min=1))
+    async with world.ledger() as ledger:
+        await ledger.record("one", 5)
+    await world.merge(by=plain)
+    _, wrong = await checked(world)
+    assert wrong == []  # the chain has ended: the net says nothing of it any more
+
+
+async def test_sweep_removes_what_no_net_names() -> None:
+    """After a day, and not what is damaged or named."""
+    world = ArchivedWorld()
+    await filled(world, rounds=2)
+    named = dict(world.place.objects)
+    other = ArchivedWorld(seed=9)
+    other.one = other.world.instance("nine", settings=other.settings, archive=[other.place])
+    await filled(other, rounds=1)
+    world.place.objects |= other.place.objects  # of folds that lost their race, say
+    places, replicas = Copies([world.place]), world.world.regions.replicas
+    young = await sweep(replicas, places, now=world.world.clock.now())
+    assert (young.removed, young.kept) == (0, len(world.place.objects))
+    later = world.world.clock.now() + timedelta(days=2)
+    tried = await sweep(replicas, places, now=later, dry_run=True)
+    assert tried.removed == len(other.place.objects)
+    assert await sweep(replicas, places, now=later) == tried
+    assert world.place.objects == named
+    assert (await checked(world))[1] == []
+    del world.place.objects[min(named)]
+    with pytest.raises(ArchiveDamaged, match="is in no object of the archive"):
+        await sweep(replicas, places, now=later)
+
+
+async def test_erased_notes() -> None:
+    """The note is in no byte of any place, and nothing else has changed."""
+    world = ArchivedWorld()
+    made = await filled(world, rounds=2)
+    copy = MemoryPlace("file:///copy")
+    copy.objects |= world.place.objects
+    places, home = Copies([world.place, copy]), world.world.regions.replicas[HOME]
+    gone = [entry for entry in made if entry.counter == "one"][1:3]
+    ids = [entry.id for entry in gone]
+    assert await erase_notes(home, places, "one", ids, shards=1) == 2
+    assert await erase_notes(home, places, "one", ids, shards=1) == 0
+    assert (await checked(world, places))[1] == []
+    async with world.ledger() as ledger:
+        found = {entry.id: entry.note async for entry in ledger.history("one")}
+        assert found == {
+            entry.id: None if entry.id in ids else entry.note
+            for entry in made
+            if entry.counter == "one"
+        }
+        with pytest.raises(InvalidInput, match="the archive has no entry"):
+            await erase_notes(home, places, "two", ids, shards=1)
+        fresh = await ledger.record("one", 1, note="secret")
+        world.world.regions.deliver()
+        with pytest.raises(InvalidInput, match="still in the table"):
+            await erase_notes(home, places, "one", [fresh.id], shards=1)
+
+
+async def rebuilt(world: ArchivedWorld, target: World) -> Rebuilt:
+    """Rebuild the collections of a world's archive in another."""
+    rebuild = Rebuild(
+        target.regions.replicas[HOME],
+        Copies([world.place]),
+        world.settings,
+        target.clock.now(),
+        Random(1),  # noqa: S311 (repeatable)
+    )
+    done = await rebuild.run()
+    target.regions.deliver()
+    return done
+
+
+async def test_rebuilt_table_is_the_same() -> None:
+    """Totals, histories, moments and what is written on; a second run finds all done."""
+    world, target = ArchivedWorld(periods={"*": {}}), World()
+    made = await filled(world)
+    done = await rebuilt(world, target)
+    assert (done.collections, done.entries, done.unmerged) == (2, len(made), 0)
+    assert (await rebuilt(world, target)).there == 2
+    async with (
+        Ledger(
+            world.settings,
+            region=WEST,
+            store=target.regions.replicas[WEST],
+            clock=world.world.clock,
+            archive=[world.place],
+        ) as after,
+        world.ledger() as before,
+    ):
+        for counter in COUNTERS:
+            assert (await after.total(counter, max_age=0)).value == (
+                await before.total(counter, max_age=0)
+            ).value
+            found = [entry async for entry in after.history(counter)]
+            assert found == [entry async for entry in before.history(counter)]
+            at = found[3].at
+            assert (await after.total(counter, at=at)).value == (
+                await before.total(counter, at=at)
+            ).value
+            assert (await after.periods(counter, by="hour")).periods == (
+                await before.periods(counter, by="hour")
+            ).periods
+    full = World()
+    full.regions.put(HOME, entry_item(Entry("one", made[0].id, Decimal(1))))
+    with pytest.raises(InvalidInput, match="has other items of collection 'one'"):
+        await rebuilt(world, full)
+
+
+async def test_rebuilt_from_what_lost_its_race() -> None:
+    """Entries in segments that no chain has become entries again."""
+    world, target = ArchivedWorld(), World()
+    made = await filled(world, rounds=1)
+    async with world.ledger() as ledger:
+        more = await ledger.record("one", 100)
+    world.world.regions.deliver()
+    await world.world.clock.advance(30)
+    rival = world.world.instance("rival", settings=world.settings, archive=[world.place])
+    copy = dict(world.place.objects)
+    await world.world.run_once(rival)
+    assert len(world.place.objects) > len(copy)
+    last = max(world.place.objects.keys() - copy.keys())
+    first = min(copy)
+    # As if the entry had been archived twice, by folds of which one won.
+    assert last != first
+    done = await rebuilt(world, target)
+    assert done.entries + done.unmerged == len(made) + 1
+    async with Ledger(
+        world.settings,
+        region=HOME,
+        store=target.regions.replicas[HOME],
+        clock=world.world.clock,
+        archive=[world.place],
+    ) as after:
+        assert more.id in {entry.id async for entry in after.history("one")}
