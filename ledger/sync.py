@@ -72,6 +72,7 @@ class Ledger(_Opened[AsyncLedger]):
     record_together = _plain(AsyncLedger.record_together)
     retry = _plain(AsyncLedger.retry)
     reconcile = _plain(AsyncLedger.reconcile)
+    reverse = _plain(AsyncLedger.reverse)
     total = _plain(AsyncLedger.total)
     totals = _plain(AsyncLedger.totals)
     periods = _plain(AsyncLedger.periods)

@@ -2,7 +2,8 @@
 
 And what must hold of it, judged by a decoding of its own: whatever net a region shows, each change
 that the net counts is whole in a segment of its chain, once, in every place; and each change with
-an id up to the net's `settled` time is in that chain, or never was acknowledged.
+an id up to the net's `settled` time is in that chain, or never was acknowledged. (Where a region is
+lost for good, what reached it alone is in no chain, so the second is not judged there.)
 """
 
 import base64
@@ -100,13 +101,10 @@ class ArchiveAudit:
 
     def arrived(self, partition: str, item: Item) -> str:
         """Note an entry that reached a region; return what is wrong with it, if anything."""
+        if not self.places or self._loses:
+            return ""
         sort_key = item["sk"]["S"]
-        if (
-            not self.places
-            or self._loses
-            or len(sort_key) != _ID_CHARACTERS
-            or sort_key[26:28] != "Z#"
-        ):
+        if len(sort_key) != _ID_CHARACTERS or sort_key[26:28] != "Z#":
             return ""
         at = (datetime.fromisoformat(f"{sort_key[:26]}+00:00") - _EPOCH) // timedelta(
             microseconds=1
