@@ -74,6 +74,7 @@ FINDERS: Mapping[str, Callable[[], object]] = {
     "kubernetes_validate": partial(_module, "kubernetes_validate", "PyPI: kubernetes-validate"),
     "kafka": partial(_module, "confluent_kafka", "PyPI: confluent-kafka, aiokafka"),
     "matplotlib": partial(_module, "matplotlib", "PyPI: matplotlib"),
+    "pyarrow": partial(_module, "pyarrow", "PyPI: pyarrow"),
     "uvloop": partial(_module, "uvloop", "PyPI: uvloop"),
     "browser": _browser,
     "sdk_v3": _sdk_v3,

@@ -22,6 +22,7 @@ from ledger.core.errors import (
     ContractChangeRefused,
     ContractConflict,
     InvalidEntry,
+    LedgerError,
     NeverApplied,
     OutcomeUnknown,
     ReadTooSlow,
@@ -316,10 +317,8 @@ class Workload:
             self._confirm(app, [change for change in operation.changes if change not in left])
             await self._retry(error, app)
             return False
-        except NeverApplied as error:
-            self._never_applied(error)
-            return False
-        except RetryHorizonPassed:
+        except (RetryHorizonPassed, ArchiveError) as error:
+            self._too_late(app, error)
             return False
         except InvalidEntry:
             if not self.scenario.clocks_off:  # the key of a process whose clock is ahead
@@ -332,8 +331,11 @@ class Workload:
         self._confirm(app, operation.changes)
         return True
 
-    def _never_applied(self, error: NeverApplied) -> None:
-        if error.entry is not None:
+    def _too_late(self, app: App, error: LedgerError) -> None:
+        """Hold an answer of the archive to what it says; a place may fail, but lacks nothing."""
+        if isinstance(error, ArchiveMissing | ArchiveDamaged):
+            self.auditor.fail("P3", f"{app.process.name}: {error}")
+        if isinstance(error, NeverApplied) and error.entry is not None:
             self.auditor.refused(_numbered([error.entry]))
 
     async def _retry(self, error: OutcomeUnknown, app: App) -> None:
@@ -345,10 +347,8 @@ class Workload:
             try:
                 with self._calling(app):
                     await app.ledger.retry(error.entries, together=error.together)
-            except NeverApplied as late:
-                self._never_applied(late)
-                return
-            except RetryHorizonPassed:
+            except (RetryHorizonPassed, ArchiveError) as late:
+                self._too_late(app, late)
                 return
             except InvalidEntry:
                 if not self.scenario.clocks_off:
@@ -473,9 +473,9 @@ class Workload:
         read = self.auditor.read_begins(app.ledger.region, counter, staleness=staleness)
         try:
             changes = [entry.change async for entry in app.ledger.history(counter)]
-        except (ArchiveMissing, ArchiveDamaged) as error:
-            self.auditor.fail("P3", f"{app.process.name}: {error}")
-        except (*_REFUSALS, ArchiveError):
+        except ArchiveError as error:
+            self._too_late(app, error)
+        except _REFUSALS:
             return
         else:
             if not self.world.is_over:
