@@ -99,7 +99,7 @@ def test_beside_others(case: str, tmp_path: Path) -> None:
 async def test_a_rung_of_the_ladder() -> None:
     """Counters by Zipf's law: each stage does its whole work, and merging costs what it should."""
     (rung,) = cases.chosen(["1,000 counters"])
-    sizes = {"counters": 60, "hottest": 600, "settle": 2.0}
+    sizes = {"counters": 60, "hottest": 600, "settle": 2.0, "settings": cases.LEAN}
     found = await scale.ladder(Round(Task("", 0.0, {**rung.options, **sizes})))
     written = sum(max(1, 600 // rank) for rank in range(1, 61))
     folded = sum(600 // rank for rank in range(1, 31))  # 20 entries and more

@@ -101,6 +101,7 @@ def test_the_command_writes_everything(tmp_path: Path) -> None:
     assert len(csv.read_text().splitlines()) == len(METHODS) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_a_broken_promise_ends_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative control: a method that breaks its guarantees is named, and the status is 1."""

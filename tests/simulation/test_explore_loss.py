@@ -42,6 +42,8 @@ STATES = {
     "two-entries-three-regions": 178_058,
     "return-and-reader": 552_857,
 }
+LONG_STATES = 500_000
+"""More than that take minutes."""
 TRACES = {
     "take-over-while-listed": 11,
     "fold-while-listed": 11,
@@ -68,7 +70,13 @@ def test_no_order_of_events_is_wrong(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if STATES[name] > LONG_STATES else ())
+        for name in LARGE
+    ],
+)
 def test_no_order_of_events_is_wrong_in_larger_cases(name: str) -> None:
     """The same with two leaders, more entries, a reader, and a new replica."""
     explored = walk_through(Model(LARGE[name]))

@@ -119,7 +119,9 @@ def test_a_crowd_writes_one_at_a_time(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 13))
+@pytest.mark.parametrize(
+    "seed", [10, *(pytest.param(seed, marks=pytest.mark.long) for seed in (11, 12))]
+)
 def test_a_larger_crowd_writes_one_at_a_time(seed: int) -> None:
     """The same of more, from more seeds."""
     assert loop.run(partial(crowd, seed, MANY_CONTENDERS, fenced=True))

@@ -53,7 +53,7 @@ LOSS_MUTANTS = (
         "forgotten-at-once",
         "ids that a lost region may have written are remembered for a day",
         "a repeat of the write, late and with a stamp ahead, brings the entry back: counted twice",
-        40,
+        60,
         ((passes, "rules_of", mutations.forget_at_once),),
         worlds=is_lossy,
     ),

@@ -23,7 +23,6 @@ from ledger.core.contract import Terms, Validity
 from ledger.core.entry import entry_item, net_item
 from ledger.core.errors import DamagedItem, StoreError
 from ledger.core.fold import Collection
-from ledger.core.ids import EntryId
 from ledger.core.values import Entry, NetChange
 from ledger.lab.simulator import scenario
 from ledger.lab.simulator.scenario import Scenario
@@ -317,7 +316,7 @@ def agree_always(one: Total, other: Total) -> bool:
     return True
 
 
-def no_horizon(entry_id: EntryId, *, settings: Settings, now: datetime) -> None:
+def no_horizon(entry: Entry, at: datetime, *, settings: Settings, now: datetime) -> None:
     """Repeat an id however old it is."""
 
 

@@ -104,7 +104,7 @@ def test_a_hot_counter_with_its_shards_is_not_throttled(changes: int) -> None:
         assert (partitions.run(600) == 0) is is_enough
 
 
-@pytest.mark.parametrize("changes", [1_000, 20_000])
+@pytest.mark.parametrize("changes", [1_000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_a_table_comes_to_as_many_partitions_as_estimated(changes: int) -> None:
     """Once it has split, nothing is throttled; before, it is; from as many at once, hardly ever."""
     found = estimated(changes, 2_000)

@@ -65,6 +65,7 @@ def test_shares_add_up_and_differ_by_one_at_most(members: set[str], slices: int)
     assert max(shares) - min(shares) <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(MEMBERS, MEMBERS, st.data())
 def test_turns_end_with_every_slice_led_once(

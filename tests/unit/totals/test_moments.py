@@ -24,8 +24,10 @@ def recounted(entries: list[Entry], at: datetime | date, *, effective: bool) -> 
     return sum((entry.change for entry in entries if entry.at < at), Decimal(0))  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("seed", "shards"),
+    [(0, 1), *(pytest.param(*life, marks=pytest.mark.slow) for life in ((1, 1), (0, 3), (1, 3)))],
+)
 async def test_any_moment_of_a_random_life(seed: int, shards: int) -> None:
     """Late, back-dated, merged or not: each change counts where it belongs."""
     world = ArchivedWorld(seed=seed, shards={"counter": shards})
@@ -73,6 +75,7 @@ async def life(world: ArchivedWorld, ledger: Ledger, entries: int = 40) -> list[
     return made
 
 
+@pytest.mark.slow
 async def test_a_moment_far_back_reads_little() -> None:
     """Of 40 segments a few are read, at whichever moment; history as well."""
     world = ArchivedWorld()

@@ -4,6 +4,7 @@ from collections import Counter
 from decimal import Decimal
 from random import Random
 
+import pytest
 from support.ledgers import make_settings
 
 from ledger.lab.demos.pipeline.options import PipelineDemoOptions
@@ -94,6 +95,7 @@ def test_without_faults_each_version_comes_once_and_in_order() -> None:
         assert json.loads(one.line)["Version"] == one.version
 
 
+@pytest.mark.slow
 def test_the_expected_totals_take_memory_by_trades_and_not_by_messages() -> None:
     """Ten times the messages of the same trades keep nothing more."""
     sizes = []
