@@ -4,6 +4,7 @@
 """
 
 import os
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import caught_at, results
 from ledger.lab.simulator.profiles import CLOCKS_OFF, PROFILES, profile_of
 from ledger.lab.simulator.run import Result, run_seed
-from ledger.lab.simulator.scenario import draw
+from ledger.lab.simulator.scenario import draw, keeps_archive, keeps_periods
 
 FEW_SEEDS = 4
 LONGEST_REGRESSIONS = {1, 6, 13, 19, 325, 30993, 40002, 40112}
@@ -159,6 +160,24 @@ def test_command_stops_at_a_violation() -> None:
     assert result.exit_code == 0, result.output
     assert "*** P1 broken" in result.output
     assert "mutant one-transaction was caught at seed" in result.output
+
+
+def test_command_runs_only_worlds_that_have_what_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`--having` takes the next seeds whose worlds have all of it; another word is refused."""
+    ran: list[int] = []
+
+    def run(runs: list[tuple[int, str]], *, jobs: int) -> Generator[Result]:
+        ran.extend(seed for seed, _ in runs)
+        yield from ()
+
+    monkeypatch.setattr("ledger.lab.simulator.__main__.results", run)
+    asked = ["--seeds", "3", "--jobs", "1", "--having", "archive", "--having", "periods"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    assert ran == [s for s in range(ran[-1] + 1) if keeps_archive(s) and keeps_periods(s)]
+    assert len(ran) == 3
+    assert CliRunner().invoke(app, ["--having", "luck"]).exit_code == 2
 
 
 def test_command_prints_the_table_of_mutants(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,16 @@
 
     python -m ledger.lab.simulator --seeds 1000                  a thousand seeds from 0
     python -m ledger.lab.simulator --replay 4711                 one seed again, with its trace
+    python -m ledger.lab.simulator --having archive              worlds that archive alone
     python -m ledger.lab.simulator --mutant no-hold --seeds 200  one rule broken: must be caught
     python -m ledger.lab.simulator --mutants --seeds 60          the table of ARCHITECTURE.md
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Annotated
 
 import typer
@@ -22,10 +23,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ledger.lab.simulator.mutants import MUTANTS, run_mutant
 from ledger.lab.simulator.pool import results
 from ledger.lab.simulator.run import Result
+from ledger.lab.simulator.scenario import keeps_archive, keeps_periods
 
 TRACE_LINES = 80
 PLAIN_LINE_SEEDS = 100
 """Without a terminal for a progress bar, a line is printed every so many seeds."""
+
+FEATURES: dict[str, Callable[[int], bool]] = {"archive": keeps_archive, "periods": keeps_periods}
+"""What only some worlds have, by name: whether the world of a seed does."""
 
 app = typer.Typer(add_completion=False)
 console = Console(highlight=False)
@@ -67,6 +72,10 @@ def main(
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
     mutant: Annotated[str, typer.Option(help=f"Break one rule: {', '.join(MUTANTS)}.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Run all; print a table.")] = False,
+    having: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Run only worlds that have this: {', '.join(FEATURES)}."),
+    ] = None,
     replay: Annotated[int, typer.Option(min=-1, help="Run this seed alone, with its trace.")] = -1,
     lines: Annotated[int, typer.Option(min=1, help="How many lines of a trace.")] = TRACE_LINES,
 ) -> None:
@@ -75,15 +84,18 @@ def main(
         raise typer.BadParameter(
             f"{mutant!r} is not one of {', '.join(MUTANTS)}", param_hint="--mutant"
         )
+    unknown = [feature for feature in having or () if feature not in FEATURES]
+    if unknown:
+        raise typer.BadParameter(
+            f"{unknown[0]!r} is not one of {', '.join(FEATURES)}", param_hint="--having"
+        )
     if mutants:
         raise typer.Exit(_break_each(first, seeds, jobs))
     if replay >= 0:
         _show(run_mutant(replay, mutant=mutant, is_traced=True), lines)
         return
     started, total = time.monotonic(), Sum()
-    chosen = (
-        MUTANTS[mutant].seeds_from(first, most=seeds) if mutant else range(first, first + seeds)
-    )
+    chosen = _chosen(mutant, having or (), first, seeds)
     wrong = _search(chosen, mutant, jobs, total)
     console.print(total.sentence(time.monotonic() - started))
     if wrong is None:
@@ -93,6 +105,14 @@ def main(
     if mutant:
         console.print(f"mutant {mutant} was caught at seed {wrong.seed}")
     raise typer.Exit(0 if mutant else 1)
+
+
+def _chosen(mutant: str, having: Sequence[str], first: int, most: int) -> list[int]:
+    """Return the first seeds, from `first` on, of worlds that have all that is asked for."""
+    if mutant:
+        return list(MUTANTS[mutant].seeds_from(first, most=most))
+    fitting = (seed for seed in count(first) if all(FEATURES[name](seed) for name in having))
+    return list(islice(fitting, most))
 
 
 def _search(seeds: Sequence[int], mutant: str, jobs: int, total: Sum) -> Result | None:
