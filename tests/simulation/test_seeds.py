@@ -168,7 +168,7 @@ def test_command_runs_only_worlds_that_have_what_is_asked_for(
     """`--having` takes the next seeds whose worlds have all of it; another word is refused."""
     ran: list[int] = []
 
-    def run(runs: list[tuple[int, str]], *, jobs: int) -> Generator[Result]:
+    def run(runs: list[tuple[int, str]], **_: int) -> Generator[Result]:
         ran.extend(seed for seed, _ in runs)
         yield from ()
 
