@@ -6,10 +6,11 @@ when the next one begins; a collection cut by the end of a run counts as due, si
 is unknown.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import anyio
@@ -17,6 +18,7 @@ import anyio
 from compactor.plan import NAMED_MAX, Rules, is_worthwhile, older_than
 from ledger.core import ids, keys
 from ledger.core.entry import AttributeValue, Item, Key
+from ledger.core.ids import EntryIds
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
@@ -48,24 +50,27 @@ class Summary:
     settled: str
     entries: list[str] = field(default_factory=list)
     more: int = 0
-    merged: frozenset[str] = frozenset()
+    merged: EntryIds = field(default_factory=EntryIds)
     nets: int = 0
     sums: dict[SumPlace, int] = field(default_factory=dict)
     copies: dict[SumPlace, int] = field(default_factory=dict)
     is_damaged: bool = False
 
+    def add_entries(self, sort_keys: Sequence[str]) -> None:
+        """Add the keys of entries, and of foreign items."""
+        room = max(0, KEYS_MAX - len(self.entries))
+        self.entries.extend(sort_keys[:room])
+        self.more += sum(key < self.settled for key in sort_keys[room:])
+
     def add(self, item: Item) -> None:
         """Add the keys of one item."""
         sort_key = item["sk"]["S"]
         if not sort_key.startswith(keys.RESERVED):
-            if len(self.entries) < KEYS_MAX:
-                self.entries.append(sort_key)
-            else:
-                self.more += sort_key < self.settled
+            self.add_entries([sort_key])
         elif sort_key.startswith(keys.NET_PREFIX):
             self.nets += 1
             try:
-                self.merged = frozenset(ids.unpack_all(item["merged"]["B"]).sort_keys)
+                self.merged = ids.unpack_all(item["merged"]["B"])
             except (KeyError, ValueError):
                 self.is_damaged = True
         elif sort_key.startswith(SUM_PREFIX):
@@ -83,24 +88,27 @@ class Summary:
         """Return the settled entries that are to be merged and that no net counts."""
         if not rules.merges(self.partition):
             return Backlog(0, None)
-        found = {key for key in self.entries if key < self.settled} - self.merged
-        ours = ids.ours(sorted(found))
+        found = {key for key in self.entries if key < self.settled}
+        ours = ids.ours(sorted(found.difference(self._named())))
         return Backlog(len(ours) + self.more, ours[0] if ours else None)
 
-    def is_due(self, rules: Rules, *, now: datetime) -> bool:
+    def _named(self) -> Sequence[str]:
+        """Return the sort keys that the net names, as far as any entry could be one of them."""
+        return self.merged.sort_keys if self.entries else ()
+
+    def is_due(self, backlog: Backlog, rules: Rules, *, now: datetime) -> bool:
         """Return whether a visit would find something to do: fold, delete, or drop ids.
 
         Of several nets all but the last are outdated: one that a lost region wrote may arrive once
-        its collection is quiet; and so may what it added to a sum.
+        its collection is quiet; and so may what it added to a sum. `backlog` is what `backlog` says.
         """
-        backlog = self.backlog(rules)
         return (
             self.is_damaged
             or self.nets > 1
             or self.more > 0
             or self._is_to_be_copied(rules)
-            or not self.merged.isdisjoint(self.entries)
             or len(self.merged) >= rules.prune_min
+            or not set(self.entries).isdisjoint(self._named())
             or is_worthwhile(settled=backlog.entries, oldest=backlog.oldest, rules=rules, now=now)
         )
 
@@ -200,22 +208,32 @@ class Finder:
             self._complete(current, is_cut=places.get(segment) is not None)
 
     def _take(self, items: Iterable[Item], current: Summary | None) -> Summary | None:
-        for item in items:
-            partition = item["pk"]["S"]
+        for partition, group in groupby(items, _partition_of):
             if current is None or current.partition != partition:
                 if current is not None:
                     self._complete(current, is_cut=False)
                 current = Summary(partition, self._settled)
-            current.add(item)
+            part = list(group)
+            sort_keys = [item["sk"]["S"] for item in part]
+            if max(sort_keys) < keys.RESERVED:  # nearly always: entries alone, of which few differ
+                current.add_entries(sort_keys)
+                continue
+            for item in part:
+                current.add(item)
         return current
 
     def _complete(self, summary: Summary, *, is_cut: bool) -> None:
         if keys.counter_of(summary.partition) is None:
             return
         self._found.collections += 1
-        self._found.backlog_entries += summary.backlog(self._rules).entries
-        if is_cut or summary.is_due(self._rules, now=self._now):
+        backlog = summary.backlog(self._rules)
+        self._found.backlog_entries += backlog.entries
+        if is_cut or summary.is_due(backlog, self._rules, now=self._now):
             self._found.due.append(summary.partition)
+
+
+def _partition_of(item: Item) -> str:
+    return str(item["pk"]["S"])
 
 
 def is_search_due(cursor: Cursor | None, every: float, *, now: datetime) -> bool:

@@ -377,6 +377,6 @@ async def test_a_long_collection_is_counted_without_its_keys(
         summary.add(entry("counter", one))
     assert len(summary.entries) == 5
     assert summary.backlog(RULES) == (20, str(ids[0]))
-    assert summary.is_due(RULES, now=NOW)
+    assert summary.is_due(summary.backlog(RULES), RULES, now=NOW)
     found = await found_in(store_of(*(entry("counter", one) for one in ids)))
     assert (found.due, found.backlog_entries) == (["counter"], 20)
