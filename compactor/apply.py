@@ -22,7 +22,7 @@ from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Absent, AnyOf, Compares, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import Get
-from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Delete, Outcome, Put
+from ledger.store.writes import BATCH_WRITES_MAX, Applied, Check, Deletes, Outcome, Put
 
 BATCHES_AT_ONCE = 4
 """Concurrent batches per collection: thousands of deletes take seconds, beside other work."""
@@ -125,7 +125,7 @@ def _still(net: NetChange | None) -> Condition:
 
 async def _delete(store: Store, partition: str, sort_keys: Sequence[str]) -> int:
     async def delete(chunk: Sequence[str]) -> int:
-        outcome = await store.write_batch([Delete((partition, key)) for key in chunk])
+        outcome = await store.write_batch(Deletes(partition, chunk))
         return len(chunk) - len(outcome.unprocessed) - len(outcome.unknown)
 
     starts = range(0, len(sort_keys), BATCH_WRITES_MAX)

@@ -12,9 +12,10 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
+from compactor.net_reads import NetReader
 from compactor.plan import Observation, Rules, older_than
 from ledger.core import ids, keys
-from ledger.core.errors import RegionUnreadable, StoreError
+from ledger.core.errors import DamagedItem, RegionUnreadable, StoreError
 from ledger.core.fold import ATTRIBUTES, DATED, Collection
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
@@ -78,18 +79,23 @@ async def observe(
     reach: Reach | None = None,
     with_dates: bool = False,
     with_items: bool = False,
+    nets: NetReader | None = None,
 ) -> Observed:
     """Read the net in the home region, then the collection in every region, all consistent.
 
     With a `reach` no further than that, else the whole of it; `with_dates` those from which entries
-    are effective, too; `with_items` entries whole, as they are archived.
+    are effective, too; `with_items` entries whole, as they are archived. `nets` reads the net at
+    home together with others', where nets are of one generation.
 
     Raises:
         RegionUnreadable: one of them cannot be read.
-        DamagedItem: an item in one of them cannot be counted.
+        DamagedItem: an item in one of them cannot be counted, or a net is of another generation.
     """
     began = clock.now()
-    net = await _readable(home, read_net(stores[home], partition))
+    if nets is None:
+        net = await _readable(home, read_net(stores[home], partition))
+    else:
+        net = await nets.read(partition)
     named = len(net.merged) if net else 0
     own = await _read_view(
         stores[home],
@@ -114,12 +120,14 @@ async def observe(
     collections = {
         region: own.collection if region == home else views[region].collection for region in stores
     }
+    if nets is not None:
+        _check_generation(collections, partition, nets.generation)
     seen = Observation(partition, net, collections)
     return Observed(seen, clock.monotonic(), began, upto)
 
 
 async def observe_nets(
-    stores: Mapping[str, Store], partition: str
+    readers: Mapping[str, NetReader], partition: str
 ) -> Mapping[str, NetChange | None]:
     """Read the net in every region, consistent.
 
@@ -127,12 +135,22 @@ async def observe_nets(
         RegionUnreadable: one of them cannot be read.
         DamagedItem: a net cannot be read whole.
     """
+    reads = [partial(reader.read, partition) for reader in readers.values()]
+    return dict(zip(readers, await run_all(reads, at_once=len(reads)), strict=True))
 
-    async def read(store: Store) -> NetChange | None:
-        return await _readable(store.region, read_net(store, partition))
 
-    found = await run_all([partial(read, one) for one in stores.values()], at_once=len(stores))
-    return dict(zip(stores, found, strict=True))
+def _check_generation(views: Mapping[str, Collection], partition: str, generation: int) -> None:
+    """Refuse a net that no home of this table wrote: the others would count for nothing beside it.
+
+    Raises:
+        DamagedItem: there is one.
+    """
+    for region, view in views.items():
+        if view.net is not None and view.net.generation != generation:
+            raise DamagedItem(
+                f"collection {partition!r} in {region} has a net of generation"
+                f" {view.net.generation}, and the table's contract is of {generation}"
+            )
 
 
 def _enough(net: NetChange | None, upto: str | None) -> str | None:

@@ -27,6 +27,7 @@ from compactor.archiving import Archiver, settling
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
 from compactor.metrics import CompactorMetrics
+from compactor.net_reads import NetReader
 from compactor.observe import Observed, Reach, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
 from compactor.plan import TOO_FEW, Plan, Rules, decide
@@ -130,6 +131,10 @@ class Pass:
         self._report = CompactorReport()
         self._put_again = put_again if put_again is not None else {}
         self._own = OwnFolds() if own is None else own
+        generation = self._rules.generation
+        self._nets = {
+            region: NetReader(store, generation=generation) for region, store in stores.items()
+        }
         self._replicas_due = -math.inf
         self._late = late if late is not None else {}
 
@@ -230,6 +235,7 @@ class Pass:
                     reach=Reach.of(self._rules, now=self._clock.now()),
                     with_dates=self._rules.needs_dates(visit.partition),
                     with_items=self._rules.is_archived,
+                    nets=None if self._has_lost else self._nets[self._home.region],
                 )
             for region, view in observed.observation.views.items():
                 self._seen.look(region, visit.partition, view.net, before[region])
@@ -278,7 +284,7 @@ class Pass:
     ) -> bool:
         """Hold the deletes of what was folded last; return whether this visit is over by that."""
         with signed_within(validity, self._clock):
-            nets = await observe_nets(self._stores, visit.partition)
+            nets = await observe_nets(self._nets, visit.partition)
         ripe_at = self._clock.monotonic() + self._settings.observation_delay
         self._check_clock()
         net = nets[self._home.region]

@@ -147,12 +147,16 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     if not is_committed(observation):
         return Plan(waits="not committed")
     home = observation.views[rules.home]
-    named, at_home = named_by(net), home.sort_keys
+    remembered = _remembered_below(rules, now=now)
+    is_shown = any(view.sort_keys for view in observation.views.values())
+    # Where no region shows an entry any more, which ids are named makes no difference.
+    named = named_by(net) if is_shown or remembered else ()
+    at_home = home.sort_keys
     deletes = tuple([key for key in named if key in at_home])
     visible = _visible(named, observation.views)
-    remembered = _remembered_below(rules, now=now)
     kept = [key for key in named if key in visible or key < remembered]
-    gone = len(named) - len(kept)
+    named_count = len(net.merged) if net else 0
+    gone = named_count - len(kept)
     found = _candidates(observation, rules, now=now, room=len(at_home))
     open_ids = sum(key in visible for key in kept)
     rule = rules.periods_of(observation.partition)
@@ -166,7 +170,8 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     if not is_worthwhile(settled=len(candidates), oldest=oldest, rules=rules, now=now):
         candidates = ()
     if not candidates and gone < rules.prune_min:
-        still_open = sum(key in visible or key >= remembered for key in named)
+        forgotten_later = sum(key < remembered and key not in visible for key in named)
+        still_open = named_count - forgotten_later
         return Plan(
             deletes=deletes,
             waits=TOO_FEW,
@@ -245,10 +250,10 @@ def _candidates(
     """Return up to `room` settled entries that every region shows alike, oldest first."""
     if not rules.merges(observation.partition):
         return ()
-    alike = observation.views[rules.home].alike(observation.views.values())
-    alike.difference_update(named_by(observation.net))
     settled = older_than(rules.settle, now=now)
-    found = ids.ours(sorted([key for key in alike if key < settled]))
+    alike = observation.views[rules.home].alike(observation.views.values())
+    named = frozenset(named_by(observation.net)) if alike else ()
+    found = ids.ours(sorted([key for key in alike if key < settled and key not in named]))
     return tuple(found[: max(0, room)])
 
 

@@ -178,7 +178,7 @@ def _again(
     settled = older_than(rules.settle, now=now)
     shown = {key for view in views.values() for key in view.sort_keys if key < settled}
     alike = views[rules.home].alike(views.values())
-    for key in ids.ours(sorted(shown - alike - {*named_by(observation.net)})):
+    for key in ids.ours(sorted(shown.difference(alike, named_by(observation.net)))):
         if upto is not None and key > upto:
             return
         yield Again(

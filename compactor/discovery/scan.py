@@ -100,7 +100,7 @@ class Summary:
         """Return whether a visit would find something to do: fold, delete, or drop ids.
 
         Of several nets all but the last are outdated: one that a lost region wrote may arrive once
-        its collection is quiet; and so may what it added to a sum. `backlog` is what `backlog` says.
+        its collection is quiet; and so may what it added to a sum. `backlog` is its own.
         """
         return (
             self.is_damaged

@@ -18,6 +18,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar
@@ -115,12 +116,15 @@ class Collection:
         """The sort key of each entry, including merged ones; no change is made into a number."""
         return self.entries.keys() if self._parsed else self._texts.keys()
 
-    def alike(self, others: Iterable["Collection"]) -> set[str]:
-        """Return the sort keys of the entries that all others show alike: change, date, items."""
-        found = set(self.sort_keys)
+    def alike(self, others: Iterable["Collection"]) -> list[str]:
+        """Return the sort keys of the entries that all others show alike: change, date, items.
+
+        They come in the order in which they were read.
+        """
+        found: AbstractSet[str] = self.sort_keys
         for other in others:
             if other is not self:
-                found &= self._alike(other)
+                found = self._alike(found, other)
                 dates, there = self.dates or {}, other.dates or {}
                 if dates != there:
                     found = {key for key in found if dates.get(key) == there.get(key)}
@@ -129,18 +133,19 @@ class Collection:
                     found = {
                         key for key in found if _said(mine.get(key)) == _said(others_items.get(key))
                     }
-        return found
+        return [key for key in self.sort_keys if key in found]
 
-    def _alike(self, other: "Collection") -> set[str]:
+    def _alike(self, found: AbstractSet[str], other: "Collection") -> AbstractSet[str]:
+        """Return which of these entries another shows with the same change."""
         # Of its own class: both, or neither, are read as texts.
         texts, is_text = other._texts, not (self._parsed or other._parsed)  # noqa: SLF001
         if not is_text:
-            there = other.entries
-            return {key for key, change in self.entries.items() if there.get(key) == change}
+            mine, there = self.entries, other.entries
+            return {key for key in found if there.get(key) == mine[key]}
         if self._texts == texts:
-            return set(texts)
-        shown = ((key, text, texts.get(key)) for key, text in self._texts.items())
-        return {key for key, text, found in shown if found is not None and _is_same(text, found)}
+            return found
+        shown = ((key, self._texts[key], texts.get(key)) for key in found)
+        return {key for key, text, other in shown if other is not None and _is_same(text, other)}
 
     def sum_of(self, sort_keys: Iterable[str]) -> Decimal:
         """Return the sum of the changes under these sort keys, without a check of its range."""

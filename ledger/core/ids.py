@@ -26,9 +26,6 @@ CACHED_BYTES_MAX = 64 * 1024
 """Of nets that are read again; with their sort keys, 32 of them take at most 15 MB."""
 _HALF = PACKED_BYTES // 2
 _PAIR = struct.Struct(">QQ")
-_TIME = struct.Struct(">Q8x")
-_PACKED_CHARACTERS = 2 * PACKED_BYTES
-"""Of a packed id in hexadecimal digits."""
 _SECOND_MICROSECONDS = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -232,17 +229,28 @@ _unpacked_once = lru_cache(32)(_unpacked)
 """Several regions show the same net, one after the other."""
 
 
-def _packed(sort_keys: Iterable[str]) -> bytes:
-    return bytes.fromhex("".join([f"{_microseconds(key):016x}{key[_SUFFIX]}" for key in sort_keys]))
+def _packed(sort_keys: Sequence[str]) -> bytes:
+    seconds = {key[_SECOND] for key in sort_keys}  # a few, shared by thousands
+    begins = {second: _seconds_in(second) * _SECOND_MICROSECONDS for second in seconds}
+    return bytes.fromhex(
+        "".join(
+            [
+                f"{begins[key[_SECOND]] + int(key[_FRACTION]):016x}{key[_SUFFIX]}"
+                for key in sort_keys
+            ]
+        )
+    )
 
 
-def _sort_keys_of(packed: bytes) -> Iterator[str]:
-    text, place = packed.hex(), -_PACKED_CHARACTERS // 2
-    for (microseconds,) in _TIME.iter_unpack(packed):
-        seconds, rest = divmod(microseconds, _SECOND_MICROSECONDS)
-        place += _PACKED_CHARACTERS
-        suffix = text[place : place + _PACKED_CHARACTERS // 2]
-        yield f"{_second_of(seconds)}.{rest:06d}Z#{suffix}"
+def _sort_keys_of(packed: bytes) -> list[str]:
+    numbers = struct.unpack(f">{len(packed) // _HALF}Q", packed)
+    times, suffixes = numbers[::2], numbers[1::2]
+    seconds = {time // _SECOND_MICROSECONDS for time in times}
+    texts = {second: _second_of(second) for second in seconds}
+    return [
+        f"{texts[time // _SECOND_MICROSECONDS]}.{time % _SECOND_MICROSECONDS:06d}Z#{suffix:016x}"
+        for time, suffix in zip(times, suffixes, strict=True)
+    ]
 
 
 def _microseconds(sort_key: str) -> int:

@@ -38,6 +38,12 @@ def has_validity() -> bool:
     return _bound.get() is not None
 
 
+def validity_here() -> Validity | None:
+    """Return the validity around the requests here, None if they have none."""
+    bound = _bound.get()
+    return None if bound is None else bound[0]
+
+
 def check_validity(signed: datetime) -> None:
     """Look at the validity around a request that was signed at this time of day.
 

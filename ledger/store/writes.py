@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, overload
 
 from ledger.core.entry import AttributeValue, Item, Key, key_of
 from ledger.core.errors import InvalidInput, RequestRefused, StoreError
@@ -51,6 +51,44 @@ class Delete(NamedTuple):
     key: Key
     condition: Condition | None = None
     size_bytes: int = 0
+
+
+class Deletes(Sequence[Delete]):
+    """Unconditional deletes in one partition: equal to a list of `Delete`, made when looked at.
+
+    A store may render the sort keys as they are, without an object for each entry that was merged.
+    """
+
+    __slots__ = ("partition", "sort_keys")
+
+    def __init__(self, partition: str, sort_keys: Sequence[str]) -> None:
+        self.partition = partition
+        self.sort_keys = sort_keys
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.sort_keys)
+
+    @overload
+    def __getitem__(self, place: int) -> Delete: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Deletes": ...
+
+    def __getitem__(self, place: int | slice) -> "Delete | Deletes":
+        """Return the delete at a place, or those of a slice."""
+        if isinstance(place, slice):
+            return Deletes(self.partition, self.sort_keys[place])
+        return Delete((self.partition, self.sort_keys[place]))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other has the same deletes in the same order."""
+        return list(self) == list(other) if isinstance(other, Deletes | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Return the partition and the sort keys."""
+        return f"Deletes({self.partition!r}, {self.sort_keys!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +273,8 @@ def placed_write(write: Write) -> tuple[str, OwnWrite]:
 
 def signed_by(actions: Sequence[Action]) -> datetime | None:
     """Return the last time at which a request of these actions may be signed; None for any."""
+    if isinstance(actions, Deletes):
+        return None
     own = [action.action if isinstance(action, InTable) else action for action in actions]
     limits = {action.not_after for action in own if isinstance(action, _SIGNED_BY)}
     limits.discard(None)
@@ -264,7 +304,8 @@ def checked_actions(actions: Sequence[Action], most: int) -> None:
     """
     if not 1 <= len(actions) <= most:
         raise RequestRefused(f"a request must have 1 to {most} actions, got {len(actions)}")
-    if len({action.key for action in actions}) == len(actions):
+    different = {*actions.sort_keys} if isinstance(actions, Deletes) else {a.key for a in actions}
+    if len(different) == len(actions):
         return
     if len({(placed(action)[0], action.key) for action in actions}) < len(actions):
         raise RequestRefused("the actions of a request must be on different items, got two on one")

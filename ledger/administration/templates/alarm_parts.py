@@ -26,7 +26,7 @@ WRITES = (
 )
 """Every operation by which the ledger writes."""
 READS = ("GetItem", "Query", "Scan")
-"""Every operation by which it reads items, but BatchGetItem: where that fails, GetItem follows."""
+"""Every operation by which it reads items, but BatchGetItem: that fails where GetItem does."""
 
 
 def alarm(description: str, **properties: object) -> dict[str, Any]:

@@ -122,7 +122,7 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("DecideCrossings", ("GetItem", "PutItem"), Where.HOME, only_keys=(_WATCHES,)),
     ),
     Role.COMPACTOR: (
-        Grant("ObserveEveryRegion", ("GetItem", "Query")),
+        Grant("ObserveEveryRegion", ("BatchGetItem", "GetItem", "Query")),
         Grant("FindCollections", ("Scan",), Where.HOME),
         Grant("SeeReplicas", ("DescribeTable",), Where.HOME),
         Grant(

@@ -26,6 +26,7 @@ from ledger.store.writes import (
     BatchWrite,
     Check,
     Delete,
+    Deletes,
     OwnAction,
     Put,
     Update,
@@ -145,17 +146,22 @@ def transaction_request(actions: Sequence[Action], table: str, token: str | None
 
 def batch_request(writes: Sequence[BatchWrite], table: str) -> Request:
     """Return the request of a batch; DynamoDB counts the units, cheaper than we do."""
-    return {
-        "RequestItems": {table: [_batch_part(write) for write in writes]},
-        "ReturnConsumedCapacity": "TOTAL",
-    }
+    return {"RequestItems": {table: _batch_parts(writes)}, "ReturnConsumedCapacity": "TOTAL"}
 
 
-def _batch_part(write: BatchWrite) -> Request:
-    if isinstance(write, Put):
-        return {"PutRequest": {"Item": write.item}}
-    partition, sort_key = write.key  # one for every entry that was merged: without a further call
-    return {"DeleteRequest": {"Key": {"pk": {"S": partition}, "sk": {"S": sort_key}}}}
+def _batch_parts(writes: Sequence[BatchWrite]) -> list[Request]:
+    if isinstance(writes, Deletes):
+        partition = {"S": writes.partition}
+        return [
+            {"DeleteRequest": {"Key": {"pk": partition, "sk": {"S": sort_key}}}}
+            for sort_key in writes.sort_keys
+        ]
+    return [
+        {"PutRequest": {"Item": write.item}}
+        if isinstance(write, Put)
+        else {"DeleteRequest": {"Key": key_attributes(write.key)}}
+        for write in writes
+    ]
 
 
 def written_units(response: Mapping[str, Any]) -> float | None:

@@ -63,30 +63,32 @@ class DynamoStore:
     async def write_batch(self, writes: Sequence[BatchWrite]) -> BatchOutcome:
         """Do up to 25 unconditional writes; what DynamoDB leaves unprocessed is sent again."""
         checked_actions(writes, BATCH_WRITES_MAX)
-        left, latest = dict(enumerate(writes)), signed_by(writes)
+        latest, left = signed_by(writes), writes
+        places: Sequence[int] = range(len(writes))
         units: float | None = 0.0
         tries = self._client.retrier.begin(_BATCH)
         while True:
-            request = requests.batch_request(list(left.values()), self._table)
+            request = requests.batch_request(left, self._table)
             try:
                 answer = await self._client.write_part(_BATCH, request, latest, tries)
             except StoreError as error:
                 if len(left) == len(writes):
                     raise
-                return BatchOutcome(tuple(left), (), str(error), units, error.requests)
+                return BatchOutcome(tuple(places), (), str(error), units, error.requests)
             if isinstance(answer, Unknown):
-                return BatchOutcome((), tuple(left), answer.cause, units, answer.requests)
+                return BatchOutcome((), tuple(places), answer.cause, units, answer.requests)
             if isinstance(answer, Outcome):
                 raise TypeError("a batch has no conditions to fail")
             units = _plus(units, requests.written_units(answer))
             keys = requests.unprocessed_keys(answer, self._table)
-            left = {place: write for place, write in left.items() if keys and write.key in keys}
-            if not left:
+            places = [place for place in places if writes[place].key in keys] if keys else ()
+            if not places:
                 tries.succeeded()
                 return BatchOutcome(write_units=units)
+            left = [writes[place] for place in places]
             if not await tries.again("throttled", throttled=True):
                 cause = f"still throttled in {self.region}"
-                return BatchOutcome(tuple(left), (), cause, units, tries.requests)
+                return BatchOutcome(tuple(places), (), cause, units, tries.requests)
 
     async def write_each(self, writes: Sequence[Write]) -> EachOutcome:
         """Do up to 25 conditional writes, in one request what statements can say."""

@@ -7,6 +7,7 @@ import pytest
 from support.clock import START, FakeClock
 from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
+from compactor.net_reads import NetReader
 from compactor.observe import observe
 from ledger.core.entry import Item, entry_id, entry_item
 from ledger.core.errors import (
@@ -21,6 +22,7 @@ from ledger.store.memory import MemoryStore
 from ledger.store.port import Store
 from ledger.store.reads import Get, Page, Query
 from ledger.store.wrappers.faults import Call, Fault, FaultyStore, Raises
+from ledger.store.writes import Put
 
 KEY = str(entry_id(START, 1))
 
@@ -121,3 +123,15 @@ async def test_damaged_item_is_an_error(
     regions.replicas[region].table.set(("counter", sort_key), {**key, **attributes})
     with pytest.raises(DamagedItem, match=sort_key):
         await observe(regions.replicas, "counter", home=HOME, clock=FakeClock(instant=True))
+
+
+async def test_a_net_of_another_generation_is_refused() -> None:
+    """In a table that lost no region it is no home's, and beside it the home's would not count."""
+    stores = {region: MemoryStore(region) for region in (HOME, WEST, SOUTH)}
+    for store in stores.values():
+        await store.write(Put(net("counter", 1, [entry_id(START, 1)])))
+    forged = net("counter", 1_000_000, [], generation=9)
+    await stores[WEST].write(Put(forged))
+    nets = NetReader(stores[HOME], generation=1)
+    with pytest.raises(DamagedItem, match=f"{WEST} has a net of generation 9.*contract is of 1"):
+        await observe(stores, "counter", home=HOME, clock=FakeClock(), nets=nets)

@@ -1,5 +1,6 @@
 """What a process folded last is deleted after a look at the nets alone, and only if it stands."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from compactor.plan import Plan
 from ledger.core.entry import entry_id, net_of
 from ledger.core.values import NetChange
 from ledger.lab.simulator.replicas import Replica
-from ledger.store.reads import Page, Query
+from ledger.store.reads import Found, Get, Page, Query
 
 IDS = [entry_id(START, place) for place in range(6)]
 BEFORE = net_of(net("counter", 2, IDS[:2], version="v1"))
@@ -92,16 +93,24 @@ def test_ids_are_bounded() -> None:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Queries of collections, as they are asked: from where each begins, empty for the whole."""
+    """Queries of collections, as they are asked: from where each begins, empty for the whole.
+
+    Of reads that are joined, the sort keys.
+    """
     asked: list[str] = []
-    query_of = Replica.query
+    query_of, get_each_of = Replica.query, Replica.get_each
 
     async def query(replica: Replica, query: Query) -> Page:
         if not query.partition.startswith("~"):
             asked.append(query.first or "")
         return await query_of(replica, query)
 
+    async def get_each(replica: Replica, gets: Sequence[Get]) -> Found:
+        asked.extend(sort_key for partition, sort_key in (get.key for get in gets))
+        return await get_each_of(replica, gets)
+
     monkeypatch.setattr(Replica, "query", query)
+    monkeypatch.setattr(Replica, "get_each", get_each)
     return asked
 
 
@@ -113,14 +122,14 @@ async def folded(world: World, one: Instance) -> None:
 
 
 async def test_the_next_visit_reads_nets_alone(reads: list[str]) -> None:
-    """In each region one query of the nets; then all is deleted, and totals stay right."""
+    """In each region one read of the net; then all is deleted, and totals stay right."""
     world = World()
     one = world.instance()
     await folded(world, one)
     reads.clear()
     report = await world.run_once(one)
     assert report.deleted == 6
-    assert reads == ["~net#"] * 3
+    assert reads == ["~net#0001"] * 3
     assert not world.shown(SOUTH).entries
     assert world.is_right()
 

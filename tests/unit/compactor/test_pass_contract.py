@@ -136,7 +136,7 @@ async def test_nothing_is_read_or_written_past_the_view_of_the_contract() -> Non
         report = await run_pass(world, Live(SETTINGS, validity=until), look=look)
         assert has_net(world) is (seconds > HOLD)
         assert report.is_success is (seconds > HOLD)
-        refused = {-1.0: {"query"}, HOLD / 2: {"transact"}}.get(seconds, set())
+        refused = {-1.0: {"get_each"}, HOLD / 2: {"transact"}}.get(seconds, set())
         assert set(calls) == refused
 
 

@@ -1,0 +1,126 @@
+"""The nets of collections, read many to a request: what is asked for meanwhile shares the next one.
+
+A visit of a collection with few entries costs as many requests as one with many, and half of them
+read a net alone. A table that never lost a region has nets of one generation, so their keys are
+known, and up to 100 of a region fit in one BatchGetItem. It is sent after each of its calls began,
+strongly consistent, and signed under the validity that they have in common.
+
+A role whose policy is older, without `dynamodb:BatchGetItem`, reads them one by one.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from ledger.core import keys
+from ledger.core.contract import Validity
+from ledger.core.entry import Item, net_of
+from ledger.core.errors import AccessDenied, RegionUnreadable, StoreError, Unreachable
+from ledger.core.values import NetChange
+from ledger.runtime.validity import validity_here
+from ledger.store.port import Store
+from ledger.store.reads import EACH_GETS_MAX, Get
+from ledger.totals.collection import read_net
+
+REQUESTS_AT_ONCE = 2
+"""In one region: while they are under way, what is asked for is joined."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Ask:
+    """A call for one net: woken when it is answered, or when it is its turn to send."""
+
+    partition: str
+    validity: Validity | None
+    woken: anyio.Event = field(default_factory=anyio.Event)
+    item: Item | None = None
+    error: StoreError | None = None
+    is_answered: bool = False
+
+    def answer(self, item: Item | None, error: StoreError | None = None) -> None:
+        self.item, self.error, self.is_answered = item, error, True
+        self.woken.set()
+
+
+class NetReader:
+    """Reads the nets of one generation in one region, of any collections."""
+
+    def __init__(self, store: Store, *, generation: int) -> None:
+        self.generation = generation
+        self._store = store
+        self._sort_key = keys.net_sort_key(generation)
+        self._waiting: deque[_Ask] = deque()
+        self._in_flight = 0
+        self._is_joined = True
+
+    async def read(self, partition: str) -> NetChange | None:
+        """Return a collection's net, as the region shows it at a moment after this call began.
+
+        It is signed within the validity around the call.
+
+        Raises:
+            RegionUnreadable: the region cannot be read, or not within the validity.
+            DamagedItem: the net cannot be read whole.
+        """
+        if self._is_joined:
+            ask = _Ask(partition, validity_here())
+            await self._ask(ask)
+            if ask.error is None:
+                return None if ask.item is None else net_of(ask.item)
+            if not isinstance(ask.error, AccessDenied):
+                raise RegionUnreadable(self._store.region, ask.error) from ask.error
+            log.warning("nets are read one by one: %s", ask.error)
+            self._is_joined = False
+        try:
+            return await read_net(self._store, partition)
+        except StoreError as error:
+            raise RegionUnreadable(self._store.region, error) from error
+
+    async def _ask(self, ask: _Ask) -> None:
+        """Wait for the answer, or send the request that brings it, with those that wait too."""
+        if self._in_flight < REQUESTS_AT_ONCE:
+            self._in_flight += 1
+        else:
+            self._waiting.append(ask)
+            try:
+                await ask.woken.wait()
+            except BaseException:
+                if ask in self._waiting:
+                    self._waiting.remove(ask)
+                elif not ask.is_answered:
+                    self._pass_on()
+                raise
+            if ask.is_answered:
+                return
+        others = [each for each in self._waiting if each.validity == ask.validity]
+        batch = [ask, *others[: EACH_GETS_MAX - 1]]
+        self._waiting = deque(each for each in self._waiting if each not in batch)
+        try:
+            await self._send(batch)
+        finally:
+            for each in batch:
+                if not each.is_answered:  # cancelled, as the pass is
+                    each.answer(None, Unreachable("the call that was to read this was cancelled"))
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the call that waits longest send the next request, if there is one."""
+        if self._waiting:
+            self._waiting.popleft().woken.set()
+        else:
+            self._in_flight -= 1
+
+    async def _send(self, batch: Sequence[_Ask]) -> None:
+        gets = [Get((ask.partition, self._sort_key)) for ask in batch]
+        try:
+            found = await self._store.get_each(gets)
+        except StoreError as error:
+            for ask in batch:
+                ask.answer(None, error)
+        else:
+            for ask, item in zip(batch, found.items, strict=True):
+                ask.answer(item)
