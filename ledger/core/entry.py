@@ -181,7 +181,8 @@ def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
     ]
     if net.periods is not None:
         texts.append(net.periods)
-    head = b"".join(len(text := part.encode()).to_bytes(2, "big") + text for part in texts)
+    parts = [text.encode() for text in texts]
+    head = b"".join([len(part).to_bytes(2, "big") + part for part in parts])
     if net.archive is not None:
         head += _ARCHIVE + net.archive
     return hashlib.sha256(head + packed).digest()[:DIGEST_BYTES]

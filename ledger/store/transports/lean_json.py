@@ -13,6 +13,7 @@ from botocore.exceptions import ParamValidationError
 
 from ledger.runtime.gc import gc_paused
 
+_NODES = (dict, list)
 _MAYBE_BINARY = b'"B'
 LARGE_BYTES = 64 * 1024
 """Of an answer that holds a thousand objects and more."""
@@ -72,7 +73,10 @@ def _read_binaries(answer: dict[str, Any], most: int) -> None:
     if not isinstance(items, list):
         _into_bytes(answer)
         return
-    left = most - _into_bytes({name: part for name, part in answer.items() if part is not items})
+    left = most
+    for part in answer.values():
+        if part is not items and isinstance(part, _NODES):
+            left -= _into_bytes(part)
     for item in reversed(items):
         if left <= 0:
             return
@@ -89,7 +93,7 @@ def _into_bytes(node: Any) -> int:
     found = 0
     if isinstance(node, list):
         for part in node:
-            if isinstance(part, dict | list):
+            if isinstance(part, _NODES):
                 found += _into_bytes(part)
     elif isinstance(node, dict):
         for name, content in node.items():
@@ -99,6 +103,6 @@ def _into_bytes(node: Any) -> int:
             elif name == "BS" and isinstance(content, list):
                 node[name] = [b64decode(part, validate=True) for part in content]
                 found += 1
-            elif isinstance(content, dict | list):
+            elif isinstance(content, _NODES):
                 found += _into_bytes(content)
     return found
