@@ -63,6 +63,11 @@ class ElapsedTime:
         self._missed = 0.0
         self._monotonic, self._wall = clock.monotonic(), clock.now()
 
+    @property
+    def last(self) -> float:
+        """What `seconds` returned last, or would have when this was made."""
+        return self._monotonic + self._missed
+
     def seconds(self) -> float:
         """Return seconds since an arbitrary moment; never falls."""
         monotonic, wall = self._clock.monotonic(), self._clock.now()

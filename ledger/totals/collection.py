@@ -128,7 +128,7 @@ async def _read_once(
 ) -> CollectionRead | None:
     """Return the collection from every page; None if that took too long or the net changed."""
     elapsed = ElapsedTime(clock)
-    started = elapsed.seconds()
+    started = elapsed.last
     query = Query(
         progress.partition,
         consistent=consistent,
