@@ -149,12 +149,13 @@ class Ledger:
             tasks=tasks,
         )
         cache = TotalCache(
-            partial(watcher.reads, reader.total),
+            reader.total,
             region=self.region,
             settings=settings.cache,
             clock=self._clock,
             metrics=self.metrics,
             tasks=tasks,
+            on_read=watcher.saw,
         )
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
         self._stack.push_async_callback(hints.close)

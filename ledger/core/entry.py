@@ -130,9 +130,15 @@ def net_of(item: Item) -> NetChange:
     generation = keys.generation_of(item["sk"]["S"])
     packed = item.get("merged", {}).get("B")
     count = number_of(item, "count")
-    fields = {name: _text(item, name) for name in ("version", "until", "home")}
-    missing = [name for name, text in fields.items() if text is None]
-    if generation is None or missing or not isinstance(packed, bytes):
+    version, until, home = _text(item, "version"), _text(item, "until"), _text(item, "home")
+    if (
+        generation is None
+        or version is None
+        or until is None
+        or home is None
+        or not isinstance(packed, bytes)
+    ):
+        missing = [name for name in ("version", "until", "home") if name not in item]
         wrong = ", ".join(missing) or ("sk" if generation is None else "merged")
         raise damaged(item, f"a net change must have {wrong}")
     try:
@@ -148,9 +154,9 @@ def net_of(item: Item) -> NetChange:
         change=number_of(item, "change"),
         count=int(count),
         merged=merged,
-        version=fields["version"] or "",
-        until=fields["until"] or "",
-        home=fields["home"] or "",
+        version=version,
+        until=until,
+        home=home,
         generation=generation,
         periods=_text(item, "periods"),
         archive=_binary(item, "archive"),

@@ -37,8 +37,8 @@ class Seal:
     credentials: ReadOnlyCredentials
     second: datetime
     canonical: bytes
-    text: bytes
-    key: bytes
+    begun: hmac.HMAC
+    """Of the first lines that are signed."""
 
     def fits(self, credentials: ReadOnlyCredentials, at: datetime) -> bool:
         """Return whether a request that is signed at this time with these can have it."""
@@ -47,8 +47,9 @@ class Seal:
     def signature(self, body: bytes) -> str:
         """Return the signature of a request with this body."""
         canonical = self.canonical + sha256(body).hexdigest().encode()
-        text = self.text + sha256(canonical).hexdigest().encode()
-        return hmac.digest(self.key, text, "sha256").hex()
+        signing = self.begun.copy()
+        signing.update(sha256(canonical).hexdigest().encode())
+        return signing.hexdigest()
 
 
 class Signer:
@@ -101,8 +102,11 @@ class Signer:
             credentials=credentials,
             second=second,
             canonical=canonical.encode(),
-            text=f"{_ALGORITHM}\n{stamp}\n{scope}\n".encode(),
-            key=self._signing_key(str(credentials.secret_key), stamp[:8]),
+            begun=hmac.new(
+                self._signing_key(str(credentials.secret_key), stamp[:8]),
+                f"{_ALGORITHM}\n{stamp}\n{scope}\n".encode(),
+                "sha256",
+            ),
         )
 
     def _signing_key(self, secret: str, day: str) -> bytes:
