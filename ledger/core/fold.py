@@ -18,9 +18,8 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Iterable, KeysView, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, net_of, number_of
@@ -51,8 +50,7 @@ def stamp_of(net: NetChange | None) -> Stamp:
     return None if net is None else (net.generation, net.version)
 
 
-@dataclass(frozen=True, slots=True)
-class Subtotal:
+class Subtotal(NamedTuple):
     """Sum and number of some entries that the net under `stamp` does not name."""
 
     stamp: Stamp

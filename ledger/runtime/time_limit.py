@@ -10,6 +10,7 @@
 
 import asyncio
 from types import TracebackType
+from typing import Self
 
 
 class TimeLimit:
@@ -74,7 +75,7 @@ class LimitedWait:
         self.expired = True
         self._task.cancel()
 
-    def __enter__(self) -> "LimitedWait":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -13,7 +13,7 @@ from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
 from ledger.core.fold import Collection
 from ledger.core.periods import rule_of
-from ledger.runtime.clock import Clock
+from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
@@ -127,16 +127,22 @@ class Reader:
             NetVanished: a net that was read before is gone, or counts less.
             AmountOverflow: the sum does not fit in 38 digits.
         """
-        as_of, started = self._clock.now(), self._clock.monotonic()
+        elapsed = ElapsedTime(self._clock)
+        as_of, started = elapsed.at, elapsed.last
         settings = self._settings.current
         is_consistent = settings.consistent_reads if consistent is None else consistent
         with signed_within(self._settings.validity, self._clock):
-            reads = await self._shards(counter, settings, consistent=is_consistent)
+            if settings.shards_max(counter) == 1:
+                one = self._shard(counter, settings, consistent=is_consistent, elapsed=elapsed)
+                reads = [await one]
+            else:
+                reads = await self._shards(counter, settings, consistent=is_consistent)
+        seconds = elapsed.seconds() - started
         self._metrics.read(
             self._store.region,
             pages=sum([read.pages for read in reads]),
             restarts=sum([read.restarts for read in reads]),
-            seconds=self._clock.monotonic() - started,
+            seconds=seconds,
         )
         sums = _Sums()
         for read in reads:
@@ -149,7 +155,7 @@ class Reader:
             entries=sums.entries,
             merged=sums.merged,
             versions=tuple(sums.versions),
-            ended=self._clock.now(),
+            ended=elapsed.at,
             additions=sums.additions,
         )
 
@@ -234,10 +240,6 @@ class Reader:
         self, counter: str, settings: Settings, *, consistent: bool, with_times: bool = False
     ) -> list[CollectionRead]:
         shards = settings.shards_max(counter)
-        if shards == 1:
-            return [
-                await self._shard(counter, settings, consistent=consistent, with_times=with_times)
-            ]
         partitions = [keys.partition_key(counter, shard) for shard in range(shards)]
         return await run_all(
             [
@@ -250,7 +252,13 @@ class Reader:
         )
 
     async def _shard(
-        self, partition: str, settings: Settings, *, consistent: bool, with_times: bool
+        self,
+        partition: str,
+        settings: Settings,
+        *,
+        consistent: bool,
+        with_times: bool = False,
+        elapsed: ElapsedTime | None = None,
     ) -> CollectionRead:
         """Read a shard, and compare its net with what was seen of it.
 
@@ -271,6 +279,7 @@ class Reader:
             base=self._bases.get(partition) if continues else None,
             border=self._border(settings) if continues else None,
             with_dates=with_times,
+            elapsed=elapsed,
         )
         if continues:
             self._bases.keep(partition, found.base)

@@ -242,7 +242,9 @@ def _queried(
         names["#1"] = "sk"
         operator = "BETWEEN :1 AND :2" if is_from and is_to else ">= :1" if is_from else "<= :1"
         condition = f"{condition} AND #1 {operator}"
-    return condition, names | (_projected(attributes)[1] if attributes else {})
+    if attributes:
+        names.update(_projected(attributes)[1])
+    return condition, names
 
 
 def scan_request(scan: Scan, table: str) -> Request:

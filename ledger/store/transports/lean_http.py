@@ -65,6 +65,9 @@ class Http:
                 answer = await connection.ask(
                     b"%b\r\nContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
                 )
+            except BaseException:
+                connection.abort()
+                raise
             finally:
                 self._busy.discard(connection)
             if connection.usable and not self._closed:

@@ -187,7 +187,9 @@ async def test_header_cannot_bring_a_line_of_its_own() -> None:
     """A token with the end of a line in it is refused, and nothing is sent."""
     async with answering_bytes([OK]) as server, opened(server) as http:
         with pytest.raises(ParamValidationError, match="end of a line"):
-            await http.post(http.head({**HEADERS, "X-Amz-Security-Token": "a\r\nX-Other: b"}), b"{}")
+            await http.post(
+                http.head({**HEADERS, "X-Amz-Security-Token": "a\r\nX-Other: b"}), b"{}"
+            )
 
     assert server.connections == 0
 
