@@ -129,7 +129,7 @@ def net_of(item: Item) -> NetChange:
     """
     generation = keys.generation_of(item["sk"]["S"])
     packed = item.get("merged", {}).get("B")
-    count = number_of(item, "count")
+    count = _count_in(item)
     version, until, home = _text(item, "version"), _text(item, "until"), _text(item, "home")
     if (
         generation is None
@@ -145,7 +145,7 @@ def net_of(item: Item) -> NetChange:
         merged = ids.unpack_all(packed)
     except ValueError as error:
         raise damaged(item, f"merged: {error}") from None
-    if count != count.to_integral_value() or count < len(merged):
+    if count < len(merged) or count != int(count):
         raise damaged(
             item,
             f"count must be a whole number of at least {len(merged)} (merged ids), got {count}",
@@ -166,6 +166,18 @@ def net_of(item: Item) -> NetChange:
     if item["digest"].get("B") != _digest(net, item["pk"]["S"], packed):
         raise damaged(item, "the digest does not match: an attribute was changed or truncated")
     return net
+
+
+def _count_in(item: Item) -> int | Decimal:
+    """Return the count of a net change, which may be no whole number.
+
+    Raises:
+        DamagedItem: it is missing, or no number.
+    """
+    text = item.get("count", {}).get("N")
+    if isinstance(text, str) and _COUNT.fullmatch(text):  # nearly always
+        return int(text)
+    return number_of(item, "count")
 
 
 def count_of(item: Item) -> int:

@@ -156,6 +156,7 @@ async def _read_once(
         if page.after is None:
             return progress.end()
         query = query.next(page)
+        del page  # before the next wait: two pages are never held, and none is scanned as garbage
         if progress.is_full:
             if not progress.knows_net:
                 progress.expect(await read_net(store, progress.partition, consistent=consistent))

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from botocore.exceptions import ParamValidationError
 
-from ledger.runtime.gc import gc_paused
+from ledger.runtime.gc import gc_paused, pause_gc_for_this_turn
 
 _NODES = (dict, list)
 _MAYBE_BINARY = b'"B'
@@ -59,7 +59,8 @@ def decode(body: bytes) -> dict[str, Any]:
 def _loads(body: bytes) -> Any:
     if len(body) < LARGE_BYTES:
         return orjson.loads(body)
-    with gc_paused():  # none of a page's thousands of objects can be garbage yet
+    pause_gc_for_this_turn()  # nearly always the page is summed and dropped in it
+    with gc_paused():
         return orjson.loads(body)
 
 
