@@ -222,9 +222,10 @@ class Ledger:
             ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
-        parts = self._open_parts
+        parts, view = self._open_parts, self._view
         try:
-            await self._renew()
+            if view is not None and view.is_due():  # one call in millions waits for it
+                await view.renew()
             if note is None and effective is None and key is None and at is None:
                 entry = await parts.writer.add(counter, change)
             else:

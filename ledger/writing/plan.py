@@ -71,7 +71,7 @@ class Planned(NamedTuple):
     @property
     def batch_put(self) -> Put:
         """The write for a batch, which has no conditions: the same item again changes nothing."""
-        return Put(self.item, not_after=self.latest)
+        return Put(self.item, None, 0, self.latest)
 
 
 def plan(
@@ -131,11 +131,12 @@ def plan_group(
     """
     latest = _earlier(now + _span(settings.retry_horizon), until)
     planned = []
+    is_sharded = bool(settings.shards)
     for (counter, change, count), id_ in zip(
         changes, ids.sort_keys(now, bits, len(changes)), strict=True
     ):
         shard = 0
-        if settings.shards:
+        if is_sharded:
             shard = keys.shard_of(ids.suffix_in(id_), settings.shards_now(counter, now))
         entry = Entry(counter, id_, change, region, None, None, count, shard)
         planned.append(Planned(entry, entry_item(entry), latest))
