@@ -31,6 +31,8 @@ READS_AT_ONCE = 64
 `SHARDS_AT_ONCE` shards."""
 AHEAD_MAX = 2 * READS_AT_ONCE
 """Reads that one call has under way or waiting: what it leaves behind if it is cancelled."""
+REFILL_LEFT = AHEAD_MAX - READS_AT_ONCE // 2
+"""Of how many that are left it adds more, so that no worker ends for want of a read."""
 
 
 class _Flight:
@@ -205,7 +207,7 @@ class TotalCache:
             gathering.add(counter, found)
             if gathering.is_full:
                 self._count()
-                await gathering.wait(READS_AT_ONCE)
+                await gathering.wait(REFILL_LEFT)
         self._count()
         await gathering.wait(0)
         return {counter: gathering.totals[counter] for counter in wanted}

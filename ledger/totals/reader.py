@@ -134,15 +134,15 @@ class Reader:
         with signed_within(self._settings.validity, self._clock):
             if settings.shards_max(counter) == 1:
                 one = self._shard(counter, settings, consistent=is_consistent, elapsed=elapsed)
-                reads = [await one]
+                reads = [await one]  # which looked at the clock when its last page had come
             else:
                 reads = await self._shards(counter, settings, consistent=is_consistent)
-        seconds = elapsed.seconds() - started
+                elapsed.seconds()
         self._metrics.read(
             self._store.region,
             pages=sum([read.pages for read in reads]),
             restarts=sum([read.restarts for read in reads]),
-            seconds=seconds,
+            seconds=elapsed.last - started,
         )
         sums = _Sums()
         for read in reads:

@@ -75,15 +75,16 @@ def _read_binaries(answer: dict[str, Any], most: int) -> None:
         _into_bytes(answer)
         return
     left = most
-    for part in answer.values():
-        if part is not items and isinstance(part, _NODES):
-            left -= _into_bytes(part)
     for item in reversed(items):
         if left <= 0:
             return
         for value in item.values():
             if "S" not in value and "N" not in value:  # as nearly all have
                 left -= _into_bytes(value)
+    if left > 0:
+        for part in answer.values():
+            if part is not items and isinstance(part, _NODES):
+                _into_bytes(part)
 
 
 def _into_bytes(node: Any) -> int:
