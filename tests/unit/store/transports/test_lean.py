@@ -169,6 +169,24 @@ async def test_session_token_is_sent_and_signed(profile: Callable[[str], None]) 
     assert "x-amz-date;x-amz-security-token;x-amz-target" in headers["Authorization"]
 
 
+async def test_each_second_has_signatures_of_its_own() -> None:
+    """What the requests of a second share is made anew in the next; each signs its own body."""
+    clock = FakeClock(instant=True)
+    async with scripted() as server:
+        server.play(otherwise=PAGE)
+        settings = make_settings(regions={HOME: {"endpoint": server.endpoint}}, transport="lean")
+        async with open_store(settings, HOME, clock=clock) as store:
+            for pause, partition in ((0, "c"), (0.5, "c"), (0, "d"), (0.5, "d"), (-1, "c")):
+                clock.wall += timedelta(seconds=pause)
+                await store.query(Query(partition))
+
+    sent = [(one["X-Amz-Date"], one["Authorization"]) for one in server.headers]
+    seconds = [date[-3:] for date, _ in sent]
+    assert seconds == ["00Z", "00Z", "00Z", "01Z", "00Z"]
+    assert sent[0] == sent[1] == sent[4]
+    assert len({authorization for _, authorization in sent}) == 3
+
+
 def refreshing(folder: Path, then: str) -> str:
     """Return a profile whose program gives a new token each time, soon to expire; then this."""
     expires = datetime.now(UTC) + timedelta(minutes=1)
