@@ -9,6 +9,7 @@
 """
 
 import asyncio
+import math
 from types import TracebackType
 from typing import Self
 
@@ -20,7 +21,7 @@ class TimeLimit:
         self.seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waits: dict[LimitedWait, None] = {}
-        self._is_timed = False
+        self._is_timed = math.isinf(seconds)  # without a limit no timer is ever set
 
     def begin(self) -> "LimitedWait":
         """Return the block of one wait, which begins now: ``with limit.begin(): await ...``.

@@ -138,15 +138,15 @@ class Reader:
             else:
                 reads = await self._shards(counter, settings, consistent=is_consistent)
                 elapsed.seconds()
-        self._metrics.read(
-            self._store.region,
-            pages=sum([read.pages for read in reads]),
-            restarts=sum([read.restarts for read in reads]),
-            seconds=elapsed.last - started,
-        )
         sums = _Sums()
         for read in reads:
-            sums.add(read.collection)
+            sums.add(read)
+        self._metrics.read(
+            self._store.region,
+            pages=sums.pages,
+            restarts=sums.restarts,
+            seconds=elapsed.last - started,
+        )
         return Total(
             counter=counter,
             value=_value(counter, sums.changes),
@@ -301,17 +301,20 @@ class Reader:
 
 
 class _Sums:
-    """What the collections of one counter come to, added up shard by shard."""
+    """What the reads of one counter come to, added up shard by shard."""
 
-    __slots__ = ("additions", "changes", "entries", "merged", "versions")
+    __slots__ = ("additions", "changes", "entries", "merged", "pages", "restarts", "versions")
 
     def __init__(self) -> None:
         self.changes: list[Decimal] = []
         self.versions: list[str] = []
-        self.entries = self.merged = self.additions = 0
+        self.entries = self.merged = self.additions = self.pages = self.restarts = 0
 
-    def add(self, collection: Collection) -> None:
+    def add(self, read: CollectionRead) -> None:
         """Add a shard."""
+        collection = read.collection
+        self.pages += read.pages
+        self.restarts += read.restarts
         net, left = collection.net, collection.unmerged()
         self.entries += left.entries
         self.changes.append(left.change)

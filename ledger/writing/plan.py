@@ -68,10 +68,10 @@ class Planned(NamedTuple):
         """The write that makes it durable, once."""
         return Put(self.item, condition=Absent(), not_after=self.latest)
 
-    @property
-    def batch_put(self) -> Put:
-        """The write for a batch, which has no conditions: the same item again changes nothing."""
-        return Put(self.item, None, 0, self.latest)
+
+def batch_puts(planned: Sequence[Planned]) -> list[Put]:
+    """Return the writes for a batch, without conditions: the same item again changes nothing."""
+    return [Put(item, None, 0, latest) for _, item, latest, _ in planned]
 
 
 def plan(

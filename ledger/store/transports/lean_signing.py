@@ -25,7 +25,7 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 _SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Seal:
     """What all signatures of one operation share, made in one second with the same credentials.
 

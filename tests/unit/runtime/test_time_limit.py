@@ -1,6 +1,7 @@
 """One limit for many waits: what takes too long is ended, and nothing else is."""
 
 import asyncio
+import math
 
 import anyio
 import anyio.lowlevel
@@ -56,6 +57,14 @@ async def test_an_error_and_a_time_out_of_another_pass() -> None:
         with pytest.raises(error), wait:
             raise error
         assert not wait.expired
+
+
+async def test_without_a_limit_there_is_no_timer() -> None:
+    """A wait may take for ever, on any loop."""
+    wait = TimeLimit(math.inf).begin()
+    with wait:
+        await anyio.sleep(0)
+    assert not wait.expired
 
 
 async def test_a_cancelled_wait_is_cancelled() -> None:
