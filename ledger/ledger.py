@@ -149,12 +149,13 @@ class Ledger:
             tasks=tasks,
         )
         cache = TotalCache(
-            partial(watcher.reads, reader.total),
+            reader.total,
             region=self.region,
             settings=settings.cache,
             clock=self._clock,
             metrics=self.metrics,
             tasks=tasks,
+            on_read=watcher.saw,
         )
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
         self._stack.push_async_callback(hints.close)
@@ -221,9 +222,10 @@ class Ledger:
             ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
-        parts = self._open_parts
+        parts, view = self._open_parts, self._view
         try:
-            await self._renew()
+            if view is not None and view.is_due():  # one call in millions waits for it
+                await view.renew()
             if note is None and effective is None and key is None and at is None:
                 entry = await parts.writer.add(counter, change)
             else:

@@ -60,7 +60,7 @@ class ContractView:
         self._failure: StoreError | None = None
         self._is_closed = False
         self._due_elapsed = -1.0
-        self._due_at = clock.now()
+        self._due_from = self._due_at = clock.now()
 
     async def open(self) -> None:
         """Read the contract for the first time, and compare the settings with it.
@@ -109,7 +109,7 @@ class ContractView:
         """Whether the contract is to be read again before the next piece of work."""
         return (
             self._clock.monotonic() >= self._due_elapsed
-            or not self._due_at - _REFRESH <= self._clock.now() < self._due_at
+            or not self._due_from <= self._clock.now() < self._due_at
         )
 
     def close(self) -> None:
@@ -170,6 +170,7 @@ class ContractView:
 
     def _due_in(self, seconds: float, elapsed: float, now: datetime) -> None:
         self._due_elapsed, self._due_at = elapsed + seconds, now + timedelta(seconds=seconds)
+        self._due_from = self._due_at - _REFRESH
 
     def _read_failed(self, error: StoreError) -> None:
         self._failure = error

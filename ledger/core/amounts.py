@@ -22,6 +22,7 @@ EXPONENT_MAX = 125
 # is room for the carry of more addends than a table can hold.
 _WIDE = Context(prec=360, Emin=-1000, Emax=1000, traps=[Inexact, InvalidOperation])
 _SURELY_FITS = 10**DIGITS_MAX
+_SURELY_DIGITS = 19
 _PLAIN_EXPONENT = 40
 _ZERO = Decimal(0)
 # Half of 38 digits on each side of the point: any number of this form is a legal amount.
@@ -92,7 +93,7 @@ def total(amounts: Iterable[Decimal]) -> Decimal:
 
 def total_wide(amounts: Iterable[Decimal]) -> Decimal:
     """Return the exact sum of amounts without a range check: for running sums only."""
-    return reduce(_WIDE.add, amounts, Decimal(0))
+    return reduce(_WIDE.add, amounts, _ZERO)
 
 
 def portion(number: Decimal, place: int, places: int) -> Decimal:
@@ -132,6 +133,8 @@ def parse(text: str) -> Decimal:
         InvalidAmount: not a decimal number.
         AmountOverflow: over 38 significant digits, or outside the range.
     """
+    if len(text) <= _SURELY_DIGITS and text.isascii() and text.isdigit():  # the common case
+        return Decimal(text)
     stripped = text.strip()
     if not stripped.isascii() or "_" in stripped:
         raise InvalidAmount(f"amount must be a decimal number, got {text!r}")

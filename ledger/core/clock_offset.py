@@ -16,7 +16,7 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
@@ -77,6 +77,36 @@ def measured(
         if both.least <= both.most:
             return MeasuredOffset(both, known.since)
     return MeasuredOffset(ClockOffset(least, most), answered)
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Answers with one `Date` that add nothing to what is known, as nearly all of a second's."""
+
+    text: str
+    sent_max: datetime
+    answered_min: datetime
+    answered_max: datetime
+
+    @classmethod
+    def of(cls, known: MeasuredOffset, text: str, date: datetime) -> "Quiet":
+        """Return which answers with this header `measured` would take for known."""
+        least, most = known.offset.least, known.offset.most
+        return cls(
+            text,
+            sent_max=date + timedelta(seconds=DATE_SECONDS + least),
+            answered_min=max(known.since, date + timedelta(seconds=most)),
+            answered_max=known.since + timedelta(seconds=WINDOW_SECONDS),
+        )
+
+    def covers(self, text: str, sent: datetime, answered: datetime) -> bool:
+        """Return whether this is one of them."""
+        return (
+            text == self.text
+            and sent <= self.sent_max
+            and self.answered_min <= answered < self.answered_max
+            and sent <= answered
+        )
 
 
 def check_offset(offset: ClockOffset | None, *, skew: float, region: str) -> None:

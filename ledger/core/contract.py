@@ -131,6 +131,8 @@ class Terms:
 
     def shards_read(self, counter: str) -> int:
         """Return how many shards a reader of a counter must query: the most ever in use."""
+        if not (self.shards or self.announced):
+            return 1
         steps = (*_steps(self.shards, counter), *_steps(self.announced or {}, counter))
         return max(step.count for step in steps)
 

@@ -129,17 +129,23 @@ def net_of(item: Item) -> NetChange:
     """
     generation = keys.generation_of(item["sk"]["S"])
     packed = item.get("merged", {}).get("B")
-    count = number_of(item, "count")
-    fields = {name: _text(item, name) for name in ("version", "until", "home")}
-    missing = [name for name, text in fields.items() if text is None]
-    if generation is None or missing or not isinstance(packed, bytes):
+    count = _count_in(item)
+    version, until, home = _text(item, "version"), _text(item, "until"), _text(item, "home")
+    if (
+        generation is None
+        or version is None
+        or until is None
+        or home is None
+        or not isinstance(packed, bytes)
+    ):
+        missing = [name for name in ("version", "until", "home") if name not in item]
         wrong = ", ".join(missing) or ("sk" if generation is None else "merged")
         raise damaged(item, f"a net change must have {wrong}")
     try:
         merged = ids.unpack_all(packed)
     except ValueError as error:
         raise damaged(item, f"merged: {error}") from None
-    if count != count.to_integral_value() or count < len(merged):
+    if count < len(merged) or count != int(count):
         raise damaged(
             item,
             f"count must be a whole number of at least {len(merged)} (merged ids), got {count}",
@@ -148,9 +154,9 @@ def net_of(item: Item) -> NetChange:
         change=number_of(item, "change"),
         count=int(count),
         merged=merged,
-        version=fields["version"] or "",
-        until=fields["until"] or "",
-        home=fields["home"] or "",
+        version=version,
+        until=until,
+        home=home,
         generation=generation,
         periods=_text(item, "periods"),
         archive=_binary(item, "archive"),
@@ -160,6 +166,18 @@ def net_of(item: Item) -> NetChange:
     if item["digest"].get("B") != _digest(net, item["pk"]["S"], packed):
         raise damaged(item, "the digest does not match: an attribute was changed or truncated")
     return net
+
+
+def _count_in(item: Item) -> int | Decimal:
+    """Return the count of a net change, which may be no whole number.
+
+    Raises:
+        DamagedItem: it is missing, or no number.
+    """
+    text = item.get("count", {}).get("N")
+    if isinstance(text, str) and _COUNT.fullmatch(text):  # nearly always
+        return int(text)
+    return number_of(item, "count")
 
 
 def count_of(item: Item) -> int:
@@ -181,7 +199,8 @@ def _digest(net: NetChange, partition: str, packed: bytes) -> bytes:
     ]
     if net.periods is not None:
         texts.append(net.periods)
-    head = b"".join(len(text := part.encode()).to_bytes(2, "big") + text for part in texts)
+    parts = [text.encode() for text in texts]
+    head = b"".join([len(part).to_bytes(2, "big") + part for part in parts])
     if net.archive is not None:
         head += _ARCHIVE + net.archive
     return hashlib.sha256(head + packed).digest()[:DIGEST_BYTES]

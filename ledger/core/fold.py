@@ -19,9 +19,8 @@ Pure: no clock, no randomness, no I/O.
 
 from collections.abc import Iterable, KeysView, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ledger.core import amounts, ids, keys
 from ledger.core.entry import Item, net_of, number_of
@@ -41,6 +40,7 @@ _NOT_COMPARED = {"change", COPIES}
 DATED = (*ATTRIBUTES, "effective")
 """Those that sums by period depend on."""
 
+_NONE = Decimal(0)
 Amount = TypeVar("Amount", str, Decimal)
 Stamp = tuple[int, str] | None
 """Generation and version of a net, different at each write of it; None for no net."""
@@ -51,8 +51,7 @@ def stamp_of(net: NetChange | None) -> Stamp:
     return None if net is None else (net.generation, net.version)
 
 
-@dataclass(frozen=True, slots=True)
-class Subtotal:
+class Subtotal(NamedTuple):
     """Sum and number of some entries that the net under `stamp` does not name."""
 
     stamp: Stamp
@@ -172,6 +171,9 @@ class Collection:
             self.items.update(
                 (key, one) for one in items if (key := one["sk"]["S"]) < keys.RESERVED
             )
+        if len(items) == 1 and items[0]["sk"]["S"].startswith(keys.NET_PREFIX):
+            self._take_net(items[0])  # all that is left of a merged collection
+            return
         texts = _plain_texts(items)
         if texts is None or (texts and max(texts) >= SUM_PREFIX):
             items = self._without_sums(items)
@@ -263,7 +265,7 @@ class Collection:
     @property
     def added(self) -> Decimal:
         """The sum of all sums, without a check of its range."""
-        return amounts.total_wide(each.value for each in self.sums.values())
+        return amounts.total_wide(each.value for each in self.sums.values()) if self.sums else _NONE
 
     @property
     def additions(self) -> int:
@@ -273,9 +275,11 @@ class Collection:
     def _subtotal(self, net: NetChange | None, upto: str | None) -> Subtotal:
         """Return `below` plus the entries below a sort key that this net does not name."""
         stamp = stamp_of(net)
-        before = self.below or Subtotal(stamp, Decimal(0), 0)
+        before = self.below or Subtotal(stamp, _NONE, 0)
         if before.stamp != stamp:
             raise LedgerError(f"the sum of entries belongs to net {before.stamp}, not to {stamp}")
+        if not (self._texts or self._parsed):
+            return before
         if self._parsed:
             texts, parsed = {}, _below(self.entries, upto)
         else:

@@ -70,10 +70,12 @@ def sort_keys(at: datetime, bits: int, count: int) -> list[str]:
     """Return `count` ascending sort keys of one time; the suffix of each is 64 of these bits."""
     start = sort_key(at, 0)[:-SUFFIX_DIGITS]
     digits = f"{bits:0{SUFFIX_DIGITS * count}x}"
-    return sorted(
+    made = [
         start + digits[place : place + SUFFIX_DIGITS]
         for place in range(0, SUFFIX_DIGITS * count, SUFFIX_DIGITS)
-    )
+    ]
+    made.sort()
+    return made
 
 
 def suffix_in(sort_key: str) -> int:

@@ -10,6 +10,7 @@ Pure: no clock, no randomness, no I/O.
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ledger.core.errors import InvalidCounter, InvalidInput
 
@@ -38,6 +39,7 @@ VERSION_PREFIX = "~version~"
 WATCH_PREFIX = "~watch~"
 NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
+GENERATIONS_KEPT = 32
 """The highest generation of net changes: four digits, so that sort keys ascend with them.
 
 A table begins with generation 1; each loss of a region begins the next.
@@ -121,6 +123,7 @@ def counter_of(partition: str) -> tuple[str, int] | None:
     return (found[2], int(found[1])) if found else None
 
 
+@lru_cache(GENERATIONS_KEPT)
 def net_sort_key(generation: int) -> str:
     """Return the sort key of the net change of a generation.
 
@@ -134,6 +137,11 @@ def net_sort_key(generation: int) -> str:
 
 def generation_of(sort_key: str) -> int | None:
     """Return the generation of a net change's sort key, 1 to 9,999; None if it is not one."""
+    return _generation_in(sort_key) if sort_key.startswith(NET_PREFIX) else None
+
+
+@lru_cache(GENERATIONS_KEPT)  # nearly every net has the same
+def _generation_in(sort_key: str) -> int | None:
     found = _NET.fullmatch(sort_key)
     return int(found[1]) or None if found else None
 

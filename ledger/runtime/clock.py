@@ -61,15 +61,22 @@ class ElapsedTime:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._missed = 0.0
-        self._monotonic, self._wall = clock.monotonic(), clock.now()
+        self._monotonic = clock.monotonic()
+        self.at = clock.now()
+        """The time of day at the last look."""
+
+    @property
+    def last(self) -> float:
+        """What `seconds` returned last, or would have when this was made."""
+        return self._monotonic + self._missed
 
     def seconds(self) -> float:
         """Return seconds since an arbitrary moment; never falls."""
         monotonic, wall = self._clock.monotonic(), self._clock.now()
-        missed = (wall - self._wall).total_seconds() - (monotonic - self._monotonic)
+        missed = (wall - self.at).total_seconds() - (monotonic - self._monotonic)
         if missed > MISSED_SECONDS_MIN:
             self._missed += missed
-        self._monotonic, self._wall = monotonic, wall
+        self._monotonic, self.at = monotonic, wall
         return monotonic + self._missed
 
 

@@ -6,6 +6,7 @@ time on these scans, although hardly any of its objects form cycles, the only ga
 counting leaves to the collector.
 """
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,22 @@ def tune_gc() -> None:
 def is_gc_tuned() -> bool:
     """Return whether `tune_gc` was called in this process."""
     return gc.get_threshold() == (YOUNG_MAX, MIDDLE_MAX, OLDEST_MAX)
+
+
+def pause_gc_for_this_turn() -> None:
+    """Suspend garbage collection until the event loop's next turn, if one is running.
+
+    For what makes thousands of objects that are used and dropped before anything is awaited, such
+    as a page that is summed. Paused only while it is made, they would all be scanned right after.
+    """
+    if not gc.isenabled():
+        return
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    gc.disable()
+    loop.call_soon(gc.enable)
 
 
 @contextmanager

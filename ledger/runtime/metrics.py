@@ -263,13 +263,13 @@ class Metrics(RegistryMetrics):
         self._cache_hits_of(region).inc()
         self._cache_age_of(region).observe(max(0.0, age_seconds))
 
-    def cache_miss(self, region: str) -> None:
-        """Record a total that the cache did not have, or not young enough."""
-        self._cache_misses_of(region).inc()
+    def cache_miss(self, region: str, count: int = 1) -> None:
+        """Record totals that the cache did not have, or not young enough."""
+        self._cache_misses_of(region).inc(count)
 
-    def cache_share(self, region: str) -> None:
-        """Record a call that waited for another call's read."""
-        self._cache_shared_of(region).inc()
+    def cache_share(self, region: str, count: int = 1) -> None:
+        """Record calls that waited for another call's read."""
+        self._cache_shared_of(region).inc(count)
 
     def cache_size(self, region: str, counters: int) -> None:
         """Record how many counters the cache holds."""

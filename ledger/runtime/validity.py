@@ -11,10 +11,9 @@ Elapsed time and the time of day both count, so neither a suspension nor a clock
 lengthens it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from datetime import datetime
+from types import TracebackType
 
 from ledger.core.contract import Validity
 from ledger.core.errors import ContractStale
@@ -23,14 +22,24 @@ from ledger.runtime.clock import Clock
 _bound: ContextVar[tuple[Validity, Clock] | None] = ContextVar("_bound", default=None)
 
 
-@contextmanager
-def signed_within(validity: Validity | None, clock: Clock) -> Iterator[None]:
+class signed_within:  # noqa: N801 (used as a function is, and entered for every read)
     """Send no request inside the block that is signed after the validity has ended."""
-    token = _bound.set(None if validity is None else (validity, clock))
-    try:
-        yield
-    finally:
-        _bound.reset(token)
+
+    __slots__ = ("_bound", "_token")
+
+    def __init__(self, validity: Validity | None, clock: Clock) -> None:
+        self._bound = None if validity is None else (validity, clock)
+
+    def __enter__(self) -> None:
+        self._token: Token[tuple[Validity, Clock] | None] = _bound.set(self._bound)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _bound.reset(self._token)
 
 
 def has_validity() -> bool:

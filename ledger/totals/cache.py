@@ -31,6 +31,8 @@ READS_AT_ONCE = 64
 `SHARDS_AT_ONCE` shards."""
 AHEAD_MAX = 2 * READS_AT_ONCE
 """Reads that one call has under way or waiting: what it leaves behind if it is cancelled."""
+REFILL_LEFT = AHEAD_MAX - READS_AT_ONCE // 2
+"""Of how many that are left it adds more, so that no worker ends for want of a read."""
 
 
 class _Flight:
@@ -139,6 +141,10 @@ class _Flights:
                 left.end()
 
 
+def _ignored(_total: Total) -> None:
+    """Do nothing with a total."""
+
+
 class TotalCache:
     """Totals by counter, at most `counters_max`; the least recently used are evicted first."""
 
@@ -151,8 +157,11 @@ class TotalCache:
         clock: Clock,
         metrics: Metrics,
         tasks: TaskGroup,
+        on_read: Callable[[Total], None] = _ignored,
     ) -> None:
+        """Take what reads a total, and what is called with each that was read."""
         self._read = read
+        self._on_read = on_read
         self._region = region
         self._settings = settings
         self._elapsed = ElapsedTime(clock)
@@ -162,6 +171,7 @@ class TotalCache:
         self._flights: dict[str, _Flights] = {}
         self._due: deque[str] = deque()
         self._workers = 0
+        self._missed = self._shared = self._counted_size = 0
 
     async def total(self, counter: str, max_age: float | None = None) -> Total:
         """Return a total whose read began at most `max_age` seconds ago.
@@ -172,6 +182,7 @@ class TotalCache:
         found = self._find(counter, max_age)
         if isinstance(found, Total):
             return found
+        self._count()
         ended = anyio.Event()
         found.then(lambda _flight: ended.set())
         await ended.wait()
@@ -195,7 +206,9 @@ class TotalCache:
                 continue
             gathering.add(counter, found)
             if gathering.is_full:
-                await gathering.wait(READS_AT_ONCE)
+                self._count()
+                await gathering.wait(REFILL_LEFT)
+        self._count()
         await gathering.wait(0)
         return {counter: gathering.totals[counter] for counter in wanted}
 
@@ -203,20 +216,28 @@ class TotalCache:
         """Return a total that is kept and young enough, or a read of it."""
         limit = self._settings.max_age if max_age is None else max_age
         stale = self._settings.stale_max if max_age is None else 0.0
-        kept = self._kept(counter)
+        kept = self._kept(counter) if limit + stale > 0 else None
         if kept is not None:
             age, total = kept
-            if age <= limit + stale and limit + stale > 0:
+            if age <= limit + stale:
                 if age > limit:
                     self._join(counter, limit)
                 self._metrics.cache_hit(self._region, age_seconds=age)
                 return replace(total, cached=True)
         flight, shared = self._join(counter, limit)
         if shared:
-            self._metrics.cache_share(self._region)
+            self._shared += 1
         else:
-            self._metrics.cache_miss(self._region)
+            self._missed += 1
         return flight
+
+    def _count(self) -> None:
+        """Count the reads that were begun or joined, many at a time."""
+        if self._missed:
+            self._metrics.cache_miss(self._region, self._missed)
+        if self._shared:
+            self._metrics.cache_share(self._region, self._shared)
+        self._missed = self._shared = 0
 
     def _kept(self, counter: str) -> tuple[float, Total] | None:
         found = self._totals.get(counter)
@@ -264,11 +285,13 @@ class TotalCache:
         flight = flights.begin()
         flight.started = self._elapsed.seconds()
         try:
-            flight.total = await self._read(counter)
+            total = await self._read(counter)
+            self._on_read(total)
         except Exception as error:  # noqa: BLE001 (passed to every call that waits for it)
             flight.error = error
         else:
-            self._keep(counter, flight.started, flight.total)
+            flight.total = total
+            self._keep(counter, flight.started, total)
         if flights.ended():
             self._due.append(counter)  # behind the others, however often this one is asked for
         else:
@@ -280,4 +303,6 @@ class TotalCache:
         self._totals.move_to_end(counter)
         while len(self._totals) > self._settings.counters_max:
             self._totals.popitem(last=False)
-        self._metrics.cache_size(self._region, len(self._totals))
+        if len(self._totals) != self._counted_size:
+            self._counted_size = len(self._totals)
+            self._metrics.cache_size(self._region, self._counted_size)

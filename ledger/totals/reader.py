@@ -13,8 +13,7 @@ from ledger.core.entry import entry_id
 from ledger.core.errors import AmountOverflow, ReadTooSlow
 from ledger.core.fold import Collection
 from ledger.core.periods import rule_of
-from ledger.core.values import NetChange
-from ledger.runtime.clock import Clock
+from ledger.runtime.clock import Clock, ElapsedTime
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.tasks import run_all
 from ledger.runtime.validity import signed_within
@@ -24,7 +23,7 @@ from ledger.store.port import Store
 from ledger.totals.collection import Base, CollectionRead, read_collection, read_net
 from ledger.totals.moments import moment_of, part_before
 from ledger.totals.periods import Asked, Asking, PeriodTotals, asked_of, period_totals
-from ledger.totals.seen import SeenNet, SeenNets
+from ledger.totals.seen import SeenNets
 
 SHARDS_AT_ONCE = 16
 COUNTERS_AT_ONCE = 16
@@ -128,31 +127,36 @@ class Reader:
             NetVanished: a net that was read before is gone, or counts less.
             AmountOverflow: the sum does not fit in 38 digits.
         """
-        as_of, started = self._clock.now(), self._clock.monotonic()
+        elapsed = ElapsedTime(self._clock)
+        as_of, started = elapsed.at, elapsed.last
         settings = self._settings.current
         is_consistent = settings.consistent_reads if consistent is None else consistent
         with signed_within(self._settings.validity, self._clock):
-            reads = await self._shards(counter, settings, consistent=is_consistent)
+            if settings.shards_max(counter) == 1:
+                one = self._shard(counter, settings, consistent=is_consistent, elapsed=elapsed)
+                reads = [await one]  # which looked at the clock when its last page had come
+            else:
+                reads = await self._shards(counter, settings, consistent=is_consistent)
+                elapsed.seconds()
+        sums = _Sums()
+        for read in reads:
+            sums.add(read)
         self._metrics.read(
             self._store.region,
-            pages=sum(read.pages for read in reads),
-            restarts=sum(read.restarts for read in reads),
-            seconds=self._clock.monotonic() - started,
+            pages=sums.pages,
+            restarts=sums.restarts,
+            seconds=elapsed.last - started,
         )
-        nets = [read.collection.net for read in reads if read.collection.net is not None]
-        left = [read.collection.unmerged() for read in reads]
-        changes = [*(net.change for net in nets), *(collection.change for collection in left)]
-        changes += [read.collection.added for read in reads]
         return Total(
             counter=counter,
-            value=_value(counter, changes),
+            value=_value(counter, sums.changes),
             as_of=as_of,
             region=self._store.region,
-            entries=sum(collection.entries for collection in left),
-            merged=sum(net.count for net in nets),
-            versions=tuple(net.version for net in nets),
-            ended=self._clock.now(),
-            additions=sum(read.collection.additions for read in reads),
+            entries=sums.entries,
+            merged=sums.merged,
+            versions=tuple(sums.versions),
+            ended=elapsed.at,
+            additions=sums.additions,
         )
 
     async def periods(self, counters: Sequence[str], asking: Asking) -> dict[str, PeriodTotals]:
@@ -248,65 +252,79 @@ class Reader:
         )
 
     async def _shard(
-        self, partition: str, settings: Settings, *, consistent: bool, with_times: bool
+        self,
+        partition: str,
+        settings: Settings,
+        *,
+        consistent: bool,
+        with_times: bool = False,
+        elapsed: ElapsedTime | None = None,
     ) -> CollectionRead:
-        before = self._seen.of(self._store.region, partition)
-        read = self._read_with_times if with_times else self._read
-        found = await read(partition, settings, consistent=consistent)
-        await self._look(partition, found.collection.net, before, consistent=consistent)
-        return found
+        """Read a shard, and compare its net with what was seen of it.
 
-    async def _read(
-        self, partition: str, settings: Settings, *, consistent: bool
-    ) -> CollectionRead:
-        read = partial(
-            read_collection,
-            self._store,
-            partition,
-            clock=self._clock,
-            read_deadline=settings.read_deadline,
-            consistent=consistent,
-            keys_max=settings.read_keys_max,
-        )
-        offset = self._store.clock_offset
-        if not settings.cache.incremental or (
-            offset is not None and offset.is_beyond(settings.clock_skew)
-        ):  # by a clock that is off nothing is settled
-            return await read()
-        found = await read(base=self._bases.get(partition), border=self._border(settings))
-        self._bases.keep(partition, found.base)
-        return found
-
-    async def _read_with_times(
-        self, partition: str, settings: Settings, *, consistent: bool
-    ) -> CollectionRead:
-        """Read a collection with the sort key, and so the time, of each entry, and its date."""
-        return await read_collection(
-            self._store,
-            partition,
-            clock=self._clock,
-            read_deadline=settings.read_deadline,
-            consistent=consistent,
-            keys_max=PERIOD_KEYS_MAX,
-            with_dates=True,
-        )
-
-    async def _look(
-        self, partition: str, net: NetChange | None, before: SeenNet | None, *, consistent: bool
-    ) -> None:
-        """Compare a net with what was seen of it; a replica that is behind cannot judge.
+        `with_times` keeps the sort key, and so the time, of each entry, and its date.
 
         Raises:
-            NetVanished: it is gone, or counts less.
+            NetVanished: the net is gone, or counts less.
         """
+        before = self._seen.of(self._store.region, partition)
+        continues = not with_times and settings.cache.incremental and self._is_clock_right(settings)
+        found = await read_collection(
+            self._store,
+            partition,
+            clock=self._clock,
+            read_deadline=settings.read_deadline,
+            consistent=consistent,
+            keys_max=PERIOD_KEYS_MAX if with_times else settings.read_keys_max,
+            base=self._bases.get(partition) if continues else None,
+            border=self._border(settings) if continues else None,
+            with_dates=with_times,
+            elapsed=elapsed,
+        )
+        if continues:
+            self._bases.keep(partition, found.base)
+        net = found.collection.net
         if not consistent and not self._seen.is_whole(net, before):
-            net = await read_net(self._store, partition)
+            net = await read_net(self._store, partition)  # a replica that is behind cannot judge
         self._seen.look(self._store.region, partition, net, before)
+        return found
+
+    def _is_clock_right(self, settings: Settings) -> bool:
+        """Return whether nothing is known against the clock: by one that is off none is settled."""
+        offset = self._store.clock_offset
+        return offset is None or not offset.is_beyond(settings.clock_skew)
 
     def _border(self, settings: Settings) -> str:
         """Return the sort key below which no new entry can appear in this region."""
         settled = self._clock.now() - timedelta(seconds=settings.settle)
         return str(entry_id(settled, 0))
+
+
+class _Sums:
+    """What the reads of one counter come to, added up shard by shard."""
+
+    __slots__ = ("additions", "changes", "entries", "merged", "pages", "restarts", "versions")
+
+    def __init__(self) -> None:
+        self.changes: list[Decimal] = []
+        self.versions: list[str] = []
+        self.entries = self.merged = self.additions = self.pages = self.restarts = 0
+
+    def add(self, read: CollectionRead) -> None:
+        """Add a shard."""
+        collection = read.collection
+        self.pages += read.pages
+        self.restarts += read.restarts
+        net, left = collection.net, collection.unmerged()
+        self.entries += left.entries
+        self.changes.append(left.change)
+        if net is not None:
+            self.merged += net.count
+            self.changes.append(net.change)
+            self.versions.append(net.version)
+        if collection.sums:
+            self.additions += collection.additions
+            self.changes.append(collection.added)
 
 
 def _agree(one: Total, other: Total) -> bool:

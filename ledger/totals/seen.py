@@ -63,10 +63,10 @@ class SeenNets:
             )
         if net is None or not net.count:
             return
-        key, latest = (region, partition), self._seen.get((region, partition))
-        shown = SeenNet(net.generation, net.count)
-        if latest is None or (shown.generation, shown.count) > (latest.generation, latest.count):
-            self._seen[key] = shown
+        key = (region, partition)
+        latest = self._seen.get(key)
+        if latest is None or (net.generation, net.count) > (latest.generation, latest.count):
+            self._seen[key] = SeenNet(net.generation, net.count)
         self._seen.move_to_end(key)
         while len(self._seen) > self._nets_max:
             self._seen.popitem(last=False)

@@ -13,7 +13,7 @@ is looked at again for some seconds: the changes may be on their way there.
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
@@ -49,7 +49,6 @@ AGAIN_SECONDS = 1.0
 CLOSE_SECONDS_MAX = 5.0
 """How long closing waits for looks and deliveries under way."""
 log = logging.getLogger("ledger.watching")
-Read = Callable[[str], Awaitable[Total]]
 
 
 class Watches:
@@ -146,12 +145,6 @@ class Watcher:
         self._asked = anyio.Event()
         self._ended: anyio.Event | None = None
         self._is_closed = False
-
-    async def reads(self, read: Read, counter: str) -> Total:
-        """Read a total and compare it with its watches."""
-        total = await read(counter)
-        self.saw(total)
-        return total
 
     def saw(self, total: Total) -> None:
         """Compare a total with its watches, and have a suspicion looked at; returns at once."""

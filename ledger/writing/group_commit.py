@@ -128,6 +128,10 @@ class _PendingSum(_Pending):
         return len(waiters)
 
 
+def _unchecked() -> None:
+    """Refuse nothing."""
+
+
 class GroupCommit:
     """Gathers changes into batches; made inside a running event loop."""
 
@@ -140,7 +144,10 @@ class GroupCommit:
         clock: Clock,
         settings: WriterSettings,
         on_group: OnGroup,
+        check: Callable[[], None] = _unchecked,
     ) -> None:
+        """Take what sends and plans; `check` may refuse to make ids by raising a `LedgerError`."""
+        self._check = check
         self._sender = sender
         self._planner = planner
         self._tasks = tasks
@@ -148,6 +155,7 @@ class GroupCommit:
         self._settings = settings
         self._on_group = on_group
         self._loop = asyncio.get_running_loop()
+        self._queue_max = settings.queue_max
         self._waiting = 0
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._queue: deque[_Pending] = deque()
@@ -168,7 +176,7 @@ class GroupCommit:
             OutcomeUnknown: as for a single write, with this entry alone.
             StoreError: nothing of this change was written.
         """
-        if self._has_room():
+        if self._waiting < self._queue_max and not self._room_waiters:
             return self._enter(counter, change)
         return self._enter_later(self._enter, counter, change)
 
@@ -178,7 +186,7 @@ class GroupCommit:
         Raises:
             As `record`, and InvalidInput if the change breaks a rule.
         """
-        if self._has_room():
+        if self._waiting < self._queue_max and not self._room_waiters:
             return self._enter_planned(change)
         return self._enter_later(self._enter_planned, change)
 
@@ -188,7 +196,7 @@ class GroupCommit:
         Raises:
             As `record`; the entry in the error is the whole one, the same for all its callers.
         """
-        if self._has_room():
+        if self._waiting < self._queue_max and not self._room_waiters:
             return self._enter_sum(counter, change)
         return self._enter_later(self._enter_sum, counter, change)
 
@@ -224,9 +232,6 @@ class GroupCommit:
         pending.changes.append(change)
         return waiter
 
-    def _has_room(self) -> bool:
-        return self._waiting < self._settings.queue_max and not self._room_waiters
-
     async def _enter_later(
         self,
         enter: Callable[[Unpack[Arguments]], "asyncio.Future[Entry]"],
@@ -252,7 +257,7 @@ class GroupCommit:
     def _free(self, room: int) -> None:
         """Give room back, and hand it on to the calls that wait for it."""
         self._waiting -= room
-        while self._room_waiters and self._waiting < self._settings.queue_max:
+        while self._room_waiters and self._waiting < self._queue_max:
             waiter = self._room_waiters.popleft()
             if not waiter.done():
                 self._waiting += 1
@@ -309,13 +314,15 @@ class GroupCommit:
         """Take the next up to 25 entries; those whose callers have all gone are left out."""
         group: list[_Pending] = []
         keyed: set[Key] = set()
-        while self._queue and len(group) < BATCH_WRITES_MAX:
-            pending = self._queue[0]
-            if pending.planned is not None and pending.planned.keyed:
-                if pending.planned.put.key in keyed:  # a request takes an item once
+        queue = self._queue
+        while queue and len(group) < BATCH_WRITES_MAX:
+            pending = queue[0]
+            planned = pending.planned
+            if planned is not None and planned.keyed:
+                if planned.put.key in keyed:  # a request takes an item once
                     break
-                keyed.add(pending.planned.put.key)
-            self._queue.popleft()
+                keyed.add(planned.put.key)
+            queue.popleft()
             if isinstance(pending, _PendingSum):
                 self._close_sum(pending)
             if pending.is_wanted():
@@ -333,6 +340,7 @@ class GroupCommit:
             return
         asked = [(pending.counter, pending.change, pending.count) for pending in pendings]
         try:
+            self._check()
             planned = self._planner.plan_group(asked)
         except LedgerError as error:
             for pending in pendings:

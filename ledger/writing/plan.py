@@ -68,10 +68,10 @@ class Planned(NamedTuple):
         """The write that makes it durable, once."""
         return Put(self.item, condition=Absent(), not_after=self.latest)
 
-    @property
-    def batch_put(self) -> Put:
-        """The write for a batch, which has no conditions: the same item again changes nothing."""
-        return Put(self.item, not_after=self.latest)
+
+def batch_puts(planned: Sequence[Planned]) -> list[Put]:
+    """Return the writes for a batch, without conditions: the same item again changes nothing."""
+    return [Put(item, None, 0, latest) for _, item, latest, _ in planned]
 
 
 def plan(
@@ -131,11 +131,12 @@ def plan_group(
     """
     latest = _earlier(now + _span(settings.retry_horizon), until)
     planned = []
+    is_sharded = bool(settings.shards)
     for (counter, change, count), id_ in zip(
         changes, ids.sort_keys(now, bits, len(changes)), strict=True
     ):
         shard = 0
-        if settings.shards:
+        if is_sharded:
             shard = keys.shard_of(ids.suffix_in(id_), settings.shards_now(counter, now))
         entry = Entry(counter, id_, change, region, None, None, count, shard)
         planned.append(Planned(entry, entry_item(entry), latest))

@@ -30,7 +30,7 @@ from ledger.store.port import Store
 from ledger.store.reads import Get
 from ledger.store.retrier import DEADLINE_BACKOFF, Retrier, Tries
 from ledger.store.writes import TRANSACTION_ACTIONS_MAX, Applied, Outcome, Rejected, Unknown
-from ledger.writing.plan import Planned, confirmed, distinct, latest_repeat
+from ledger.writing.plan import Planned, batch_puts, confirmed, distinct, latest_repeat
 
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 READS_AT_ONCE = 16
@@ -159,7 +159,7 @@ class Sender:
 
         async def send() -> Outcome:
             nonlocal left
-            outcome = await self._store.write_batch([change.batch_put for change in left])
+            outcome = await self._store.write_batch(batch_puts(left))
             if not outcome.unknown and not outcome.unprocessed:
                 report_durable(left)
                 return Applied()

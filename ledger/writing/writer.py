@@ -63,6 +63,7 @@ class Writer:
             clock=self._clock,
             settings=self._settings.writer,
             on_group=on_group,
+            check=self._check_clock,
         )
 
     def close(self) -> None:
@@ -81,9 +82,12 @@ class Writer:
         return self._group.record_change(change)
 
     def add(self, counter: str, change: int | Decimal) -> Awaitable[Entry]:
-        """Write a change that is only an amount, as `record` does."""
-        self._check_clock()
+        """Write a change that is only an amount, as `record` does.
+
+        The clock is looked at when its id is made: with those of the calls that share its request.
+        """
         if self._group is None:
+            self._check_clock()
             return self._direct.put(self._planner.plan(Change(counter, change)))
         counter, amount = keys.checked_counter(counter), amounts.exact(change)
         if self._settings.combine and self._combines(counter):

@@ -298,11 +298,16 @@ def any_region_candidates(
 
 
 async def read_on(
-    store: Store, progress: Progress, clock: Clock, read_deadline: float, *, consistent: bool
+    store: Store,
+    progress: Progress,
+    elapsed: ElapsedTime,
+    read_deadline: float,
+    *,
+    consistent: bool,
 ) -> CollectionRead | None:
     """Read every page, however long it takes."""
     del read_deadline
-    return await _read_once(store, progress, clock, math.inf, consistent=consistent)
+    return await _read_once(store, progress, elapsed, math.inf, consistent=consistent)
 
 
 def trusting_monotonic(elapsed: ElapsedTime) -> float:

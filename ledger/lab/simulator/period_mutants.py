@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
+from typing import Any
 
 from ledger.core import ids
 from ledger.core.periods import Axis, Borders, PeriodRule, Periods
@@ -13,15 +15,24 @@ from ledger.settings import Settings
 from ledger.totals.collection import CollectionRead, read_net
 from ledger.totals.reader import Reader
 
-_folded, _read_with_times = Periods.folded, Reader._read_with_times  # noqa: SLF001
+_folded, _shard = Periods.folded, Reader._shard  # noqa: SLF001
 
 
 async def read_apart(
-    self: Reader, partition: str, settings: Settings, *, consistent: bool
+    self: Reader,
+    partition: str,
+    settings: Settings,
+    *,
+    consistent: bool,
+    with_times: bool = False,
+    **reach: Any,
 ) -> CollectionRead:
     """Read the sums as if they were an item of their own: from another look than the net."""
+    shard = partial(_shard, self, partition, settings, consistent=consistent, **reach)
+    if not with_times:
+        return await shard()
     apart = await read_net(self._store, partition, consistent=consistent)
-    found = await _read_with_times(self, partition, settings, consistent=consistent)
+    found = await shard(with_times=True)
     net = found.collection.net
     if net is not None and apart is not None:
         found.collection.net = replace(net, periods=apart.periods)
@@ -50,7 +61,7 @@ PERIOD_MUTANTS = (
         "sums by period are part of the one net (not items of their own)",
         "they are of another moment than the net: what was merged in between is in no period",
         40,
-        ((Reader, "_read_with_times", read_apart),),
+        ((Reader, "_shard", read_apart),),
         worlds=keeps_periods,
     ),
     Mutant(

@@ -6,19 +6,20 @@
 - refused (credentials, table, request): raised at once.
 """
 
-import asyncio
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
+from ledger.runtime.time_limit import TimeLimit
 from ledger.store.dynamodb import signing
 from ledger.store.dynamodb.clock_watch import ClockWatch
 from ledger.store.dynamodb.judging import Failure, judge, rejection
 from ledger.store.dynamodb.requests import Request, tables_of
 from ledger.store.dynamodb.transport import Response, Transport
 from ledger.store.retrier import Retrier, Tries
+from ledger.store.retry import SUCCESS_TOKENS
 from ledger.store.writes import Outcome, Unknown
 
 
@@ -35,6 +36,11 @@ class TableClient:
     retrier: Retrier
     watch: ClockWatch
     request_seconds_max: float = math.inf
+    _limit: TimeLimit = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the limit that all requests share."""
+        object.__setattr__(self, "_limit", TimeLimit(self.request_seconds_max))
 
     async def write(
         self, operation: str, request: Request, latest: datetime | None
@@ -79,7 +85,15 @@ class TableClient:
         Raises:
             StoreError: it was refused, or not answered.
         """
+        try:
+            response = await self._send(operation, request)
+        except (BotoCoreError, ClientError) as error:
+            failure = self._judge(error, request)
+        else:
+            self.retrier.budget.give(SUCCESS_TOKENS)
+            return response
         tries = self.retrier.begin(operation)
+        await self._wait_or_raise(failure, tries)
         response = await self.read_part(operation, request, tries)
         tries.succeeded()
         return response
@@ -100,16 +114,15 @@ class TableClient:
     async def _send(self, operation: str, request: Request) -> Response:
         sent = self.watch.now()
         # Time-outs of a transport are per connection and per read: an answer that drips has no end.
-        most = self.request_seconds_max
-        limit = asyncio.timeout(None if most == math.inf else most)
+        wait = self._limit.begin()
         try:
-            async with limit:
+            with wait:
                 response = await self.transport.send(operation, request)
         except ClientError as error:
             self.watch.answered(sent, error.response)
             raise
         except TimeoutError:
-            if not limit.expired():
+            if not wait.expired:
                 raise
             raise ReadTimeoutError(endpoint_url=f"{self.region}, {operation}") from None
         self.watch.answered(sent, response)

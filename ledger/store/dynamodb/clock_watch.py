@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from ledger.core.clock_offset import ClockOffset, MeasuredOffset, date_of, measured
+from ledger.core.clock_offset import ClockOffset, MeasuredOffset, Quiet, date_of, measured
 from ledger.runtime.clock import Clock
 
 DATE_HEADER = "date"
@@ -26,6 +26,7 @@ class ClockWatch:
         self._clock = clock
         self._on_change = on_change
         self._known: MeasuredOffset | None = None
+        self._quiet: Quiet | None = None
 
     @property
     def offset(self) -> ClockOffset | None:
@@ -40,10 +41,17 @@ class ClockWatch:
         """Look at an answer, or at the content of an error, in botocore's form."""
         headers: Mapping[str, str] = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         text = headers.get(DATE_HEADER)
-        date = None if text is None else date_of(text)
-        if date is None:
+        if text is None:
             return
         before, now = self._known, self._clock.now()
+        if self._quiet is not None and self._quiet.covers(text, sent, now):
+            return
+        date = date_of(text)
+        if date is None:
+            return
         self._known = after = measured(before, sent=sent, answered=now, date=date)
-        if after is not None and after is not before:
+        if after is None:
+            return
+        self._quiet = Quiet.of(after, text, date)
+        if after is not before:
             self._on_change(after.offset)

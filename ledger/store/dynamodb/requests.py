@@ -215,30 +215,42 @@ def each_gets_request(by_table: Request) -> Request:
 
 def query_request(query: Query, table: str) -> Request:
     """Return the request of one page of a Query; DynamoDB counts the units, cheaper than we do."""
-    names = _Names()
+    values = {":0": {"S": query.partition}}
+    bounds = [bound for bound in (query.first, query.last) if bound is not None]
+    for place, bound in enumerate(bounds, 1):
+        values[f":{place}"] = {"S": bound}
+    condition, names = _queried(
+        tuple(query.attributes), is_from=query.first is not None, is_to=query.last is not None
+    )
     request: Request = {
         "TableName": table,
-        "KeyConditionExpression": _key_condition(query, names),
+        "KeyConditionExpression": condition,
         "ConsistentRead": query.consistent,
         "ReturnConsumedCapacity": "TOTAL",
-        **_projection(query.attributes, names),
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
     }
+    if query.attributes:
+        request["ProjectionExpression"] = _projected(tuple(query.attributes))[0]
     if query.descending:
         request["ScanIndexForward"] = False
-    return names.into(_paged(request, query))
+    return _paged(request, query)
 
 
-def _key_condition(query: Query, names: _Names) -> str:
-    partition = f"{names.name('pk')} = {names.value({'S': query.partition})}"
-    match query.first, query.last:
-        case str(first), str(last):
-            low, high = names.value({"S": first}), names.value({"S": last})
-            return f"{partition} AND {names.name('sk')} BETWEEN {low} AND {high}"
-        case str(first), None:
-            return f"{partition} AND {names.name('sk')} >= {names.value({'S': first})}"
-        case None, str(last):
-            return f"{partition} AND {names.name('sk')} <= {names.value({'S': last})}"
-    return partition
+@lru_cache(PROJECTIONS_KEPT)
+def _queried(
+    attributes: tuple[str, ...], *, is_from: bool, is_to: bool
+) -> tuple[str, Mapping[str, str]]:
+    """Return the condition of queries of one kind, and the names that placeholders stand for."""
+    names = {"#0": "pk"}
+    condition = "#0 = :0"
+    if is_from or is_to:
+        names["#1"] = "sk"
+        operator = "BETWEEN :1 AND :2" if is_from and is_to else ">= :1" if is_from else "<= :1"
+        condition = f"{condition} AND #1 {operator}"
+    if attributes:
+        names.update(_projected(attributes)[1])
+    return condition, names
 
 
 def scan_request(scan: Scan, table: str) -> Request:

@@ -11,10 +11,9 @@ The time in the signature is therefore looked at after signing, before sending: 
 is seen here, and what freezes after is refused by AWS.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any
 
 from botocore.exceptions import HTTPClientError
@@ -32,14 +31,24 @@ class SignedTooLate(HTTPClientError):
     fmt = "signed at {signed}, later than {limit}, so it was not sent"
 
 
-@contextmanager
-def not_after(limit: datetime | None) -> Iterator[None]:
+class not_after:  # noqa: N801 (used as a function is, and entered for every write)
     """Send no request inside the block whose signature is later than `limit`."""
-    token = _limit.set(limit)
-    try:
-        yield
-    finally:
-        _limit.reset(token)
+
+    __slots__ = ("_limit", "_token")
+
+    def __init__(self, limit: datetime | None) -> None:
+        self._limit = limit
+
+    def __enter__(self) -> None:
+        self._token: Token[datetime | None] = _limit.set(self._limit)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _limit.reset(self._token)
 
 
 def check(signed: datetime) -> None:

@@ -10,8 +10,7 @@ can then never be taken for the answer to another request.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 from httptools import HttpParserError, HttpResponseParser
@@ -22,8 +21,7 @@ _KEPT_HEADERS = frozenset({b"content-type", b"date", b"x-amz-crc32", b"x-amz-ret
 _FINAL_STATUS_MIN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What came back, whole; of its headers, those that are looked at, in small letters."""
 
     status: int
@@ -66,23 +64,19 @@ class Connection(asyncio.Protocol):
         """Whether the next request may be sent here."""
         return self._waiting is None and not self.transport.is_closing()
 
-    async def ask(self, request: bytes) -> Answer:
-        """Send one request and wait for its answer.
+    def ask(self, request: bytes) -> "asyncio.Future[Answer]":
+        """Send one request; whoever waits for the answer aborts the connection if that fails.
 
-        Raises:
+        Raises, where it is waited for:
             ConnectionClosedError, ReadTimeoutError: it may have arrived, or may not.
         """
-        waiting = self._waiting = self._loop.create_future()
+        waiting: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiting = waiting
         self._heard = self._loop.time()
         if self._timer is None:
             self._timer = self._loop.call_at(self._heard + self._wait_seconds, self._look)
         self.transport.write(request)
-        try:
-            answer: Answer = await waiting
-        except BaseException:
-            self.abort()
-            raise
-        return answer
+        return waiting
 
     def abort(self) -> None:
         """Close the connection at once, whatever is under way."""

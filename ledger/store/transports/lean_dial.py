@@ -85,7 +85,11 @@ class Dialer:
         """Ask a proxy for a tunnel, and speak TLS through it."""
         to = f"{there.hostname}:{there.port or _PORTS[there.scheme]}"
         lines = (f"CONNECT {to} HTTP/1.1", f"Host: {to}", *self.credentials, "", "")
-        answer = await first.ask("\r\n".join(lines).encode("latin-1"))
+        try:
+            answer = await first.ask("\r\n".join(lines).encode("latin-1"))
+        except BaseException:
+            first.abort()
+            raise
         if answer.status != HTTPStatus.OK:
             first.abort()
             raise ConnectionRefusedError(f"the proxy answered {answer.status} to CONNECT {to}")

@@ -34,23 +34,40 @@ class Http:
         self._busy: set[Connection] = set()
         self._closed = False
 
-    async def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    def head(self, headers: Mapping[str, str]) -> bytes:
+        """Return the head of a request, but for its length and its end.
+
+        Raises:
+            ParamValidationError: a header holds the end of a line.
+        """
+        given = [f"{name}: {value}" for name, value in headers.items()]
+        lines = [self._first_line, *self._dialer.headers, *given]
+        head = "\r\n".join(lines)
+        if head.count("\n") != len(lines) - 1:
+            raise ParamValidationError(report="a header holds the end of a line")
+        return head.encode("latin-1")
+
+    async def post(self, head: bytes, body: bytes) -> Answer:
         """Send one request, once, and read its answer; redirects are answers.
 
         Raises:
             NeverSent: no connection was had.
             ConnectionClosedError, ReadTimeoutError: it was lost half-way, or not answered in time.
         """
-        lines = [self._first_line, *(f"{name}: {value}" for name, value in headers.items())]
-        head = "\r\n".join((*lines, *self._dialer.headers, f"Content-Length: {len(body)}\r\n\r\n"))
-        if head.count("\n") != len(lines) + len(self._dialer.headers) + 2:
-            raise ParamValidationError(report="a header holds the end of a line")
-        await self._place()
+        if self._places.locked():
+            await self._place()
+        else:
+            await self._places.acquire()  # at once
         try:
             connection = self._kept() or await self._dial()
             self._busy.add(connection)
             try:
-                answer = await connection.ask(head.encode("latin-1") + body)
+                answer = await connection.ask(
+                    b"%b\r\nContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+                )
+            except BaseException:
+                connection.abort()
+                raise
             finally:
                 self._busy.discard(connection)
             if connection.usable and not self._closed:
@@ -74,9 +91,6 @@ class Http:
                 connection.abort()
 
     async def _place(self) -> None:
-        if not self._places.locked():
-            await self._places.acquire()  # at once
-            return
         try:
             async with asyncio.timeout(self._wait_seconds):
                 await self._places.acquire()

@@ -11,8 +11,9 @@ from typing import Any
 import orjson
 from botocore.exceptions import ParamValidationError
 
-from ledger.runtime.gc import gc_paused
+from ledger.runtime.gc import gc_paused, pause_gc_for_this_turn
 
+_NODES = (dict, list)
 _MAYBE_BINARY = b'"B'
 LARGE_BYTES = 64 * 1024
 """Of an answer that holds a thousand objects and more."""
@@ -58,7 +59,8 @@ def decode(body: bytes) -> dict[str, Any]:
 def _loads(body: bytes) -> Any:
     if len(body) < LARGE_BYTES:
         return orjson.loads(body)
-    with gc_paused():  # none of a page's thousands of objects can be garbage yet
+    pause_gc_for_this_turn()  # nearly always the page is summed and dropped in it
+    with gc_paused():
         return orjson.loads(body)
 
 
@@ -72,13 +74,17 @@ def _read_binaries(answer: dict[str, Any], most: int) -> None:
     if not isinstance(items, list):
         _into_bytes(answer)
         return
-    left = most - _into_bytes({name: part for name, part in answer.items() if part is not items})
+    left = most
     for item in reversed(items):
         if left <= 0:
             return
         for value in item.values():
             if "S" not in value and "N" not in value:  # as nearly all have
                 left -= _into_bytes(value)
+    if left > 0:
+        for part in answer.values():
+            if part is not items and isinstance(part, _NODES):
+                _into_bytes(part)
 
 
 def _into_bytes(node: Any) -> int:
@@ -89,7 +95,7 @@ def _into_bytes(node: Any) -> int:
     found = 0
     if isinstance(node, list):
         for part in node:
-            if isinstance(part, dict | list):
+            if isinstance(part, _NODES):
                 found += _into_bytes(part)
     elif isinstance(node, dict):
         for name, content in node.items():
@@ -99,6 +105,6 @@ def _into_bytes(node: Any) -> int:
             elif name == "BS" and isinstance(content, list):
                 node[name] = [b64decode(part, validate=True) for part in content]
                 found += 1
-            elif isinstance(content, dict | list):
+            elif isinstance(content, _NODES):
                 found += _into_bytes(content)
     return found

@@ -53,15 +53,16 @@ class Routes:
         self._by_place: dict[Place, Route] = {}
         self._lock = anyio.Lock()
 
+    def known(self, account: str | None) -> Route | None:
+        """Return the route for credentials of this account, None if it was not looked for yet."""
+        return self._by_account.get(account)
+
     async def of(self, account: str | None) -> Route:
         """Return the route for credentials of this account, None if they name none.
 
         Raises:
             EndpointResolutionError: an account is required, and they name none.
         """
-        found = self._by_account.get(account)
-        if found is not None:
-            return found
         async with self._lock:
             if account not in self._by_account:
                 if len(self._by_account) >= ACCOUNTS_MAX:

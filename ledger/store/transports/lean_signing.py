@@ -1,4 +1,4 @@
-"""Signatures of requests (AWS Signature Version 4), with the key of the day kept.
+"""Signatures of requests (AWS Signature Version 4), with all that a second's share kept.
 
 Source: AWS Identity and Access Management User Guide, "Create a signed AWS API request". botocore's
 `SigV4Auth` is the reference: it gives the first lines of what is signed, and a property test
@@ -7,7 +7,9 @@ which takes several times as long as everything else that the lean transport doe
 """
 
 import hmac
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 
@@ -20,6 +22,34 @@ CONTENT_TYPE = "application/x-amz-json-1.0"
 TARGET_PREFIX = "DynamoDB_20120810."
 STAMPS_KEPT = 16
 _ALGORITHM = "AWS4-HMAC-SHA256"
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Seal:
+    """What all signatures of one operation share, made in one second with the same credentials.
+
+    `headers` are all that is sent but `Authorization`, which is `authorization` and a signature.
+    """
+
+    headers: Mapping[str, str]
+    authorization: str
+    credentials: ReadOnlyCredentials
+    second: datetime
+    canonical: bytes
+    begun: hmac.HMAC
+    """Of the first lines that are signed."""
+
+    def fits(self, credentials: ReadOnlyCredentials, at: datetime) -> bool:
+        """Return whether a request that is signed at this time with these can have it."""
+        return self.second <= at < self.second + _SECOND and self.credentials == credentials
+
+    def signature(self, body: bytes) -> str:
+        """Return the signature of a request with this body."""
+        canonical = self.canonical + sha256(body).hexdigest().encode()
+        signing = self.begun.copy()
+        signing.update(sha256(canonical).hexdigest().encode())
+        return signing.hexdigest()
 
 
 class Signer:
@@ -34,11 +64,17 @@ class Signer:
     def headers(
         self, operation: str, body: bytes, *, credentials: ReadOnlyCredentials, at: datetime
     ) -> dict[str, str]:
-        """Return the headers of a request signed at this time (aware).
+        """Return the headers of a request signed at this time (aware)."""
+        seal = self.seal(operation, credentials=credentials, at=at)
+        return {**seal.headers, "Authorization": seal.authorization + seal.signature(body)}
+
+    def seal(self, operation: str, *, credentials: ReadOnlyCredentials, at: datetime) -> Seal:
+        """Return what the signatures of this second (aware) have in common.
 
         `operation` is DynamoDB's own name, such as `BatchWriteItem`.
         """
-        stamp = _stamp(at.replace(microsecond=0))
+        second = at.replace(microsecond=0)
+        stamp = _stamp(second)
         target, token = TARGET_PREFIX + operation, credentials.token
         secret = f"x-amz-security-token:{token}\n" if token else ""
         names = "content-type;host;x-amz-date;" + (
@@ -46,25 +82,32 @@ class Signer:
         )
         canonical = (
             f"{self._start}content-type:{CONTENT_TYPE}\nhost:{self.host}\nx-amz-date:{stamp}\n"
-            f"{secret}x-amz-target:{target}\n\n{names}\n{sha256(body).hexdigest()}"
+            f"{secret}x-amz-target:{target}\n\n{names}\n"
         )
         scope = f"{stamp[:8]}/{self._region}/{SERVICE}/aws4_request"
-        text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
-        key = self._signing_key(str(credentials.secret_key), stamp[:8])
-        signature = hmac.digest(key, text.encode(), "sha256").hex()
         headers = {
             "Host": self.host,
             "Content-Type": CONTENT_TYPE,
             "X-Amz-Target": target,
             "X-Amz-Date": stamp,
-            "Authorization": (
-                f"{_ALGORITHM} Credential={credentials.access_key}/{scope},"
-                f" SignedHeaders={names}, Signature={signature}"
-            ),
         }
         if token:
             headers["X-Amz-Security-Token"] = token
-        return headers
+        return Seal(
+            headers=headers,
+            authorization=(
+                f"{_ALGORITHM} Credential={credentials.access_key}/{scope},"
+                f" SignedHeaders={names}, Signature="
+            ),
+            credentials=credentials,
+            second=second,
+            canonical=canonical.encode(),
+            begun=hmac.new(
+                self._signing_key(str(credentials.secret_key), stamp[:8]),
+                f"{_ALGORITHM}\n{stamp}\n{scope}\n".encode(),
+                "sha256",
+            ),
+        )
 
     def _signing_key(self, secret: str, day: str) -> bytes:
         """Return the key of this day, which is derived again when day or secret change."""

@@ -8,6 +8,7 @@ from ledger.core.clock_offset import (
     WINDOW_SECONDS,
     ClockOffset,
     MeasuredOffset,
+    Quiet,
     date_of,
     measured,
 )
@@ -93,6 +94,42 @@ def test_the_true_offset_is_always_within(offset: int, answers: list[tuple[int, 
         assert known is not None
         true, noise = offset / 10**6, 1e-9
         assert known.offset.least - noise <= true <= known.offset.most + noise
+
+
+@given(
+    answers=st.lists(
+        st.tuples(st.integers(-80_000, 80_000), st.integers(-5, 2_000), st.integers(-3, 3)),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_an_answer_that_is_taken_for_quiet_adds_nothing(
+    answers: list[tuple[int, int, int]],
+) -> None:
+    """Which answers tell nothing is known beforehand: `measured` would return what is known."""
+    known, quiet = None, None
+    for sent_ms, wait_ms, date_seconds in answers:
+        sent, answered = at(sent_ms / 1000), at((sent_ms + wait_ms) / 1000)
+        date = at(date_seconds)
+        after = measured(known, sent=sent, answered=answered, date=date)
+        if quiet is not None and quiet.covers(str(date), sent, answered):
+            assert after is known
+        known = after
+        quiet = None if known is None else Quiet.of(known, str(date), date)
+
+
+def test_the_answers_of_a_second_are_quiet() -> None:
+    """Beside a first answer a like one tells nothing; another `Date`, or a shorter way, does."""
+    known = measured(None, sent=at(0.2), answered=at(0.4), date=at(0))
+    assert known is not None
+    quiet = Quiet.of(known, "noon", at(0))
+
+    assert quiet.covers("noon", at(0.2), at(0.5))
+    assert not quiet.covers("a second later", at(0.2), at(0.5))
+    assert not quiet.covers("noon", at(0.3), at(0.5))
+    assert not quiet.covers("noon", at(0.1), at(0.3))
+    assert not quiet.covers("noon", at(0.1), at(WINDOW_SECONDS + 1))
+    assert not quiet.covers("noon", at(0.2), at(0.1))
 
 
 @pytest.mark.parametrize(

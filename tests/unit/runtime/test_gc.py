@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from ledger import tune_gc
-from ledger.runtime.gc import YOUNG_MAX, gc_paused, is_gc_tuned
+from ledger.runtime.gc import YOUNG_MAX, gc_paused, is_gc_tuned, pause_gc_for_this_turn
 from ledger.runtime.loops import loop_name, new_runner, run_tuned
 from ledger.store.transports.lean_json import LARGE_BYTES, decode
 
@@ -86,3 +86,33 @@ def collections(read: Callable[[bytes], object], body: bytes) -> int:
     finally:
         gc.callbacks.remove(note)
     return phases.count("start")
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_pause_for_a_turn_ends_with_it() -> None:
+    """The collector rests until the loop's next turn; without a loop there is no pause."""
+    gc.enable()
+    pause_gc_for_this_turn()
+    assert gc.isenabled()
+
+    async def turns() -> list[bool]:
+        pause_gc_for_this_turn()
+        pause_gc_for_this_turn()
+        seen = [gc.isenabled()]
+        await asyncio.sleep(0)
+        return [*seen, gc.isenabled()]
+
+    assert asyncio.run(turns()) == [False, True]
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_collector_that_is_off_stays_off() -> None:
+    """A process that collects nothing by itself is left alone."""
+    gc.disable()
+
+    async def turns() -> bool:
+        pause_gc_for_this_turn()
+        await asyncio.sleep(0)
+        return gc.isenabled()
+
+    assert not asyncio.run(turns())

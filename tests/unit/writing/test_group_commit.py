@@ -13,7 +13,9 @@ from support.clock import FakeClock
 from support.ledgers import HOME, amounts_of, changes
 from support.sharing import GatedStore, ones, record, record_all, sharing, turns
 
+from ledger.core.clock_offset import ClockOffset
 from ledger.core.errors import (
+    ClockOff,
     InvalidAmount,
     InvalidCounter,
     KeyConflict,
@@ -58,6 +60,21 @@ async def test_a_call_alone_is_sent_at_once_and_alone() -> None:
         await writer.record(Change("c", 2))
     assert clock.elapsed == 0
     assert store.sizes == [1, 1]
+
+
+async def test_no_ids_are_made_by_a_clock_that_is_off() -> None:
+    """The clock is looked at once for all calls of a batch, each of which hears of it."""
+    store = GatedStore()
+    store.clock_offset = ClockOffset(-200.0, -190.0)
+    async with sharing(store) as writer:
+        calls = [writer.add("c", change) for change in range(30)]
+        for call in calls:
+            with pytest.raises(ClockOff, match="behind"):
+                await call
+        assert changes(store.table, "c") == []
+        store.clock_offset = ClockOffset(-1.0, 1.0)
+        await writer.add("c", 7)
+    assert changes(store.table, "c") == [Decimal(7)]
 
 
 async def test_while_a_request_is_under_way_the_next_ones_gather() -> None:

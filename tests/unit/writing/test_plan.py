@@ -26,6 +26,7 @@ from ledger.core.values import Entry
 from ledger.writing.plan import (
     Change,
     Planned,
+    batch_puts,
     confirmed,
     distinct,
     latest_repeat,
@@ -292,7 +293,8 @@ def test_nothing_is_signed_past_the_view_of_the_contract(seconds: float) -> None
     )
     for each in (one, again, grouped):
         assert each.latest == expected
-        assert (each.put.not_after, each.batch_put.not_after) == (expected, expected)
+        (batched,) = batch_puts([each])
+        assert (each.put.not_after, batched.not_after) == (expected, expected)
 
 
 def test_an_entry_is_written_again_into_the_shard_that_it_has() -> None:

@@ -118,12 +118,12 @@ async def test_waiting_for_a_free_connection_is_not_sending() -> None:
         server.play(otherwise=drip())
         opening = open_http(server.endpoint, ca_bundle=None, request_timeout=0.1, connections_max=1)
         async with opening as http, anyio.create_task_group() as tasks:
-            tasks.start_soon(http.post, HEADERS, b"{}")
+            tasks.start_soon(http.post, http.head(HEADERS), b"{}")
             with anyio.fail_after(20):
                 while not server.requests:
                     await checkpoint()
             with pytest.raises(NeverSent):
-                await http.post(HEADERS, b"{}")
+                await http.post(http.head(HEADERS), b"{}")
             tasks.cancel_scope.cancel()
         assert len(server.requests) == 1
 
@@ -167,6 +167,24 @@ async def test_session_token_is_sent_and_signed(profile: Callable[[str], None]) 
     assert headers["X-Amz-Security-Token"] == "to/k+n"
     assert "Credential=AKIDEXAMPLE/20261121/us-east-1/dynamodb/" in headers["Authorization"]
     assert "x-amz-date;x-amz-security-token;x-amz-target" in headers["Authorization"]
+
+
+async def test_each_second_has_signatures_of_its_own() -> None:
+    """What the requests of a second share is made anew in the next; each signs its own body."""
+    clock = FakeClock(instant=True)
+    async with scripted() as server:
+        server.play(otherwise=PAGE)
+        settings = make_settings(regions={HOME: {"endpoint": server.endpoint}}, transport="lean")
+        async with open_store(settings, HOME, clock=clock) as store:
+            for pause, partition in ((0, "c"), (0.5, "c"), (0, "d"), (0.5, "d"), (-1, "c")):
+                clock.wall += timedelta(seconds=pause)
+                await store.query(Query(partition))
+
+    sent = [(one["X-Amz-Date"], one["Authorization"]) for one in server.headers]
+    seconds = [date[-3:] for date, _ in sent]
+    assert seconds == ["00Z", "00Z", "00Z", "01Z", "00Z"]
+    assert sent[0] == sent[1] == sent[4]
+    assert len({authorization for _, authorization in sent}) == 3
 
 
 def refreshing(folder: Path, then: str) -> str:

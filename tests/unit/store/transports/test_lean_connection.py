@@ -39,7 +39,7 @@ async def test_answer_has_status_headers_and_body() -> None:
     """What is looked at of an answer is there, names in small letters."""
     odd = b"HTTP/1.1 400 No\r\nX-AMZ-CRC32: 7\r\nOther: x\r\ncontent-length: 3\r\n\r\nabc"
     async with answering_bytes([odd]) as server, opened(server) as http:
-        answer = await http.post(HEADERS, b"{}")
+        answer = await http.post(http.head(HEADERS), b"{}")
 
     assert (answer.status, answer.headers, answer.body) == (400, {"x-amz-crc32": "7"}, b"abc")
 
@@ -51,8 +51,8 @@ async def test_answer_in_chunks_and_after_a_notice_is_whole() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n3\r\nabc\r\n0\r\n\r\n"
     )
     async with answering_bytes([chunked, OK]) as server, opened(server) as http:
-        first = await http.post(HEADERS, b"{}")
-        second = await http.post(HEADERS, b"{}")
+        first = await http.post(http.head(HEADERS), b"{}")
+        second = await http.post(http.head(HEADERS), b"{}")
 
     assert (first.status, first.body, second.body) == (200, b"{}abc", b"{}")
     assert server.asked == [1, 1]
@@ -97,7 +97,7 @@ async def test_what_is_no_whole_answer_is_an_error(answer: bytes) -> None:
     """An answer that ends early, or is no HTTP, is none, and its connection is not used again."""
     async with answering_bytes([answer]) as server, opened(server) as http:
         with pytest.raises(ConnectionClosedError):
-            await http.post(HEADERS, b"{}")
+            await http.post(http.head(HEADERS), b"{}")
         assert http._idle == []
 
     assert server.asked == [1]
@@ -111,11 +111,11 @@ async def test_too_long_an_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) ->
     notices = b"HTTP/1.1 100 Continue\r\n\r\n" * 99
     # The last answer is never asked for: the server keeps the connection open.
     async with answering_bytes([OK, fits, endless, notices, OK]) as server, opened(server) as http:
-        assert (await http.post(HEADERS, b"{}")).body == b"{}"
-        assert (await http.post(HEADERS, b"{}")).body == b"{" * 50
+        assert (await http.post(http.head(HEADERS), b"{}")).body == b"{}"
+        assert (await http.post(http.head(HEADERS), b"{}")).body == b"{" * 50
         for _ in range(2):
             with pytest.raises(ConnectionClosedError):
-                await http.post(HEADERS, b"{}")
+                await http.post(http.head(HEADERS), b"{}")
 
     assert server.asked == [1, 1, 1, 2]
 
@@ -132,8 +132,8 @@ async def test_too_long_an_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) ->
 async def test_connection_that_ends_or_says_too_much_is_replaced(first: bytes) -> None:
     """A second answer to one request is never taken for the answer to the next."""
     async with answering_bytes([first, OK]) as server, opened(server) as http:
-        await http.post(HEADERS, b"{}")
-        await http.post(HEADERS, b"{}")
+        await http.post(http.head(HEADERS), b"{}")
+        await http.post(http.head(HEADERS), b"{}")
 
     assert server.asked == [1, 2]
 
@@ -142,8 +142,8 @@ async def test_connection_whose_request_is_not_all_sent_is_replaced() -> None:
     """Answered before it was sent, the rest of a request would stand before the next one."""
     async with answering_bytes([OK, OK]) as server, opened(server, wait=5) as http:
         server.early_until = asyncio.Event()
-        await http.post(HEADERS, bytes(LARGE_BYTES))
-        await http.post(HEADERS, b"{}")
+        await http.post(http.head(HEADERS), bytes(LARGE_BYTES))
+        await http.post(http.head(HEADERS), b"{}")
         server.early_until.set()
 
     assert server.asked == [1, 2]
@@ -152,10 +152,10 @@ async def test_connection_whose_request_is_not_all_sent_is_replaced() -> None:
 async def test_word_out_of_turn_ends_an_idle_connection() -> None:
     """What a server says unasked ends the connection before the next request."""
     async with answering_bytes([OK, OK]) as server, opened(server) as http:
-        await http.post(HEADERS, b"{}")
+        await http.post(http.head(HEADERS), b"{}")
         (kept,) = http._idle
         kept.data_received(OK)
-        assert (await http.post(HEADERS, b"{}")).body == b"{}"
+        assert (await http.post(http.head(HEADERS), b"{}")).body == b"{}"
 
     assert server.asked == [1, 2]
 
@@ -163,9 +163,9 @@ async def test_word_out_of_turn_ends_an_idle_connection() -> None:
 async def test_connection_kept_too_long_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection not used for so long may be half dead: it is not used again."""
     async with answering_bytes([OK, OK]) as server, opened(server) as http:
-        await http.post(HEADERS, b"{}")
+        await http.post(http.head(HEADERS), b"{}")
         monkeypatch.setattr(lean_http, "KEPT_SECONDS", 0.0)
-        await http.post(HEADERS, b"{}")
+        await http.post(http.head(HEADERS), b"{}")
 
     assert server.asked == [1, 2]
 
@@ -174,11 +174,11 @@ async def test_silence_is_bounded_for_each_request_anew() -> None:
     """One timer serves a connection: it ends a request that waits too long, and no other."""
     answers = [OK, OK, b"HTTP/1.1 200 OK\r\n", OK]  # the last keeps the connection open
     async with answering_bytes(answers) as server, opened(server, wait=0.1) as http:
-        await http.post(HEADERS, b"{}")
+        await http.post(http.head(HEADERS), b"{}")
         await anyio.sleep(0.15)  # the timer fires while no one waits
-        await http.post(HEADERS, b"{}")
+        await http.post(http.head(HEADERS), b"{}")
         with pytest.raises(ReadTimeoutError):
-            await http.post(HEADERS, b"{}")
+            await http.post(http.head(HEADERS), b"{}")
 
     assert server.asked == [1, 1, 1]
 
@@ -187,7 +187,9 @@ async def test_header_cannot_bring_a_line_of_its_own() -> None:
     """A token with the end of a line in it is refused, and nothing is sent."""
     async with answering_bytes([OK]) as server, opened(server) as http:
         with pytest.raises(ParamValidationError, match="end of a line"):
-            await http.post({**HEADERS, "X-Amz-Security-Token": "a\r\nX-Other: b"}, b"{}")
+            await http.post(
+                http.head({**HEADERS, "X-Amz-Security-Token": "a\r\nX-Other: b"}), b"{}"
+            )
 
     assert server.connections == 0
 
@@ -198,7 +200,7 @@ async def test_closing_ends_what_is_under_way_and_lets_nothing_begin() -> None:
 
         async def post() -> None:
             with pytest.raises(ConnectionClosedError):
-                await http.post(HEADERS, b"{}")
+                await http.post(http.head(HEADERS), b"{}")
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post)
@@ -207,6 +209,6 @@ async def test_closing_ends_what_is_under_way_and_lets_nothing_begin() -> None:
                     await checkpoint()
             await http.close()
         with pytest.raises(NeverSent, match="closed"):
-            await http.post(HEADERS, b"{}")
+            await http.post(http.head(HEADERS), b"{}")
 
     assert server.asked == [1]
