@@ -129,9 +129,10 @@ class S3Place:
                 raise ArchiveDamaged(
                     f"object {name} in {self.url} is cut: it ends before the part asked for"
                 ) from None
-            raise ArchiveError(f"{self.url}: {error}") from None
+            raise ArchiveError(f"{self.url}: {error}", reason=code) from None
         except (BotoCoreError, HttpError, TimeoutError, ConnectionError) as error:
-            raise ArchiveError(f"{self.url}: {error or type(error).__name__}") from None
+            kind = type(error).__name__
+            raise ArchiveError(f"{self.url}: {error or kind}", reason=kind) from None
 
 
 async def _unless_there(request: Awaitable[Result]) -> Result:
