@@ -5,7 +5,9 @@
     objects       each one in each place: header, checksums, index, digest of each segment
     collections   each region's net: its chain walked to the base, its sums recounted
 
-What no net names is left of folds that lost their race: counted, and no damage. Memory is that of
+What no net names is left of folds that lost their race, or of a process that was killed before its
+object was in every place: counted, and no damage. Where a net needs an object that a place lacks,
+its chain cannot be walked there. Memory is that of
 one object and of a segment for each region, however large archive and table are.
 """
 
@@ -31,7 +33,7 @@ from ledger.archive.segments import Segment, of_lines
 from ledger.core import keys
 from ledger.core.archived import Archived
 from ledger.core.entry import key_of
-from ledger.core.errors import ArchiveError, DamagedItem
+from ledger.core.errors import ArchiveError, ArchiveMissing, DamagedItem
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.store.port import Store
@@ -135,6 +137,8 @@ class ArchiveCheck:
                 said = (found.partition, found.number, found.chain().hex(), found.previous.hex())
                 if said != (segment.partition, segment.number, segment.chain, segment.previous):
                     self._report(f"object {name} in {place.url}", f"{what} is not what it says")
+        except ArchiveMissing:
+            return None  # see above
         except ArchiveError as error:
             self._report(f"object {name} in {place.url}", str(error))
             return None
