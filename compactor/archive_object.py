@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from ledger.archive import objects
 from ledger.core.archived import Place
+from ledger.core.errors import ArchiveError
 from ledger.core.ids import EntryId
 
 SIGNED_WITHIN = timedelta(hours=1)
@@ -22,7 +23,10 @@ class ArchiveObject:
     members: list[bytes] = field(default_factory=list)
     index: list[objects.Indexed] = field(default_factory=list)
     size: int = 0
+    entries: int = 0
     is_put: bool = False
+    failed: ArchiveError | None = None
+    """Why it could not be put: what waits for it waits for the next pass."""
 
     @property
     def name(self) -> str:

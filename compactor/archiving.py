@@ -14,13 +14,14 @@ will be named.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
 import anyio
 
 from compactor.archive_object import SIGNED_WITHIN, ArchiveObject
+from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed
 from compactor.plan import Rules
 from ledger.archive import objects
@@ -30,7 +31,7 @@ from ledger.archive.segments import head_with, microseconds, segment_of, to_line
 from ledger.core import archived, ids
 from ledger.core.archived import Archived
 from ledger.core.entry import Item, entry_id
-from ledger.core.errors import ArchiveDamaged, ContractConflict
+from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
 from ledger.core.fold import Collection, named_by
 from ledger.core.ids import EPOCH, MICROSECOND, SUFFIX_BITS
 from ledger.core.values import NetChange
@@ -42,14 +43,22 @@ OBJECT_BYTES = 4 * 1024 * 1024
 SALT_BITS = 128
 
 
-@dataclass(slots=True)
-class Counts:
-    """What was archived so far."""
+class Waiting:
+    """For how long folds have waited for the archive, from pass to pass."""
 
-    segments: int = 0
-    entries: int = 0
-    bytes: int = 0
-    objects: int = 0
+    def __init__(self, metrics: CompactorMetrics) -> None:
+        self._metrics = metrics
+        self._since: float | None = None
+
+    def begins(self, now: float) -> None:
+        """Note that the archive did not do what was asked, at a monotonic time."""
+        self._since = now if self._since is None else self._since
+        self._metrics.archive_waiting.set(now - self._since)
+
+    def ends(self) -> None:
+        """Note that nothing waits for it."""
+        self._since = None
+        self._metrics.archive_waiting.set(0)
 
 
 class Archiver:
@@ -62,14 +71,17 @@ class Archiver:
         urls: tuple[str, ...],
         clock: Clock,
         randomness: Random,
+        metrics: CompactorMetrics,
+        waiting: Waiting,
     ) -> None:
         self._places = places
+        self._metrics = metrics
+        self._waiting = waiting
         self._clock = clock
         self._random = randomness
         self.urls = urls
         self._current: ArchiveObject | None = None
         self._lock = anyio.Lock()
-        self.counts = Counts()
 
     def add(
         self, observed: Observed, fold: NetChange, rules: Rules
@@ -116,8 +128,7 @@ class Archiver:
                 objects.sha256_of(packed),
             )
         )
-        self.counts.segments += 1
-        self.counts.entries += len(items)
+        current.entries += len(items)
         if current.size >= OBJECT_BYTES:
             self._current = None
         head = head_with(before, segment, place, settled=settled)
@@ -125,6 +136,8 @@ class Archiver:
 
     async def put(self, made: ArchiveObject) -> None:
         """Put an object in every place and read it back, once; it takes no more segments.
+
+        One that failed is not tried again: a place that does not answer would hold up each fold.
 
         Raises:
             ArchiveError: it is not known to be in every place; the fold must not be sent.
@@ -134,16 +147,27 @@ class Archiver:
         async with self._lock:
             if made.is_put:
                 return
-            data = made.data()
-            await run_all(
-                [lambda place=place: _put(place, made.name, data) for place in self._places],  # type: ignore[misc]
-                at_once=len(self._places),
-            )
-            made.is_put = True
-            made.members.clear()
-            made.index.clear()
-        self.counts.objects += 1
-        self.counts.bytes += len(data)
+            try:
+                await self._put_everywhere(made)
+            except ArchiveError as error:
+                made.failed = error
+                self._waiting.begins(self._clock.monotonic())
+                self._metrics.archive_waited.inc()
+                raise
+
+    async def _put_everywhere(self, made: ArchiveObject) -> None:
+        if made.failed is not None:
+            raise made.failed
+        data = made.data()
+        await run_all(
+            [lambda place=place: _put(place, made.name, data) for place in self._places],  # type: ignore[misc]
+            at_once=len(self._places),
+        )
+        made.is_put = True
+        made.members.clear()
+        made.index.clear()
+        self._waiting.ends()
+        self._metrics.archived(entries=made.entries, size=len(data))
 
     def _open(self) -> ArchiveObject:
         now = self._clock.now()

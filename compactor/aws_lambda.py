@@ -16,7 +16,12 @@ import anyio
 
 from compactor.job import Compactor
 from compactor.report import CompactorReport
-from ledger.administration.templates.alarms import LATE_METRIC, LEADING_METRIC, METRIC_NAMESPACE
+from ledger.administration.templates.alarms import (
+    ARCHIVE_METRIC,
+    LATE_METRIC,
+    LEADING_METRIC,
+    METRIC_NAMESPACE,
+)
 from ledger.runtime import cloudwatch
 from ledger.runtime.clock import SystemClock
 from ledger.runtime.loops import run_tuned
@@ -71,6 +76,7 @@ def metric_line(report: CompactorReport, *, function_name: str, now: datetime) -
         "DamagedCollections": report.damaged,
         # Only where there are some: a metric that is never written costs nothing.
         **({"Crossings": report.crossings} if report.crossings else {}),
+        **({ARCHIVE_METRIC: report.archive_waits} if report.archive_waits else {}),
     }
     return cloudwatch.metric_line(
         values, namespace=METRIC_NAMESPACE, function_name=function_name, now=now

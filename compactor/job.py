@@ -13,7 +13,7 @@ from random import Random
 import anyio
 from prometheus_client import CollectorRegistry
 
-from compactor.archiving import Archiver, check_places
+from compactor.archiving import Archiver, Waiting, check_places
 from compactor.leadership import Candidate
 from compactor.metrics import CompactorMetrics
 from compactor.own_folds import OwnFolds
@@ -22,6 +22,8 @@ from compactor.passes import not_led
 from compactor.report import CompactorReport
 from compactor.waiting import sleep_or_stop
 from compactor.watching import PassWatcher
+from ledger.archive.metrics import ArchiveMetrics
+from ledger.archive.places.metered import metered_places
 from ledger.archive.places.port import Place
 from ledger.contract.opening import open_table
 from ledger.contract.view import ContractView
@@ -88,6 +90,8 @@ class Compactor:
         self._given_archive = archive
         self.metrics = CompactorMetrics.of(registry)
         self._ledger_metrics = Metrics.of(registry)
+        self._archive_metrics = ArchiveMetrics.of(registry)
+        self._waiting = Waiting(self.metrics)
         self._given_stores = stores
         self._is_contracted = contract or stores is None
         self._seen = SeenNets()
@@ -224,18 +228,40 @@ class Compactor:
         """
         urls = settings.terms.archive
         if not urls:
+            self._waiting.ends()
             yield None
             return
         async with AsyncExitStack() as stack:
-            places = self._given_archive
-            if places is None:
-                # Imported only here: most tables have none, and S3's client takes long to import.
-                from ledger.archive.places.opening import open_places  # noqa: PLC0415
+            try:
+                places = await self._places(urls, settings, stack)
+            except ArchiveError:
+                self._waiting.begins(self._clock.monotonic())
+                raise
+            yield Archiver(
+                places,
+                urls=urls,
+                clock=self._clock,
+                randomness=self._random,
+                metrics=self.metrics,
+                waiting=self._waiting,
+            )
 
-                opened = await stack.enter_async_context(open_places(urls, clock=self._clock))
-                places = opened.places
-            check_places([await place.region() for place in places], home=settings.home)
-            yield Archiver(places, urls=urls, clock=self._clock, randomness=self._random)
+    async def _places(
+        self, urls: tuple[str, ...], settings: Settings, stack: AsyncExitStack
+    ) -> list[Place]:
+        """Return the open places, measured; one is known to be outside the home region."""
+        places = self._given_archive
+        if places is None:
+            # Imported only here: most tables have none, and S3's client takes long to import.
+            from ledger.archive.places.opening import open_places  # noqa: PLC0415
+
+            opened = await stack.enter_async_context(open_places(urls, clock=self._clock))
+            places = opened.places
+        metered = metered_places(
+            places, region=settings.home, metrics=self._archive_metrics, clock=self._clock
+        )
+        check_places([await place.region() for place in metered], home=settings.home)
+        return metered
 
     def _contend(
         self, stores: Mapping[str, Store], settings: LiveSettings, archiver: Archiver | None

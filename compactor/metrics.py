@@ -22,6 +22,7 @@ class CompactorMetrics(RegistryMetrics):
         self._define_leader(make)
         self._define_backlog(make)
         self._define_work(make)
+        self._define_archive(make)
         self._define_passes(make)
 
     def _define_leader(self, make: MetricMaker) -> None:
@@ -92,6 +93,29 @@ class CompactorMetrics(RegistryMetrics):
         self.entries_deleted = make.counter(
             "compactor_entries_deleted_total",
             "Merged entries deleted.",
+        )
+
+    def _define_archive(self, make: MetricMaker) -> None:
+        self.archive_objects = make.counter(
+            "compactor_archive_objects_total",
+            "Objects that were put in every place of the archive, and read back.",
+        )
+        self.archive_entries = make.counter(
+            "compactor_archive_entries_total",
+            "Entries in these objects.",
+        )
+        self.archive_bytes = make.counter(
+            "compactor_archive_bytes_total",
+            "Bytes of these objects, each counted once, in however many places it is.",
+        )
+        self.archive_waited = make.counter(
+            "compactor_archive_waits_total",
+            "Folds that were not sent because a place of the archive did not take their entries.",
+        )
+        self.archive_waiting = make.gauge(
+            "compactor_archive_waiting_seconds",
+            "For how long the oldest fold has waited for the archive, in seconds: 0 while none"
+            " does.",
         )
 
     def _define_passes(self, make: MetricMaker) -> None:
@@ -166,6 +190,12 @@ class CompactorMetrics(RegistryMetrics):
     def deleted(self, entries: int) -> None:
         """Count merged entries deleted."""
         self.entries_deleted.inc(entries)
+
+    def archived(self, *, entries: int, size: int) -> None:
+        """Count an object that is in every place of the archive."""
+        self.archive_objects.inc()
+        self.archive_entries.inc(entries)
+        self.archive_bytes.inc(size)
 
     def unreadable(self, region: str) -> None:
         """Record that merging waits for a region."""

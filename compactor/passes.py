@@ -435,6 +435,7 @@ class Pass:
         try:
             await self._archiver.put(held.archive)
         except ArchiveError as error:
+            self._report.archive_waits += 1
             self._problem(error)
             return False
         return True

@@ -27,7 +27,8 @@ class CompactorReport:
     why, by name, for the first `QUARANTINED_MAX` of them. `problems` are other errors of single
     collections; `unreadable` is a region that could not be
     read, so that merging waits, and `waits` says what else it waits for: a clock that is off, or
-    replicas that are not those of the contract. `crossings` of watches were delivered. `is_whole`
+    replicas that are not those of the contract. `crossings` of watches were delivered.
+    `archive_waits` folds were not sent, since the archive did not take their entries. `is_whole`
     is false if the pass was stopped, or its search was cut at `scan_pages_max`: the next one goes
     on.
     """
@@ -53,6 +54,7 @@ class CompactorReport:
     quarantined: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     crossings: int = 0
+    archive_waits: int = 0
     is_whole: bool = True
     seconds: float = 0.0
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import anyio
 
 from ledger.archive.access import ArchiveAccess
+from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.port import Place
 from ledger.contract.view import ContractView
 from ledger.core import keys
@@ -77,6 +78,7 @@ class Ledger:
         self.settings = settings
         self.region = region
         self.metrics = Metrics.of(registry)
+        self._archive_metrics = ArchiveMetrics.of(registry)
         self._given_store, self._given_home = store, home
         self._is_contracted = contract or store is None
         self._clock = clock or SystemClock()
@@ -160,7 +162,13 @@ class Ledger:
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
         self._stack.push_async_callback(hints.close)
         self._stack.push_async_callback(watcher.close)
-        archive = ArchiveAccess(live, clock=self._clock, places=self._given_archive)
+        archive = ArchiveAccess(
+            live,
+            region=self.region,
+            clock=self._clock,
+            metrics=self._archive_metrics,
+            places=self._given_archive,
+        )
         self._stack.push_async_callback(archive.close)
         late = LateAnswers(store, live, archive, hints)
         reverser = Reverser(

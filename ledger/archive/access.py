@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 import anyio
 
+from ledger.archive.metrics import ArchiveMetrics
 from ledger.archive.places.copies import Copies
+from ledger.archive.places.metered import metered_places
 from ledger.archive.places.port import Place
 from ledger.archive.reading import ArchiveReader
 from ledger.core import archived
@@ -20,9 +23,17 @@ class ArchiveAccess:
     """Opens the places of the contract's archive once, and again when it names others."""
 
     def __init__(
-        self, live: LiveSettings, *, clock: Clock, places: Sequence[Place] | None = None
+        self,
+        live: LiveSettings,
+        *,
+        region: str,
+        clock: Clock,
+        metrics: ArchiveMetrics,
+        places: Sequence[Place] | None = None,
     ) -> None:
         self._live = live
+        self._region = region
+        self._metrics = metrics
         self._clock = clock
         self._given = places
         self._stack = AsyncExitStack()
@@ -46,15 +57,17 @@ class ArchiveAccess:
         self._reader, self._urls = None, ()
         await self._stack.aclose()
         if urls:
-            places: Copies
-            if self._given is not None:
-                places = Copies(self._given)
-            else:
+            places = self._given
+            if places is None:
                 # Imported only here: most tables have no archive.
                 from ledger.archive.places.opening import open_places  # noqa: PLC0415
 
-                places = await self._stack.enter_async_context(open_places(urls, clock=self._clock))
-            self._reader = ArchiveReader(places)
+                opened = await self._stack.enter_async_context(open_places(urls, clock=self._clock))
+                places = opened.places
+            region, metrics = self._region, self._metrics
+            metered = metered_places(places, region=region, metrics=metrics, clock=self._clock)
+            found = partial(metrics.segment, region)
+            self._reader = ArchiveReader(Copies(metered), on_segment=found)
         self._urls = urls
 
     async def close(self) -> None:

@@ -85,7 +85,7 @@ def _compressed(lines: bytes, level: int) -> bytes:
 
 def with_slack(lines: bytes) -> bytes:
     """Return bytes as a gzip member with some room, for when a part of them is erased."""
-    return padded(lines, len(member(lines)) + SLACK)
+    return _with_room(_compressed(lines, LEVEL), SLACK - 1)
 
 
 def padded(lines: bytes, length: int) -> bytes:
@@ -101,6 +101,10 @@ def padded(lines: bytes, length: int) -> bytes:
     room = length - len(_HEADER) - len(body) - 1
     if room < 0:
         raise ValueError(f"{len(body) + len(_HEADER)} bytes do not fit in {length}")
+    return _with_room(body, room)
+
+
+def _with_room(body: bytes, room: int) -> bytes:
     return _MAGIC + bytes([_COMMENT_FLAG]) + _FIXED + b" " * room + b"\x00" + body
 
 

@@ -3,22 +3,30 @@
 A range of time is found without reading what lies between it and the head (`ledger.core.archived`):
 from a segment, each pointer that may lead to something earlier than the range's end is followed,
 many at a time; none whose target, and all before it, ended before the range begins.
+
+A long range is read window by window: as many segments as lie between two borders, the latest times
+up to each 256th segment. So memory does not grow with the chain: at most 16 segments are unpacked
+at a time, beside the entries of those that overlap in time, and `CACHE_BYTES` of packed ones.
 """
 
 import heapq
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from ledger.archive import objects
+from ledger.archive.metrics import CACHE, DAMAGED, PLACE
 from ledger.archive.segments import Line, Segment, microseconds, of_lines
-from ledger.core.archived import CHAIN_BYTES, STAMP_BYTES, Archived, Place, Pointer
-from ledger.core.errors import ArchiveDamaged
-from ledger.core.ids import MICROSECONDS_MAX
+from ledger.core.archived import BASE, CHAIN_BYTES, STAMP_BYTES, Archived, Place, Pointer
+from ledger.core.errors import ArchiveDamaged, ArchiveMissing
+from ledger.core.ids import MICROSECONDS_MAX, SUFFIX_BITS, EntryId
 from ledger.runtime.tasks import run_all
 
 FETCHED_AT_ONCE = 16
+WINDOW_SEGMENTS = BASE**4
+"""Segments between two borders; a power of `BASE`, so that one has a pointer to the one before."""
 CACHE_BYTES = 32 * 1024 * 1024
 """Compressed segments kept in memory."""
 
@@ -42,8 +50,15 @@ class Found:
 class ArchiveReader:
     """Reads segments, keeps those read last, and checks each against what leads to it."""
 
-    def __init__(self, places: Readable, *, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self,
+        places: Readable,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        on_segment: Callable[[str], None] = lambda _source: None,
+    ) -> None:
         self._places = places
+        self._on_segment = on_segment
         self._cache: OrderedDict[Place, bytes] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._cached = 0
@@ -61,22 +76,21 @@ class ArchiveReader:
             f"segment {pointer.number:,} of {partition!r}, at byte {pointer.place.offset:,} of"
             f" object {name}"
         )
-        found = of_lines(objects.lines_of(await self._bytes(pointer.place), what), what)
-        is_it = found.partition == partition and found.number == pointer.number
-        if not is_it or found.chain()[:STAMP_BYTES] != pointer.stamp:
-            raise ArchiveDamaged(
-                f"{what} is another than the one that was archived there: it is segment"
-                f" {found.number:,} of {found.partition!r}"
-            )
-        return found
+        try:
+            return _led_to(await self._bytes(pointer.place), partition, pointer, what)
+        except (ArchiveDamaged, ArchiveMissing):
+            self._on_segment(DAMAGED)
+            raise
 
     async def _bytes(self, place: Place) -> bytes:
         if place in self._cache:
+            self._on_segment(CACHE)
             self._cache.move_to_end(place)
             return self._cache[place]
         name = objects.name_of(place.object)
         packed = await self._places.get(name, start=place.offset, length=place.length)
         self.fetched += 1
+        self._on_segment(PLACE)
         self._cache[place] = packed
         self._cached += len(packed)
         while self._cached > self._cache_bytes and len(self._cache) > 1:
@@ -106,16 +120,52 @@ class ArchiveReader:
         while waiting:
             waiting = [one for one in waiting if one.number not in known]
             known.update(one.number for one in waiting)
-            jobs = [lambda one=one: self.segment(partition, one) for one in waiting]
-            segments: list[Segment] = await run_all(jobs, at_once=FETCHED_AT_ONCE) if jobs else []
+            jobs = [partial(self._outline, partition, one) for one in waiting]
+            outlines = await run_all(jobs, at_once=FETCHED_AT_ONCE) if jobs else []
             following: dict[int, Pointer] = {}
-            for pointer, segment in zip(waiting, segments, strict=True):
-                if segment.first <= last and segment.last >= first:
-                    found[pointer.number] = Found(pointer, segment.first, segment.last)
-                for each in _leading(segment.pointers, first=first, last=last, after=after):
+            for one, pointers in outlines:
+                if one.first <= last and one.last >= first:
+                    found[one.pointer.number] = one
+                for each in _leading(pointers, first=first, last=last, after=after):
                     following[each.number] = each
             waiting = list(following.values())
         return [found[number] for number in sorted(found)]
+
+    async def _outline(self, partition: str, pointer: Pointer) -> tuple[Found, tuple[Pointer, ...]]:
+        """Return from when to when a segment is, and its pointers: its entries are not kept."""
+        segment = await self.segment(partition, pointer)
+        return Found(pointer, segment.first, segment.last), segment.pointers
+
+    async def in_order(
+        self, partition: str, head: Archived, *, first: str, last: str, since: int, until: int
+    ) -> AsyncIterator[Line]:
+        """Yield the entries between two ids, both included, in order, window by window.
+
+        `since` and `until` are the times of the ids, in microseconds since 1970, or of what is
+        before and after them.
+
+        Raises:
+            ArchiveError: as `segment`.
+        """
+        borders = await self._borders(partition, head, first=since, last=until)
+        for border in (*borders, until):
+            found = await self.located(partition, head, first=since, last=border)
+            upto = min(last, str(EntryId(border, 2**SUFFIX_BITS - 1)))
+            async for line in self.lines(
+                partition, found, first=max(first, str(EntryId(since, 0))), last=upto
+            ):
+                yield line
+            since = border + 1
+
+    async def _borders(self, partition: str, head: Archived, *, first: int, last: int) -> list[int]:
+        """Return the latest times up to each 256th segment that are in a range, each once."""
+        found: list[int] = []
+        pointers = head.pointers
+        while (one := _windowed(pointers)) is not None and one.until >= first:
+            if one.until < last and one.until not in found[-1:]:
+                found.append(one.until)
+            _, pointers = await self._outline(partition, one)
+        return found[::-1]
 
     async def lines(
         self, partition: str, found: list[Found], *, first: str = "", last: str = "\uffff"
@@ -136,7 +186,7 @@ class ArchiveReader:
         while heap:
             yield heapq.heappop(heap)[2]
 
-    async def walk(self, partition: str, head: Archived) -> AsyncIterator[Segment]:
+    async def walk(self, partition: str, head: Archived) -> AsyncGenerator[Segment, None]:
         """Yield every segment from the head back to the first, each link checked.
 
         Raises:
@@ -170,6 +220,22 @@ class ArchiveReader:
                 f"before the first segment of {partition!r} the net came to {change} of {count:,}"
                 f" entries, not to {head.base_change} of {head.base_count:,}"
             )
+
+
+def _led_to(packed: bytes, partition: str, pointer: Pointer, what: str) -> Segment:
+    found = of_lines(objects.lines_of(packed, what), what)
+    is_it = found.partition == partition and found.number == pointer.number
+    if not is_it or found.chain()[:STAMP_BYTES] != pointer.stamp:
+        raise ArchiveDamaged(
+            f"{what} is another than the one that was archived there: it is segment"
+            f" {found.number:,} of {found.partition!r}"
+        )
+    return found
+
+
+def _windowed(pointers: tuple[Pointer, ...]) -> Pointer | None:
+    """Return the first pointer to a segment at which a window ends."""
+    return next((each for each in pointers if each.number % WINDOW_SEGMENTS == 0), None)
 
 
 def _leading(pointers: tuple[Pointer, ...], *, first: int, last: int, after: int) -> list[Pointer]:

@@ -113,6 +113,8 @@ class Segment:
     until: int
     pointers: tuple[Pointer, ...]
     lines: tuple[Line, ...]
+    _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
+    """Once it was asked for: it takes longer than all else."""
 
     @property
     def first(self) -> int:
@@ -132,9 +134,11 @@ class Segment:
 
     def digest(self) -> bytes:
         """Return the digest of header and entries."""
-        parts = self.said()
-        head = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
-        return hashlib.sha256(head + b"".join(line.digest() for line in self.lines)).digest()
+        if not self._digest:
+            head = orjson.dumps(self.said(), option=orjson.OPT_SORT_KEYS)
+            whole = hashlib.sha256(head + b"".join(line.digest() for line in self.lines))
+            object.__setattr__(self, "_digest", whole.digest())
+        return self._digest
 
     def chain(self) -> bytes:
         """Return the hash of this segment and all before it."""

@@ -15,6 +15,7 @@ import typer
 from ledger.administration.templates import (
     ACCOUNT_EXAMPLE,
     Role,
+    archive_template,
     as_json,
     as_yaml,
     compactor_template,
@@ -24,6 +25,7 @@ from ledger.administration.templates import (
     replication_template,
     table_template,
 )
+from ledger.administration.templates.archive_bucket import ARCHIVE_COMMENT
 from ledger.administration.templates.permissions import IAM_COMMENT
 from ledger.administration.templates.pipeline_function import PIPELINE_COMMENT
 from ledger.administration.templates.replication_alarms import REPLICATION_COMMENT
@@ -47,6 +49,7 @@ class Template(StrEnum):
     PIPELINE = "pipeline"
     IAM = "iam"
     REPLICATION = "replication"
+    ARCHIVE = "archive"
 
 
 _TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str, ...]]] = {
@@ -55,6 +58,7 @@ _TEMPLATES: dict[Template, tuple[Callable[[Settings], dict[str, Any]], tuple[str
     Template.PIPELINE: (pipeline_template, PIPELINE_COMMENT),
     Template.IAM: (iam_template, IAM_COMMENT),
     Template.REPLICATION: (replication_template, REPLICATION_COMMENT),
+    Template.ARCHIVE: (archive_template, ARCHIVE_COMMENT),
 }
 
 OutputOption = Annotated[
@@ -82,7 +86,7 @@ def write_template(
         ),
     ] = None,
 ) -> None:
-    """Write a CloudFormation template: table, compactor, pipeline, policies or alarms."""
+    """Write a CloudFormation template: table, compactor, pipeline, policies, alarms or bucket."""
     make, comment = _TEMPLATES[name]
     if warm is not None:
         if name is not Template.TABLE:

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from ledger.administration.archive.checking import ArchiveCheck, Wrong
+from ledger.administration.archive.checking import ArchiveCheck, Wrong, archived_in
 from ledger.administration.findings import Finding
 from ledger.administration.verifying import Progress, Verification
 from ledger.commands.archive import opened
-from ledger.commands.export import counters_in
 from ledger.commands.options import AsJson, print_json
 from ledger.contract.opening import open_table
 from ledger.core import keys
@@ -83,15 +82,18 @@ async def _check_archive(settings: Settings, counters: Sequence[str], as_json: b
             typer.echo(f"archive: {wrong.where}: {wrong.text}")
 
     async with opened(settings) as (table, places):
-        home = table.stores[table.view.current.home]
         current = table.view.current
-        partitions = [
-            keys.partition_key(counter, shard)
-            for counter in counters or await counters_in(home)
-            for shard in range(current.shards_max(counter))
-        ]
         check = ArchiveCheck(table.stores, places, show)
-        await check.run(partitions)
+        if counters:
+            await check.run(
+                [
+                    keys.partition_key(counter, shard)
+                    for counter in counters
+                    for shard in range(current.shards_max(counter))
+                ]
+            )
+        else:
+            await check.whole(archived_in(table.stores[current.home]))
     typer.echo(
         f"{check.objects:,} objects in {len(places.places)} places, {check.entries:,} entries in"
         f" {check.segments:,} segments of {check.collections:,} collections recounted:"

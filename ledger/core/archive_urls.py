@@ -29,6 +29,12 @@ def wrong_place(url: str) -> str:
     return _wrong_bucket(url) if url.startswith(S3) else f"{_FORM}, got {url!r}"
 
 
+def bucket_of(url: str) -> tuple[str, str]:
+    """Return the bucket of an S3 place, and what the keys of its objects begin with."""
+    bucket, _, prefix = url.removeprefix(S3).partition("/")
+    return bucket, f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
+
+
 def _wrong_bucket(url: str) -> str:
     bucket, _, prefix = url.removeprefix(S3).partition("/")
     if not _BUCKET.fullmatch(bucket):

@@ -216,15 +216,26 @@ class ImportRefused(LedgerError):
 
 
 class ArchiveError(LedgerError):
-    """The archive did not do what was asked."""
+    """The archive did not do what was asked; `reason` is why, as a word for metrics."""
+
+    reason = "failed"
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        if reason:
+            self.reason = reason
 
 
 class ArchiveMissing(ArchiveError):
     """The archive has no object of this name."""
 
+    reason = "missing"
+
 
 class ArchiveDamaged(ArchiveError):
     """An object of the archive is not what was written, or a link of a chain does not hold."""
+
+    reason = "damaged"
 
 
 class LocalTableError(LedgerError):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ledger.archive.access import archived_of
-from ledger.archive.reading import ArchiveReader, Found
+from ledger.archive.reading import ArchiveReader
 from ledger.archive.segments import Line
-from ledger.core import archived, ids, keys
+from ledger.core import ids, keys
 from ledger.core.entry import entry_id, entry_of
 from ledger.core.errors import InvalidEntry
 from ledger.core.ids import MICROSECONDS_MAX
@@ -101,23 +101,18 @@ class Shard:
     async def _whole(self, archive: ArchiveReader) -> AsyncIterator[Entry]:
         """Yield the entries of the table and of the archive."""
         counter, shard = keys.counter_of(self.partition) or (self.partition, 0)
-        first, last = _time(self.first, 0), _time(self.last, MICROSECONDS_MAX)
-        found: list[Found] = []
-        head, after = archived.BEGUN, self.first or ""
+        begin, since = self.first or "", _time(self.first, 0)
         async for entries, upto in self._pages():
             # Whatever the settings say: an older net would lack what the page no longer shows.
-            net = await read_net(self.store, self.partition)
-            before, head = head, archived_of(net, self.partition)
-            known = before.number if head.since == before.since else 0
-            added = await archive.located(self.partition, head, first=first, last=last, after=known)
-            found = [*(found if known else ()), *added]
+            head = archived_of(await read_net(self.store, self.partition), self.partition)
             end = upto or self.last or _END
-            lines = archive.lines(
-                self.partition, _between(found, after, end), first=after, last=end
+            until = _time(end, MICROSECONDS_MAX)
+            lines = archive.in_order(
+                self.partition, head, first=begin, last=end, since=since, until=until
             )
             async for entry in _merged_once(entries, lines, counter, shard):
                 yield entry
-            after = end + "\0"  # what follows it
+            begin, since = end + "\0", _time(end, since)  # what follows it
 
 
 async def _merged_once(
@@ -134,11 +129,6 @@ async def _merged_once(
             yield line.entry(counter, shard)
     for entry in entries[place:]:
         yield entry
-
-
-def _between(found: Sequence[Found], after: str, end: str) -> list[Found]:
-    first, last = _time(after or None, 0), _time(end, MICROSECONDS_MAX)
-    return [each for each in found if each.first <= last and each.last >= first]
 
 
 def _time(sort_key: str | None, other: int) -> int:

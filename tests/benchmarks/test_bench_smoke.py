@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from ledger.commands.main import app
-from ledger.lab.bench import cases, life, scale
+from ledger.lab.bench import archive, cases, life, scale
 from ledger.lab.bench.report import NOTE, VERSION, BenchReport
 from ledger.lab.bench.rounds import Round, Task
 from ledger.lab.bench.scale_stages import STAGES
@@ -72,6 +72,35 @@ async def test_a_change_s_life() -> None:
     assert units[0] < 2.2
     assert ours.extra["requests of a merged total"] == 1
     assert ours.extra["read units of a merged total"] <= 3
+
+
+@pytest.mark.slow
+async def test_an_archived_change_s_life() -> None:
+    """An archive costs a change a hundredth of a write unit, and its folds two requests a place."""
+    sizes = {"counters": 2, "entries": 250, "rounds": 1, "regions": 2, "settle": 2.0}
+    plain, kept = [
+        await life.ledger(Round(Task("", 0.0, {**sizes, "archive": has_archive})))
+        for has_archive in (False, True)
+    ]
+    assert kept.units / kept.work - plain.units / plain.work < 0.02
+    assert "archive: PUTs" not in plain.extra
+    assert 1 <= kept.extra["archive: PUTs"] == kept.extra["archive: GETs"] <= 2
+    assert 5 < kept.extra["archive: bytes of a change"] < 40
+
+
+@pytest.mark.slow
+async def test_an_archive_alone() -> None:
+    """All entries are read back in order and verified; a larger archive takes no more memory."""
+    sizes = {"counters": 1, "size": 100, "has_notes": True}
+    small, large = [
+        await archive.stages(Round(Task("", 0.0, {**sizes, "entries": entries})))
+        for entries in (2_000, 60_000)
+    ]
+    assert (small.work, large.work, large.extra["objects"]) == (2_000, 60_000, 600)
+    assert large.extra["history: requests"] == 600
+    assert 30 < large.extra["bytes of an entry"] < 60
+    for stage in archive.STAGES:
+        assert large.extra[f"{stage}: peak MB"] - small.extra[f"{stage}: peak MB"] < 30
 
 
 @pytest.mark.slow

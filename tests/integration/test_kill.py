@@ -14,8 +14,7 @@ from typing import Any
 import anyio
 import pytest
 import support.keyed_writer
-import yaml
-from support.killing import Trap, compactor_words, running
+from support.killing import Trap, compactor_words, running, write_settings
 from support.ledgers import seeded
 from support.worlds import counted_items, entries_left, is_net, merge_all, open_ledgers, totals
 
@@ -79,13 +78,7 @@ async def a_place(folder: Path, **overrides: Any) -> AsyncIterator[Place]:
     trap = Trap()
     async with LocalGlobalTable.start(regions=REGIONS, lag=0.02, jitter=0.1, fault=trap) as world:
         settings = world.settings(**overrides)
-        yield Place(world, settings, write(settings, folder / "regions.yaml"), trap)
-
-
-def write(settings: Settings, path: Path) -> Path:
-    """Write settings to a file."""
-    path.write_text(yaml.safe_dump(settings.model_dump(mode="json")), encoding="utf-8")
-    return path
+        yield Place(world, settings, write_settings(settings, folder / "regions.yaml"), trap)
 
 
 def writer_words(place: Place, start: datetime, noted: Path, kind: str) -> list[str]:
@@ -328,7 +321,7 @@ async def test_terminated_it_stops_between_steps_and_gives_the_lease_back(tmp_pa
         await record(place, 3)
         held_long = {**SHORT, "observation_delay": 3600, "contract_life": 7200}
         patient = place.world.settings(**{**held_long, "compactor": PATIENT})
-        write(patient, place.config)
+        write_settings(patient, place.config)
         words = compactor_words(place.config, "--every", "1h")
         place.trap.set("Query", at=0)
         async with running(words, tmp_path) as held:
@@ -344,7 +337,7 @@ async def test_terminated_it_stops_between_steps_and_gives_the_lease_back(tmp_pa
         lease = await place.lease()
         assert lease is not None
         assert lease.released
-        write(place.world.settings(**LONG_LEASE), place.config)
+        write_settings(place.world.settings(**LONG_LEASE), place.config)
         status, said = await run_to_end(place, tmp_path, "run", "--once", "--wait", "0")
         assert (status, f"epoch {lease.epoch + 1})" in said) == (0, True), said
         await merge_all(place.world, Compactor(place.world.settings(**LONG_LEASE)))
@@ -374,7 +367,7 @@ async def test_the_home_moves_and_merging_goes_on_there(tmp_path: Path) -> None:
         assert "Traceback" not in said
 
         moved = Place(place.world, place.settings.replace(home=new), tmp_path / "new.yaml")
-        write(moved.settings, moved.config)
+        write_settings(moved.settings, moved.config)
         status, said = await run_to_end(moved, tmp_path, "status")
         assert status == 0, said
         assert new in said

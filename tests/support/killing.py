@@ -11,9 +11,11 @@ from threading import Event
 from typing import Any
 
 import anyio
+import yaml
 from support.commands import command_line, environment
 
 from ledger.local import Fault
+from ledger.settings import Settings
 
 PROCESS_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.02
@@ -108,6 +110,12 @@ def _start(words: Sequence[str], folder: Path, log: Path) -> subprocess.Popen[by
             stdout=output,
             stderr=subprocess.STDOUT,
         )
+
+
+def write_settings(settings: Settings, path: Path) -> Path:
+    """Write settings to a file."""
+    path.write_text(yaml.safe_dump(settings.model_dump(mode="json")), encoding="utf-8")
+    return path
 
 
 def compactor_words(config: Path, *arguments: str) -> list[str]:

@@ -5,24 +5,39 @@
     objects       each one in each place: header, checksums, index, digest of each segment
     collections   each region's net: its chain walked to the base, its sums recounted
 
-What no net names is left of folds that lost their race: counted, and no damage.
+What no net names is left of folds that lost their race, or of a process that was killed before its
+object was in every place: counted, and no damage. Where a net needs an object that a place lacks,
+its chain cannot be walked there. Memory is that of
+one object and of a segment for each region, however large archive and table are.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Mapping,
+)
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from decimal import Decimal
 
-from ledger.administration.archive.indexed import Chains, ObjectIndex, index_of, names_in
+from ledger.administration.archive.indexed import ObjectIndex, index_of, names_in
 from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.port import Place as ArchivePlace
 from ledger.archive.reading import ArchiveReader
-from ledger.archive.segments import of_lines
+from ledger.archive.segments import Segment, of_lines
+from ledger.core import keys
 from ledger.core.archived import Archived
-from ledger.core.errors import ArchiveError, DamagedItem
+from ledger.core.entry import key_of
+from ledger.core.errors import ArchiveError, ArchiveMissing, DamagedItem
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.store.port import Store
+from ledger.store.reads import Scan
 from ledger.totals.collection import read_net
 
 
@@ -34,9 +49,31 @@ class Wrong:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A net with a chain, and the regions that show it."""
+
+    net: NetChange
+    head: Archived
+    regions: list[str]
+
+
+@dataclass(slots=True)
+class Walk:
+    """A chain on its way back: the number of the segment that comes next."""
+
+    shown: Shown
+    at: str
+    segments: AsyncGenerator[Segment, None]
+    number: int
+
+
 @dataclass(slots=True)
 class ArchiveCheck:
-    """One check; `on_wrong` is called with each finding, and the counts grow meanwhile."""
+    """One check; `on_wrong` is called with each finding, and the counts grow meanwhile.
+
+    Of segments in several places each is counted in each.
+    """
 
     stores: Mapping[str, Store]
     places: Copies
@@ -46,27 +83,50 @@ class ArchiveCheck:
     entries: int = 0
     collections: int = 0
     wrong: int = 0
-    left_over: int = 0
-    _chains: Chains = field(default_factory=Chains)
-    _named: set[str] = field(default_factory=set)
+    _kept: int = 0
+    _named: int = 0
+    _only: Collection[str] | None = None
 
-    async def run(self, partitions: Iterable[str]) -> None:
+    @property
+    def left_over(self) -> int:
+        """Segments of the collections checked that no region's net leads to."""
+        return max(0, self._kept - self._named)
+
+    async def run(self, partitions: Collection[str]) -> None:
         """Check all objects, and the chains of these collections.
 
         Raises:
             StoreError: a region cannot be read.
         """
-        async for name, made in names_in(self.places):
-            for place in self.places.places:
-                await self._object(place, name, made)
-            self.objects += 1
+        self._only = frozenset(partitions)
+        await self._objects()
         for partition in partitions:
             await self._collection(partition)
-            self.collections += 1
-        found = {chain for here in self._chains.found.values() for chain in here}
-        self.left_over = len(found - self._named)
 
-    async def _object(self, place: ArchivePlace, name: str, made: EntryId) -> None:
+    async def whole(self, partitions: AsyncIterable[str]) -> None:
+        """Check all objects, and the chains of all collections, which come one by one.
+
+        Raises:
+            StoreError: a region cannot be read.
+        """
+        await self._objects()
+        async for partition in partitions:
+            await self._collection(partition)
+
+    async def _objects(self) -> None:
+        async for name, made in names_in(self.places):
+            found = [await self._object(place, name, made) for place in self.places.places]
+            chains = {
+                segment.chain
+                for index in found
+                if index is not None
+                for segment in index.segments
+                if self._only is None or segment.partition in self._only
+            }
+            self._kept += len(chains)
+            self.objects += 1
+
+    async def _object(self, place: ArchivePlace, name: str, made: EntryId) -> ObjectIndex | None:
         try:
             index = await index_of(place, name, made)
             data = await place.get(name)
@@ -77,16 +137,15 @@ class ArchiveCheck:
                 said = (found.partition, found.number, found.chain().hex(), found.previous.hex())
                 if said != (segment.partition, segment.number, segment.chain, segment.previous):
                     self._report(f"object {name} in {place.url}", f"{what} is not what it says")
-            self._take(index)
+        except ArchiveMissing:
+            return None  # see above
         except ArchiveError as error:
             self._report(f"object {name} in {place.url}", str(error))
-
-    def _take(self, index: ObjectIndex) -> None:
-        self._chains.add(index)
+            return None
+        return index
 
     async def _collection(self, partition: str) -> None:
-        heads: dict[bytes, list[str]] = {}
-        nets: dict[bytes, tuple[NetChange, Archived]] = {}
+        found: dict[bytes, Shown] = {}
         for region, store in self.stores.items():
             try:
                 net = await read_net(store, partition)
@@ -95,36 +154,78 @@ class ArchiveCheck:
                 self._report(f"{partition!r} in {region}", str(error))
                 continue
             if net is not None and net.archive is not None:
-                heads.setdefault(head.chain, []).append(region)
-                nets[head.chain] = (net, head)
-        for chain, regions in heads.items():
-            await self._chain(partition, *nets[chain], where=", ".join(regions))
+                found.setdefault(head.chain, Shown(net, head, [])).regions.append(region)
+        # In each place: an error in one may hide behind the copy in another.
+        named = [await self._chains(partition, found, place) for place in self.places.places]
+        self._named += max(named)
+        self.collections += 1
 
-    async def _chain(self, partition: str, net: NetChange, head: Archived, *, where: str) -> None:
-        """Walk a chain in each place: an error in one may hide behind the copy in another."""
-        for place in self.places.places:
-            at = f"{partition!r} in {where}, archive {place.url}"
-            reader = ArchiveReader(place)
-            count, is_first = head.base_count, True
-            try:
-                async for segment in reader.walk(partition, head):
-                    if is_first and (segment.change, segment.count) != (net.change, net.count):
-                        self._report(
-                            at,
-                            f"the net comes to {net.change} of {net.count:,} entries, the archive"
-                            f" to {segment.change} of {segment.count:,}",
-                        )
-                    is_first = False
-                    count += len(segment.lines)
-                    self._named.add(segment.chain().hex())
-                    self.segments += 1
-                    self.entries += len(segment.lines)
-            except ArchiveError as error:
-                self._report(at, str(error))
-                continue
-            if count != net.count:
-                self._report(at, f"{count:,} entries are archived, the net counts {net.count:,}")
+    async def _chains(
+        self, partition: str, found: Mapping[bytes, Shown], place: ArchivePlace
+    ) -> int:
+        """Walk the chains of a collection side by side; return how many segments they have.
+
+        A region that is behind shows a chain that the others' has in it: where two meet, one goes
+        on.
+        """
+        count, reader = 0, ArchiveReader(place)
+        async with AsyncExitStack() as stack:
+            walks: list[Walk] = []
+            for shown in found.values():
+                segments = reader.walk(partition, shown.head)
+                stack.push_async_callback(segments.aclose)
+                at = f"{partition!r} in {', '.join(shown.regions)}, archive {place.url}"
+                walks.append(Walk(shown, at, segments, shown.head.number))
+                if not shown.head.number:
+                    self._compare(at, shown.net, shown.head.base_change, shown.head.base_count)
+            for number in range(max((walk.number for walk in walks), default=0), 0, -1):
+                here: dict[bytes, Segment] = {}
+                for walk in [each for each in walks if each.number == number]:
+                    segment = await self._step(walk)
+                    if segment is None or segment.chain() in here:
+                        walk.number = 0  # it ends here
+                    else:
+                        here[segment.chain()] = segment
+                        walk.number -= 1
+                count += len(here)
+                self.segments += len(here)
+                self.entries += sum(len(segment.lines) for segment in here.values())
+        return count
+
+    async def _step(self, walk: Walk) -> Segment | None:
+        """Return the next segment of a chain, its link checked; None if that does not hold."""
+        try:
+            segment = await anext(walk.segments)
+        except ArchiveError as error:
+            self._report(walk.at, str(error))
+            return None
+        if walk.number == walk.shown.head.number:
+            self._compare(walk.at, walk.shown.net, segment.change, segment.count)
+        return segment
+
+    def _compare(self, at: str, net: NetChange, change: Decimal, count: int) -> None:
+        """Compare what a net comes to with its chain's newest segment, or with its base."""
+        if (change, count) != (net.change, net.count):
+            self._report(
+                at,
+                f"the net comes to {net.change} of {net.count:,} entries, the archive to"
+                f" {change} of {count:,}",
+            )
 
     def _report(self, where: str, text: str) -> None:
         self.wrong += 1
         self.on_wrong(Wrong(where, text))
+
+
+async def archived_in(store: Store) -> AsyncIterator[str]:
+    """Yield the collections of which a region has a net, as they lie in the table."""
+    last, scan = "", Scan(attributes=("pk", "sk"))
+    while True:
+        page = await store.scan(scan)
+        for partition, sort_key in map(key_of, page.items):
+            if sort_key.startswith(keys.NET_PREFIX) and partition != last:
+                last = partition
+                yield partition
+        if page.after is None:
+            return
+        scan = scan.next(page)

@@ -9,6 +9,7 @@ Nothing here calls AWS.
 Pure: no clock, no randomness, no I/O.
 """
 
+from ledger.administration.templates.archive_bucket import archive_template
 from ledger.administration.templates.permissions import (
     ACCOUNT_EXAMPLE,
     Grant,
@@ -27,6 +28,7 @@ __all__ = [
     "ACCOUNT_EXAMPLE",
     "Grant",
     "Role",
+    "archive_template",
     "as_json",
     "as_yaml",
     "compactor_template",

@@ -29,6 +29,11 @@ LATE_SECONDS = 1_800.0
 LATE_PERIODS = 6
 """Half an hour late, for half an hour."""
 
+ARCHIVE_METRIC = "ArchiveWaits"
+"""Written by it where there are some: folds not sent, since a place did not take their entries."""
+ARCHIVE_PERIODS = 3
+"""In each of three times five minutes: a place that fails once is asked again a minute later."""
+
 SILENCE_PERIODS = 3
 """No leading pass for three times five minutes is an alarm."""
 TABLE_ERRORS_MAX = 5
@@ -44,6 +49,7 @@ def alarms(settings: Settings) -> dict[str, Any]:
         ),
         "SilentAlarm": _silent(),
         "LateAlarm": _late(),
+        **({"ArchiveAlarm": _archive_waits()} if settings.terms.archive else {}),
         "DeadLettersAlarm": queue_alarm(
             "DeadLetters", "Invocations were dropped or failed: the messages in the queue say why"
         ),
@@ -79,6 +85,22 @@ def _late() -> dict[str, Any]:
         EvaluationPeriods=LATE_PERIODS,
         Threshold=LATE_SECONDS,
         ComparisonOperator="GreaterThanThreshold",
+        TreatMissingData="notBreaching",
+    )
+
+
+def _archive_waits() -> dict[str, Any]:
+    return alarm(
+        "A place of the archive does not take what is put there, for 15 minutes: nothing is merged,"
+        " totals stay right. The log says which place, and why",
+        Namespace=METRIC_NAMESPACE,
+        MetricName=ARCHIVE_METRIC,
+        Dimensions=[{"Name": "FunctionName", "Value": ref("Function")}],
+        Statistic="Sum",
+        Period=SILENCE_PERIOD_SECONDS,
+        EvaluationPeriods=ARCHIVE_PERIODS,
+        Threshold=1,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
         TreatMissingData="notBreaching",
     )
 

@@ -9,7 +9,7 @@ so have the other methods (all that begin with `~count`, `~sequence~`, `~version
 pipelines (all that begin with `~state`, `~pipeline`) and the states of watches (`~watch~`), so no
 writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
 nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish
-the two: its version condition guards it.
+the two: its version condition guards it. **Objects**: of the archive only what is under its prefix.
 
 A condition on `dynamodb:LeadingKeys` is always paired with `Null`: `ForAllValues` alone is also
 true for a request that names no key at all (IAM user guide, multivalued context keys). Statements
@@ -20,12 +20,13 @@ Pure: no clock, no randomness, no I/O.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal
 
 from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
 from ledger.administration.templates.table import home_first
+from ledger.core.archive_urls import S3, bucket_of
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.hints import HINT_PARTITIONS
 from ledger.core.keys import (
@@ -61,6 +62,7 @@ class Role(StrEnum):
     WATCHER = "watcher"
     COMPACTOR = "compactor"
     RECOVERY = "recovery"
+    ARCHIVIST = "archivist"
     IMPORTER = "importer"
     METHODS = "methods"
     PIPELINE = "pipeline"
@@ -82,7 +84,9 @@ class Grant:
 
     A `*` in a key stands for any text. `tables` says of which tables: the ledger's own; that of
     markers, if it has one; its own and those of pipelines' states; its own if states have others,
-    as those that were there before are moved; all of them.
+    as those that were there before are moved; all of them. Of `objects` and `buckets` the actions
+    are S3's, on the archive's objects, and on the buckets that they are in. With `if_archived` it
+    is only of a table that has an archive.
     """
 
     name: str
@@ -90,7 +94,13 @@ class Grant:
     where: Where = Where.EVERY_REGION
     only_keys: tuple[str, ...] = ()
     never_keys: tuple[str, ...] = ()
-    tables: Literal["own", "markers", "states", "left", "all"] = "own"
+    tables: Literal["own", "markers", "states", "left", "all", "objects", "buckets"] = "own"
+    if_archived: bool = False
+
+    @property
+    def service(self) -> str:
+        """The service whose actions they are."""
+        return "s3" if self.tables in {"objects", "buckets"} else "dynamodb"
 
 
 _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
@@ -104,6 +114,9 @@ _OTHERS = (CONTRACT_PARTITION, LEASE_PARTITION, SCAN_PARTITION, *_METHODS, *_KEP
 _RESERVED = (IMPORT_PARTITION, *_OTHERS)
 # Every process reads the contract in its own region before it acts, and again each minute.
 _READ_CONTRACT = Grant("ReadTheContract", ("Query",), only_keys=(CONTRACT_PARTITION,))
+_READ_ARCHIVE = Grant("ReadTheArchive", ("GetObject",), tables="objects")
+# HeadBucket, which says in which region a bucket is, and ListObjectsV2 are both under ListBucket.
+_SEE_BUCKETS = Grant("SeeTheArchive", ("ListBucket",), tables="buckets")
 _LEASING = ("GetItem", "PutItem", "UpdateItem", "ConditionCheckItem")
 
 _GRANTS: dict[Role, tuple[Grant, ...]] = {
@@ -111,10 +124,14 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         _READ_CONTRACT,
         # Changes with keys go 25 to a request as statements, and where those are denied one by one.
         Grant("WriteEntries", ("PutItem", "BatchWriteItem", "PartiQLInsert"), never_keys=_RESERVED),
+        # A call past the retry horizon is answered from table and archive.
+        Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_RESERVED, if_archived=True),
+        _READ_ARCHIVE,
     ),
     Role.READER: (
         Grant("ReadCollections", ("Query",)),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        _READ_ARCHIVE,
     ),
     # Beside the reader's, where totals are watched: each crossing is decided through home.
     Role.WATCHER: (
@@ -134,6 +151,8 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("KeepThePlace", ("PutItem",), Where.HOME, only_keys=(SCAN_PARTITION,)),
         Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
         Grant("MergeAndDelete", ("PutItem", "BatchWriteItem"), Where.HOME, never_keys=_RESERVED),
+        Grant("Archive", ("GetObject", "PutObject"), Where.HOME, tables="objects"),
+        replace(_SEE_BUCKETS, where=Where.HOME),
     ),
     # Beside the compactor's: what a lost region left in part is found and completed everywhere.
     Role.RECOVERY: (
@@ -143,6 +162,14 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
             ("PutItem", "ConditionCheckItem", "BatchWriteItem"),
             never_keys=_RESERVED,
         ),
+    ),
+    # `ledger verify --archive`, `ledger archive sweep`, `erase` and `rebuild`.
+    Role.ARCHIVIST: (
+        Grant("CompareRegions", ("Query", "Scan")),
+        Grant("LookAtEntries", ("GetItem",), Where.HOME),
+        Grant("Rebuild", ("PutItem",), Where.HOME, never_keys=_RESERVED),
+        Grant("KeepTheArchive", ("DeleteObject", "GetObject", "PutObject"), tables="objects"),
+        _SEE_BUCKETS,
     ),
     Role.IMPORTER: (
         Grant(
@@ -274,7 +301,10 @@ def policy(
     def table(region: str, name: str) -> str:
         return f"arn:{_partition(region)}:dynamodb:{region}:{account}:table/{name}"
 
-    return _document(settings, role, table, region=region)
+    def place(path: str) -> str:
+        return f"arn:{_partition(settings.home)}:s3:::{path}"
+
+    return _document(settings, role, table, place, region=region)
 
 
 def policy_in_template(settings: Settings, role: Role) -> dict[str, Any]:
@@ -284,7 +314,10 @@ def policy_in_template(settings: Settings, role: Role) -> dict[str, Any]:
         arn = f"dynamodb:{region}:${{AWS::AccountId}}:table/{name}"
         return sub(f"arn:${{AWS::Partition}}:{arn}")
 
-    return _document(settings, role, table, region=None)
+    def place(path: str) -> object:
+        return sub(f"arn:${{AWS::Partition}}:s3:::{path}")
+
+    return _document(settings, role, table, place, region=None)
 
 
 def iam_template(settings: Settings) -> dict[str, Any]:
@@ -314,13 +347,19 @@ def _document(
     settings: Settings,
     role: Role,
     table: Callable[[str, str], object],
+    place: Callable[[str], object],
     *,
     region: str | None,
 ) -> dict[str, Any]:
     statements = [
-        _statement(grant, [table(each, name) for name in tables for each in regions])
+        _statement(
+            grant,
+            [place(name) for name in names]
+            if grant.service == "s3"
+            else [table(each, name) for name in names for each in regions],
+        )
         for grant in grants(role)
-        if (regions := _regions(settings, grant, region)) and (tables := _tables(settings, grant))
+        if (regions := _regions(settings, grant, region)) and (names := _names(settings, grant))
     ]
     if role is Role.ADMINISTRATOR:
         statements.append(_service_linked_role())
@@ -332,7 +371,11 @@ def _regions(settings: Settings, grant: Grant, region: str | None) -> list[str]:
     return [name for name in names if region in {None, name}]
 
 
-def _tables(settings: Settings, grant: Grant) -> list[str]:
+def _names(settings: Settings, grant: Grant) -> list[str]:
+    """Return the tables of a grant, or the paths in S3."""
+    if grant.if_archived and not settings.terms.archive:
+        return []
+    places = [bucket_of(url) for url in settings.terms.archive if url.startswith(S3)]
     markers = [settings.marker_table] if settings.marker_table else []
     states = settings.state_tables
     return {
@@ -341,6 +384,8 @@ def _tables(settings: Settings, grant: Grant) -> list[str]:
         "states": [settings.table, *states],
         "left": [settings.table] if states else [],
         "all": [settings.table, *markers, *states],
+        "objects": [f"{bucket}/{prefix}*" for bucket, prefix in places],
+        "buckets": list(dict.fromkeys(bucket for bucket, _ in places)),
     }[grant.tables]
 
 
@@ -348,7 +393,7 @@ def _statement(grant: Grant, resources: list[object]) -> dict[str, Any]:
     statement: dict[str, Any] = {
         "Sid": grant.name,
         "Effect": "Allow",
-        "Action": [f"dynamodb:{action}" for action in grant.actions],
+        "Action": [f"{grant.service}:{action}" for action in grant.actions],
         "Resource": resources,
     }
     if keys := grant.only_keys or grant.never_keys:

@@ -5,6 +5,7 @@ one: so an object is there whole or not at all, whatever ends the process or the
 files of processes that ended are removed by a later put, a day later.
 """
 
+import errno
 import os
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -69,7 +70,8 @@ class FilePlace:
         except FileNotFoundError as error:
             raise missing(self.url, Path(str(error.filename)).name) from None
         except OSError as error:
-            raise ArchiveError(f"{self.url}: {error.strerror or error}: {error.filename}") from None
+            text = f"{self.url}: {error.strerror or error}: {error.filename}"
+            raise ArchiveError(text, reason=errno.errorcode.get(error.errno or 0, "")) from None
 
     def _put(self, name: str, data: bytes) -> bool:
         """Write an object; return False if there is one of this name."""

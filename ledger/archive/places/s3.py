@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from ledger.archive.places.memory import checked_length, missing, other_there
 from ledger.archive.places.port import checked_name
-from ledger.core.archive_urls import S3
+from ledger.core.archive_urls import bucket_of
 from ledger.core.errors import ArchiveDamaged, ArchiveError
 
 CONNECT_SECONDS = 5.0
@@ -53,8 +53,7 @@ class S3Place:
 
     def __init__(self, url: str, client: Any) -> None:
         self.url = url
-        self._bucket, _, prefix = url.removeprefix(S3).partition("/")
-        self._prefix = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
+        self._bucket, self._prefix = bucket_of(url)
         self._client = client
 
     async def put(self, name: str, data: bytes) -> None:
@@ -129,9 +128,10 @@ class S3Place:
                 raise ArchiveDamaged(
                     f"object {name} in {self.url} is cut: it ends before the part asked for"
                 ) from None
-            raise ArchiveError(f"{self.url}: {error}") from None
+            raise ArchiveError(f"{self.url}: {error}", reason=code) from None
         except (BotoCoreError, HttpError, TimeoutError, ConnectionError) as error:
-            raise ArchiveError(f"{self.url}: {error or type(error).__name__}") from None
+            kind = type(error).__name__
+            raise ArchiveError(f"{self.url}: {error or kind}", reason=kind) from None
 
 
 async def _unless_there(request: Awaitable[Result]) -> Result:

@@ -13,6 +13,7 @@ PUT, READ, USUAL = "put_item", "read with TypeDeserializer", "merge in one trans
 QUERY = "query one item, aiobotocore"
 USUAL_LEAN = "merge in one transaction, lean"
 ONE_COMPACTOR = "1 compactor, lean"
+MERGED_500 = "folds of 500, lean"
 TUNED = ", tune_gc()"
 """With `ledger.tune_gc`, as their baseline."""
 
@@ -35,7 +36,7 @@ class Case:
     @property
     def has_stub(self) -> bool:
         """Whether it writes to the stub, on a core of its own, and not to a local table."""
-        return self.group not in ("life", "merge", "sharing", "scale")
+        return self.group not in ("life", "archive", "merge", "sharing", "scale")
 
 
 LEAN = {"transport": "lean"}
@@ -73,6 +74,20 @@ LIFE: Options = {
 }
 MERGED = 50_000
 """Entries of a case that times merging alone, with the connections open."""
+
+
+PERIODS: Options = {"settings": {"periods": {"life-*": {}}}}
+ARCHIVED: Options = {"archive": True}
+UNARCHIVED = "life of a change"
+MILLION = 1_000_000
+
+
+def _kept(entries: int, counters: int, *, has_notes: bool = True) -> Case:
+    """Return the archiving, reading back and verifying of so many entries, in folds of 500."""
+    among = "one counter" if counters == 1 else f"{counters} counters"
+    name = f"{entries:,} entries of {among} kept{'' if has_notes else ', without notes'}"
+    options = {"entries": entries, "counters": counters, "size": 500, "has_notes": has_notes}
+    return Case(name, "archive", "archive:stages", options=options, is_long=entries >= MILLION)
 
 
 def _merging(size: int) -> Case:
@@ -174,8 +189,28 @@ ALL: tuple[Case, ...] = (
     Case("merged totals, 50 callers, lean", "totals", "reads:each", QUERY, {**COUNTERS, **FIFTY}),
     Case("1,000 merged totals a call, lean", "totals", "reads:many", QUERY, COUNTERS),
     Case(USUAL, "life", "life:usual", options=LIFE),
-    Case("life of a change", "life", "life:ledger", USUAL, LIFE),
+    Case(UNARCHIVED, "life", "life:ledger", USUAL, LIFE),
     *map(_folds, (100, 20)),
+    Case(f"{UNARCHIVED}, periods", "archive", "life:ledger", UNARCHIVED, {**LIFE, **PERIODS}),
+    Case(f"{UNARCHIVED}, archived", "archive", "life:ledger", UNARCHIVED, {**LIFE, **ARCHIVED}),
+    Case(
+        f"{UNARCHIVED}, archived, periods",
+        "archive",
+        "life:ledger",
+        UNARCHIVED,
+        {**LIFE, **ARCHIVED, **PERIODS},
+    ),
+    Case(
+        f"{MERGED_500}, archived",
+        "archive",
+        "life:merging",
+        MERGED_500,
+        {**_merge(500), **ARCHIVED},
+    ),
+    _kept(50_000, 10),
+    _kept(50_000, 10, has_notes=False),
+    _kept(MILLION, 50),
+    _kept(MILLION, 1),
     Case(USUAL_LEAN, "merge", "life:usual", options=_merge(500)),
     *map(_merging, (500, 20)),
     *map(_shared, (1, 2, 4)),

@@ -8,11 +8,13 @@ region: a global table charges a write the same in each of its regions.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 
 import anyio
 
 from compactor import Compactor
 from ledger.core.errors import LedgerError, LocalTableError
+from ledger.lab.bench.archive import requests_of
 from ledger.lab.bench.measuring import Measured, Meter
 from ledger.lab.bench.rounds import Round
 from ledger.lab.bench.usual_merge import merge_once
@@ -92,8 +94,27 @@ async def _measure(round_: Round, merge: Merge) -> Measured:
         seconds=seconds,
         cpu_seconds=cpu_seconds,
         units=write_units,
-        extra={**reads, "read units to merge a change": merge_reads / work},
+        extra={
+            **reads,
+            "read units to merge a change": merge_reads / work,
+            **_archived(life, work),
+        },
     )
+
+
+def _archived(life: Life, work: int) -> dict[str, float]:
+    """Return what went to the archive, if there is one; nothing where only merging is timed."""
+    registry = life.round.registry
+    folds = summed(registry, "compactor_folds_total", outcome="applied")
+    if not (size := summed(registry, "compactor_archive_bytes_total")):
+        return {}
+    requests = requests_of(registry)
+    return {
+        "folds": folds,
+        "archive: PUTs": requests["put"],
+        "archive: GETs": requests["get"],
+        "archive: bytes of a change": size / work,
+    }
 
 
 async def _by_compactor(life: Life, counters: list[str]) -> int:
@@ -173,11 +194,14 @@ async def opened(round_: Round) -> AsyncIterator[Life]:
         **options.get("settings", {}),
     }
     regions = REGIONS[: options["regions"]]
-    async with (
-        open_table(table_options, regions, **settings) as table,
-        Ledger.open(table.settings, registry=round_.registry) as opened,
-    ):
-        yield Life(round_, table, opened)
+    with TemporaryDirectory(prefix="ledger-bench-") as folder:
+        if options.get("archive", False):
+            settings["archive"] = [f"file://{folder}"]
+        async with (
+            open_table(table_options, regions, **settings) as table,
+            Ledger.open(table.settings, registry=round_.registry) as opened,
+        ):
+            yield Life(round_, table, opened)
 
 
 def _engine() -> str:

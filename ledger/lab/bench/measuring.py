@@ -4,8 +4,11 @@ It reads clocks, and the kernel's figures of this process.
 """
 
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 from time import perf_counter, process_time
 
 from ledger.lab.harness.latency import LatencyRecorder
@@ -13,6 +16,7 @@ from ledger.lab.harness.latency import LatencyRecorder
 _STATM = Path("/proc/self/statm")
 """The kernel's figures in pages; the second is what is resident."""
 _KILOBYTE = 1024
+SAMPLE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,24 @@ class Meter:
             p99_seconds=self.latencies.p99,
             rejected=self.rejected,
         )
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[int]]:
+    """Sample this process's memory from a thread until the block ends; yields its peak in bytes."""
+    peak, ended = [memory_bytes()], Event()
+
+    def watch() -> None:
+        while not ended.wait(SAMPLE_SECONDS):
+            peak[0] = max(peak[0], memory_bytes())
+
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield peak
+    finally:
+        ended.set()
+        watching.join()
 
 
 def memory_bytes() -> int:

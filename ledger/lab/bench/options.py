@@ -19,7 +19,12 @@ class BenchOptions:
     seconds: Annotated[float, typer.Option(min=0.05, help="Of each round of each case.")] = 3.0
     rounds: Annotated[int, typer.Option(min=1, help="Their median counts.")] = 3
     full: Annotated[
-        bool, typer.Option("--full", help="The ladder up to ten million counters, too: an hour.")
+        bool,
+        typer.Option(
+            "--full",
+            help="The ladder up to ten million counters, too, and a million entries archived: an"
+            " hour.",
+        ),
     ] = False
     pin: Annotated[bool, typer.Option(help="Client and stub on a core each.")] = True
     csv_file: CsvFile = None

@@ -30,6 +30,8 @@ _TITLES = {
     "merge": "50,000 entries merged in three regions of a local table: read, folded, deleted,"
     " forgotten",
     "sharing": "the same by compactor processes that share the slices, the table beside them",
+    "archive": "entries kept in an archive on files: the life of a change, merging in three"
+    " regions, and the archive alone: put, read back as history, verified",
     "life": "a change's whole life on a local table of two regions: written, merged, deleted",
 }
 _NOTES = {"write": NOTE}

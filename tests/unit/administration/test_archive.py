@@ -10,7 +10,7 @@ from support.archiving import ArchivedWorld
 from support.compacting import World, compactor_settings
 from support.ledgers import HOME, WEST
 
-from ledger.administration.archive.checking import ArchiveCheck, Wrong
+from ledger.administration.archive.checking import ArchiveCheck, Wrong, archived_in
 from ledger.administration.archive.erasing import erase_notes
 from ledger.administration.archive.rebuilding import Rebuild, Rebuilt
 from ledger.administration.archive.sweeping import sweep
@@ -114,6 +114,50 @@ async def test_sweep_removes_what_no_net_names() -> None:
     del world.place.objects[min(named)]
     with pytest.raises(ArchiveDamaged, match="is in no object of the archive"):
         await sweep(replicas, places, now=later)
+
+
+@pytest.mark.parametrize("lacks", [0, 1])
+async def test_what_a_killed_process_left_in_one_place_is_no_damage(lacks: int) -> None:
+    """No net needs it: it is counted as left over, whichever place lacks it, and swept."""
+    world, other = ArchivedWorld(), ArchivedWorld(seed=9)
+    other.one = other.world.instance("nine", settings=other.settings, archive=[other.place])
+    await filled(world, rounds=2)
+    await filled(other, rounds=1)
+    copies = [MemoryPlace(f"file:///{letter}") for letter in "ab"]
+    for number, copy in enumerate(copies):
+        copy.objects |= world.place.objects
+        copy.objects |= {} if number == lacks else other.place.objects
+    check, wrong = await checked(world, Copies(copies))
+    assert (wrong, check.left_over) == ([], 2)
+    later = world.world.clock.now() + timedelta(days=2)
+    swept = await sweep(world.world.regions.replicas, Copies(copies), now=later)
+    assert (swept.left_over, swept.removed) == (2, len(other.place.objects))
+    assert copies[0].objects == copies[1].objects == world.place.objects
+
+
+async def test_a_region_that_is_behind_shows_a_part_of_the_chain() -> None:
+    """Its net is compared with its own segment; no segment is walked twice."""
+    world = ArchivedWorld()
+    made = await filled(world, rounds=2)
+    world.world.regions.pause(HOME, WEST)
+    made += await filled(world, rounds=1)
+    regions = world.world.regions
+    nets = {regions.collection(region, "one").net.version for region in (HOME, WEST)}  # type: ignore[union-attr]
+    assert len(nets) == 2
+    check, wrong = await checked(world)
+    assert (wrong, check.entries, check.left_over) == ([], len(made), 0)
+
+
+async def test_only_what_was_asked_for_is_left_over() -> None:
+    """Where single counters are checked, segments of others are not taken for left over."""
+    world = ArchivedWorld()
+    made = await filled(world)
+    check = ArchiveCheck(world.world.regions.replicas, Copies([world.place]), lambda _: None)
+    await check.run(COUNTERS[:1])
+    assert (check.entries, check.left_over) == (len(made) / 2, 0)
+    whole = ArchiveCheck(world.world.regions.replicas, Copies([world.place]), lambda _: None)
+    await whole.whole(archived_in(world.world.regions.replicas[HOME]))
+    assert (whole.entries, whole.collections, whole.left_over) == (len(made), 2, 0)
 
 
 async def test_erased_notes() -> None:

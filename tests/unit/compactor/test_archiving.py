@@ -102,9 +102,11 @@ class DeafPlace(MemoryPlace):
     """A place that does not do what is asked, in one of several ways."""
 
     how = "fails"
+    asked = 0
 
     async def put(self, name: str, data: bytes) -> None:
         """Fail, or keep another object."""
+        self.asked += 1
         if self.how == "fails":
             raise ArchiveError("down")
         await super().put(name, data if self.how == "well" else data[:-1])
@@ -125,6 +127,29 @@ async def test_nothing_is_folded_that_cannot_be_read_back(how: str) -> None:
     assert (await world.run_once(one)).folds == 1
     assert await whole_history(world, [place]) == await whole_history(world, [other])
     assert [entry.id for entry in await whole_history(world, [place])] == sorted(map(str, made))
+
+
+async def test_what_waits_for_a_place_is_counted() -> None:
+    """Each fold, and for how long; the place is asked once for an object that all of them share."""
+    world, place = World(), DeafPlace(URL)
+    one = world.instance(settings=archived_settings(), archive=[place])
+    for counter in ("one", "two", "three"):
+        await world.settled(entries=6, counter=counter)
+    report = await world.run_once(one)
+    assert (report.archive_waits, report.folds, place.asked) == (3, 0, 1)
+    assert one.metric("compactor_archive_waits_total") == 3
+    assert one.metric("compactor_archive_waiting_seconds") == 0
+    await world.clock.advance(100)
+    assert (await world.run_once(one)).archive_waits == 3
+    waiting = one.metric("compactor_archive_waiting_seconds")
+    assert waiting is not None
+    assert waiting > 100
+    place.how = "well"
+    assert (await world.run_once(one)).archive_waits == 0
+    assert one.metric("compactor_archive_waiting_seconds") == 0
+    assert one.metric("compactor_archive_entries_total") == 18
+    labels = {"region": HOME, "place": URL, "operation": "put", "outcome": "failed"}
+    assert one.metric("ledger_archive_requests_total", **labels) == 2
 
 
 async def test_archive_begins_after_what_was_merged_before() -> None:

@@ -11,6 +11,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from compactor.metrics import WAIT_REASONS, CompactorMetrics
+from ledger.archive.metrics import DAMAGED, DONE, ArchiveMetrics
 from ledger.core import errors
 from ledger.pipeline.aws.invocations import SHOWN
 from ledger.pipeline.metrics import PipelineMetrics
@@ -62,6 +63,7 @@ def exported_names() -> set[str]:
     Metrics(registry)
     CompactorMetrics(registry)
     PipelineMetrics(registry)
+    ArchiveMetrics(registry)
     return {
         metric.name + suffix for metric in registry.collect() for suffix in SUFFIXES[metric.type]
     }
@@ -111,6 +113,18 @@ def test_alerts_watch_metrics_that_exist() -> None:
     assert watched <= exported_names()
 
 
+def test_pages_name_metrics_that_exist() -> None:
+    """Every metric that a page of the repository names is one that is exported."""
+    root = DEPLOY.parent
+    pages = [
+        path for part in ("ledger", "compactor", "deploy") for path in (root / part).rglob("*.md")
+    ]
+    texts = [path.read_text(encoding="utf-8") for path in [*root.glob("*.md"), *pages]]
+    named = {name for name in names_in(texts) if name.endswith(("_total", "_seconds", "_bytes"))}
+    assert len(named) >= 15
+    assert named <= {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported_names()}
+
+
 def test_the_dashboard_shows_metrics_that_exist() -> None:
     """Every metric on the dashboard is one that the ledger or the compactor exports."""
     shown = names_in(shown_expressions())
@@ -137,6 +151,8 @@ def test_alerts_match_labels_as_the_code_writes_them() -> None:
     hot.limits = (HOT_KEY,)
     assert causes == {Failure(error).cause for error in (plain, hot)}
     assert set(re.findall(r'outcome="(\w+)"', text)) == {outcome_name(Unknown("no answer"))}
+    assert set(re.findall(r'outcome!="(\w+)"', text)) == {DONE}
+    assert set(re.findall(r'source="(\w+)"', text)) == {DAMAGED}
     assert set(re.findall(r'reason!?="(\w+)"', text)) < {*SHOWN, *WAIT_REASONS}
 
 

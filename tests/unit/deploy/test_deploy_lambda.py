@@ -137,6 +137,17 @@ def test_crossings_are_a_metric_where_there_are_some(crossings: int) -> None:
     assert ("Crossings" in line) == bool(crossings)
 
 
+def test_folds_that_wait_for_the_archive_are_a_metric_with_an_alarm() -> None:
+    """The alarm is there where the settings name an archive, the metric where folds wait for it."""
+    now = SystemClock().now()
+    said = metric_line(CompactorReport(archive_waits=3), function_name="f", now=now)
+    alarms = compactor_template(SETTINGS.replace(archive=["s3://kept"]))["Resources"]
+    alarm = alarms["ArchiveAlarm"]["Properties"]
+    assert json.loads(said)[alarm["MetricName"]] == 3
+    assert alarm["MetricName"] not in metric_line(REPORT, function_name="f", now=now)
+    assert "ArchiveAlarm" not in compactor_template(SETTINGS)["Resources"]
+
+
 def test_the_metric_is_the_one_that_the_alarm_watches(
     job: type[_Job], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from ledger.administration.table_plan import KEYS, STREAM_VIEW
 from ledger.administration.templates import (
     Role,
+    archive_template,
     compactor_template,
     pipeline_template,
     replication_template,
@@ -25,7 +26,7 @@ from ledger.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-TEMPLATES = ("table", "compactor", "pipeline", "iam", "replication")
+TEMPLATES = ("table", "compactor", "pipeline", "iam", "archive", "replication")
 
 Run = Callable[..., str]
 
@@ -77,6 +78,7 @@ def test_cfn_lint_finds_nothing(run: Run, tmp_path: Path, regions: list[str]) ->
         f"home: {regions[0]}",
         "time_to_live: true",
         "marker_table: ledger-markers",
+        "archive: [s3://kept-here/ledger, s3://kept-there]",
         "regions:",
         *(f"  {name}:" for name in regions),
     ]
@@ -247,6 +249,22 @@ def test_every_alarm_tells_the_topic(make: Callable[[Settings], dict[str, Any]])
         assert action.value[1] == Intrinsic("!Ref", "AlarmTopicArn")
 
 
+def test_the_archive_s_bucket_keeps_what_is_put_there() -> None:
+    """It outlives its stack, keeps versions, is not public, encrypted, and asked by TLS alone."""
+    resources = archive_template(settings_of("us-east-1"))["Resources"]
+    bucket = resources["Bucket"]
+    assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
+    properties = bucket["Properties"]
+    assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
+    assert "BucketEncryption" in properties
+    rules = properties["LifecycleConfiguration"]["Rules"]
+    assert [{*rule} - {"Id", "Status"} for rule in rules] == [{"NoncurrentVersionExpiration"}]
+    (statement,) = resources["BucketPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert statement["Effect"] == "Deny"
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
 def test_passes_are_neither_limited_nor_repeated_by_lambda() -> None:
     """The lease makes two instances safe, and the next minute is the retry of a failed pass."""
     resources = compactor_template(settings_of("us-east-1"))["Resources"]
@@ -285,8 +303,15 @@ def test_what_the_stacks_keep_is_taken_down_as_documented() -> None:
         "AWS::Kinesis::Stream": "aws kinesis delete-stream",
         "AWS::SQS::Queue": "aws sqs delete-queue",
         "AWS::DynamoDB::GlobalTable": "ledger table delete",
+        "AWS::S3::Bucket": "aws s3api delete-bucket",
     }
-    for make in (table_template, compactor_template, pipeline_template, replication_template):
+    for make in (
+        table_template,
+        compactor_template,
+        pipeline_template,
+        replication_template,
+        archive_template,
+    ):
         template = make(settings)
         outputs = {
             one["Value"].value: key
