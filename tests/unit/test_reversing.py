@@ -44,6 +44,7 @@ async def test_what_is_refused() -> None:
         reversal = await ledger.reverse(entry, note="one")
         for wrong, said in {
             reversal: "is itself the reversal of",
+            replace(reversal, reverses=None): "is itself the reversal of",
             replace(entry, id=entry.id[:-1] + "x"): "an id that the ledger did not make",
             replace(entry, counter="other"): "has no entry",
         }.items():

@@ -9,7 +9,7 @@ from ledger.archive.objects import Indexed
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.port import Place as ArchivePlace
 from ledger.core.archived import Place
-from ledger.core.errors import ArchiveDamaged
+from ledger.core.errors import ArchiveDamaged, ArchiveError
 from ledger.core.ids import EntryId
 
 
@@ -88,12 +88,12 @@ async def whole_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
         ArchiveError: no place has one of them.
     """
     async for name, made in names_in(places):
-        failures: list[ArchiveDamaged] = []
+        failures: list[ArchiveError] = []
         for place in places.places:
             try:
                 yield await index_of(place, name, made)
                 break
-            except ArchiveDamaged as error:
+            except ArchiveError as error:
                 failures.append(error)
         else:
             raise failures[0]
