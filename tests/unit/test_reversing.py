@@ -59,6 +59,18 @@ async def test_what_is_refused() -> None:
         assert (await ledger.total("counter", max_age=0)).value == 0
 
 
+async def test_an_entry_whose_shard_is_not_known() -> None:
+    """It is looked for in each shard of its counter."""
+    world = ArchivedWorld(shards={"counter": 4})
+    async with world.ledger(HOME) as ledger:
+        made = [await ledger.record("counter", 1) for _ in range(6)]
+        assert len({entry.shard for entry in made}) > 1
+        for entry in made:
+            reversal = await ledger.reverse(replace(entry, shard=None))
+            assert reversal.reverses == entry.id
+        assert (await ledger.total("counter", max_age=0)).value == 0
+
+
 async def test_the_entry_as_the_table_has_it_is_reversed() -> None:
     """Not as the caller says it was."""
     world = ArchivedWorld()
