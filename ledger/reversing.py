@@ -63,7 +63,7 @@ class Reverser:
         check_home(self._store, self._settings.current, what="an entry is reversed")
         with signed_within(self._settings.validity, self._clock):
             for _ in range(TRIES_MAX):
-                record = await self._store.get(Get(_key(entry)))
+                record = await self._store.get(Get(_key(entry.counter, entry.id)))
                 if record is not None:
                     return _repeated(entry, note, record)
                 found = await self._written(entry, note)
@@ -79,11 +79,10 @@ class Reverser:
             OutcomeUnknown: no answer.
         """
         original = await self._original(entry)
+        _check(original)
         planned = self._planned(original, note)
         reversal = planned.entry
-        record = {**entry_item(reversal), **dict(zip(("pk", "sk"), _texts(entry), strict=True))}
-        record["entry"] = {"S": reversal.id}
-        actions = [Put(record, Absent(), not_after=planned.latest), planned.put]
+        actions = [Put(record_of(reversal), Absent(), not_after=planned.latest), planned.put]
 
         async def attempt() -> Outcome:
             return await self._store.transact(actions)
@@ -131,6 +130,19 @@ class Reverser:
         )
 
 
+def record_of(reversal: Entry) -> Item:
+    """Return the record of a reversal, which stays when both entries are merged.
+
+    Raises:
+        ValueError: it reverses nothing.
+    """
+    if reversal.reverses is None:
+        raise ValueError(f"entry {reversal.id} is no reversal")
+    partition, sort_key = _key(reversal.counter, reversal.reverses)
+    own = {"pk": {"S": partition}, "sk": {"S": sort_key}, "entry": {"S": reversal.id}}
+    return {**entry_item(reversal), **own}
+
+
 def _check(entry: object) -> None:
     if not isinstance(entry, Entry):
         raise InvalidInput(f"only an entry is reversed, got {entry!r}")
@@ -142,13 +154,8 @@ def _check(entry: object) -> None:
         )
 
 
-def _key(entry: Entry) -> tuple[str, str]:
-    return f"{keys.REVERSE_PREFIX}{entry.counter}", entry.id
-
-
-def _texts(entry: Entry) -> tuple[dict[str, str], dict[str, str]]:
-    partition, sort_key = _key(entry)
-    return {"S": partition}, {"S": sort_key}
+def _key(counter: str, entry_id: str) -> tuple[str, str]:
+    return f"{keys.REVERSE_PREFIX}{counter}", entry_id
 
 
 def _repeated(entry: Entry, note: str | None, record: Item) -> Entry:

@@ -56,7 +56,13 @@ def sweep_objects(
 
     async def call() -> Swept:
         async with opened(Settings.load(config)) as (table, places):
-            return await sweep(table.stores, places, now=SystemClock().now(), dry_run=dry_run)
+            return await sweep(
+                table.stores,
+                places,
+                home=table.view.current.home,
+                now=SystemClock().now(),
+                dry_run=dry_run,
+            )
 
     swept = anyio.run(call)
     verb = "would be removed" if dry_run else "removed"
@@ -64,6 +70,12 @@ def sweep_objects(
         f"{swept.removed:,} objects {verb}, {swept.kept:,} stay; {swept.left_over:,} segments that"
         " no net names"
     )
+    if swept.only_here:
+        typer.echo(
+            f"{swept.only_here:,} of those that stay have entries that this table does not show:"
+            " nets were lost (`ledger archive rebuild`), or another table has this archive, too",
+            err=True,
+        )
 
 
 @app.command()

@@ -3,8 +3,8 @@
 import csv
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack
-from decimal import Decimal
+from contextlib import ExitStack, suppress
+from decimal import Context, Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TextIO
@@ -85,11 +85,20 @@ def export(
         return written
 
     partial = None if output is None else output.with_name(f".{output.name}.part")
-    with ExitStack() as stack:
-        writer = _writer(form, partial, scale, stack)
-        written = anyio.run(call, writer)
-    if partial is not None and output is not None:
-        partial.replace(output)
+    try:
+        with ExitStack() as stack:
+            writer = _writer(form, partial, scale, stack)
+            written = anyio.run(call, writer)
+        if partial is not None and output is not None:
+            partial.replace(output)
+    except OSError as error:
+        if partial is None:
+            raise
+        raise InvalidInput(f"{output} cannot be written: {error.strerror or error}") from None
+    finally:
+        if partial is not None:
+            with suppress(OSError):
+                partial.unlink()
     typer.echo(f"{written:,} entries", err=True)
 
 
@@ -168,12 +177,14 @@ class _Parquet:
 
     def _exact(self, row: dict[str, Any]) -> Decimal:
         change = Decimal(row["change"])
-        exponent = change.normalize().as_tuple().exponent
+        what = f"change {row['change']} of entry {row['id']} of {row['counter']!r} has more than"
+        plain = change.normalize(Context(prec=DIGITS))
+        exponent = plain.as_tuple().exponent
         if isinstance(exponent, int) and -exponent > self._scale:
-            raise InvalidInput(
-                f"change {row['change']} of entry {row['id']} of {row['counter']!r} has more than"
-                f" {self._scale} decimal places: give a greater --scale"
-            )
+            raise InvalidInput(f"{what} {self._scale} decimal places: give a greater --scale")
+        room = DIGITS - self._scale
+        if plain and plain.adjusted() >= room:
+            raise InvalidInput(f"{what} {room} digits before the point: give a smaller --scale")
         return change
 
     def end(self) -> None:

@@ -114,7 +114,7 @@ class Trial:
         left = (await self.verify()).left_over
         names = [name async for name in self.places.names()]
         later = SystemClock().now() + 2 * SWEPT_AGE
-        found = await sweep(self.stores, self.places, now=later)
+        found = await sweep(self.stores, self.places, home=HOME, now=later)
         assert (found.left_over, found.removed) == (left, left)
         assert left > 0
         kept = [name async for name in self.places.names()]

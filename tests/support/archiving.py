@@ -1,13 +1,18 @@
 """A world whose merged entries are archived in memory, and ledgers on its virtual clock."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from support.compacting import SETTLE, Instance, World, compactor_settings
 from support.ledgers import WEST
 
+from compactor.archive_object import ArchiveObject
+from ledger.archive import objects
 from ledger.archive.places.memory import MemoryPlace
+from ledger.archive.segments import of_lines, to_lines
+from ledger.core.ids import EntryId
 from ledger.ledger import Ledger
 from ledger.settings import Settings
 
@@ -47,3 +52,26 @@ class ArchivedWorld:
         await self.world.clock.advance(SETTLE + 1)
         for _ in range(passes):
             assert (await self.world.run_once(by or self.one)).is_success
+
+
+def raced(kept: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the object of a fold that lost its race against one of these, by its name."""
+    name, data = min(kept.items())
+    one = objects.whole_index(data, name)[0]
+    packed = objects.lines_of(data[one.offset : one.offset + one.length], name)
+    lost = replace(of_lines(packed, name), version="0" * 32)
+    made = objects.id_of(name)
+    assert made is not None
+    other = ArchiveObject(EntryId(made.microseconds, 7))
+    member = objects.member(to_lines(lost))
+    place = other.add(member)
+    other.index.append(
+        replace(
+            one,
+            chain=lost.chain().hex(),
+            offset=place.offset,
+            length=place.length,
+            sha256=objects.sha256_of(member),
+        )
+    )
+    return {other.name: other.data()}

@@ -8,7 +8,10 @@ from support.archiving import ArchivedWorld
 from support.compacting import SETTLE, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
+from ledger.core import archived
 from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
+from ledger.core.ids import EPOCH, sort_key
+from ledger.late import NOT_SETTLED, unknown_because
 from ledger.ledger import Ledger
 
 
@@ -118,4 +121,47 @@ async def test_without_an_archive() -> None:
         await ledger.record("counter", 3, key="k", at=at)
         await late.world.clock.advance(5)
         with pytest.raises(RetryHorizonPassed, match="past the retry horizon of 1 s: it may have"):
+            await ledger.record("counter", 3, key="k", at=at)
+
+
+def id_at(microseconds: int, suffix: int = 7) -> str:
+    """Return the id of an entry."""
+    return sort_key(EPOCH + timedelta(microseconds=microseconds), suffix)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (id_at(10, 6), "it is older than the archive"),
+        (id_at(10), "it is older than the archive"),
+        (id_at(10, 8), "it may have been lost with a region"),
+        (id_at(20), "it may have been lost with a region"),
+        (id_at(21), ""),
+        (id_at(25), "it is older than the archive"),
+        (id_at(30, 2**64 - 1), ""),
+        (id_at(31, 0), NOT_SETTLED),
+    ],
+)
+def test_why_an_answer_is_not_known(asked: str, reason: str) -> None:
+    """Up to the base, named by a net, up to a loss, after what has settled: each to the id."""
+    head = replace(archived.BEGUN, since=id_at(10), settled=30)
+    lost = EPOCH + timedelta(microseconds=20)
+    assert unknown_because(asked, head, [id_at(25)], lost=lost) == reason
+
+
+async def test_a_counter_that_is_not_merged() -> None:
+    """Its entries may be on their way for ever, so none is said to have never been."""
+    late = ArchivedWorld()
+    async with late.ledger() as ledger:
+        await ledger.record("counter", 1)
+        at = late.world.clock.now()
+        await late.world.clock.advance(1)
+        await ledger.record("counter", 1)
+        await late.merge()
+        late.settings = late.settings.replace(unmerged=("counter",))
+        async with late.ledger() as unmerged:
+            with pytest.raises(RetryHorizonPassed, match="its counter is not merged") as refused:
+                await unmerged.record("counter", 3, key="k", at=at)
+        assert not isinstance(refused.value, NeverApplied)
+        with pytest.raises(NeverApplied):
             await ledger.record("counter", 3, key="k", at=at)

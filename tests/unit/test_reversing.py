@@ -44,6 +44,7 @@ async def test_what_is_refused() -> None:
         reversal = await ledger.reverse(entry, note="one")
         for wrong, said in {
             reversal: "is itself the reversal of",
+            replace(reversal, reverses=None): "is itself the reversal of",
             replace(entry, id=entry.id[:-1] + "x"): "an id that the ledger did not make",
             replace(entry, counter="other"): "has no entry",
         }.items():
@@ -55,6 +56,18 @@ async def test_what_is_refused() -> None:
             await west.reverse(entry)
         with pytest.raises(InvalidInput, match="only an entry is reversed"):
             await ledger.reverse(entry.id)  # type: ignore[arg-type]
+        assert (await ledger.total("counter", max_age=0)).value == 0
+
+
+async def test_an_entry_whose_shard_is_not_known() -> None:
+    """It is looked for in each shard of its counter."""
+    world = ArchivedWorld(shards={"counter": 4})
+    async with world.ledger(HOME) as ledger:
+        made = [await ledger.record("counter", 1) for _ in range(6)]
+        assert len({entry.shard for entry in made}) > 1
+        for entry in made:
+            reversal = await ledger.reverse(replace(entry, shard=None))
+            assert reversal.reverses == entry.id
         assert (await ledger.total("counter", max_age=0)).value == 0
 
 

@@ -9,7 +9,7 @@ from ledger.archive.objects import Indexed
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.port import Place as ArchivePlace
 from ledger.core.archived import Place
-from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing
+from ledger.core.errors import ArchiveDamaged, ArchiveError
 from ledger.core.ids import EntryId
 
 
@@ -93,7 +93,7 @@ async def whole_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
             try:
                 yield await index_of(place, name, made)
                 break
-            except (ArchiveDamaged, ArchiveMissing) as error:
+            except ArchiveError as error:
                 failures.append(error)
         else:
             raise failures[0]

@@ -1,14 +1,16 @@
 """A table's collections made again from the archive alone.
 
 Every entry in the archive was in every region when it was archived, so each is real, also where its
-fold lost the race. Of each collection the longest chain becomes the net; entries in segments that
-are not in it become entries again, and are merged later. What was never archived is not in it: the
-youngest entries, those of counters that are not merged, and what pipelines add.
+fold lost the race. Of each collection the longest chain becomes the net: of those that begin last,
+where the archive was taken back and begun again, since their base has what was before. Entries in
+segments that are not in it become entries again, and are merged later. Reversals get their records.
+What was never archived is not in it: the youngest entries, those of counters that are not merged,
+what pipelines add, and the records of counts (`reconcile`) and imports.
 
 Each net is put on condition that there is none, so an interrupted run is continued by another.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
@@ -24,6 +26,7 @@ from ledger.core.errors import ArchiveDamaged, InvalidInput, OutcomeUnknown
 from ledger.core.ids import EntryIds
 from ledger.core.periods import rule_of
 from ledger.core.values import NetChange
+from ledger.reversing import record_of
 from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
@@ -72,8 +75,8 @@ class Rebuild:
         return done
 
     async def _collection(self, partition: str, chains: Chains, done: Rebuilt) -> None:
-        _, head = chains.heads(partition)[0]
-        named = chains.named_from(partition, bytes.fromhex(head.chain), head.number)
+        head = await self._head(partition, chains)
+        named = chains.named_from(partition, head.chain(), head.number)
         there = await read_net(self.store, partition)
         if there is not None:
             if there.archive is None or archived.of_bytes(there.archive).chain.hex() not in named:
@@ -82,13 +85,22 @@ class Rebuild:
             return
         path = [await self._segment(partition, chains, chain) for chain in named]
         path.sort(key=lambda each: each[0].number)
-        left = await self._left(partition, chains, named, path)
+        others = [
+            (await self._segment(partition, chains, chain))[0]
+            for chain in chains.found[partition]
+            if chain not in named
+        ]
+        left = _left(others, path)
         if await self._has_others(partition, {line.id for line in left}):
             raise self._taken(partition)
         counter, shard = keys.counter_of(partition) or (partition, 0)
         for line in left:
             entry = line.entry(counter, shard)
             await self._put(Put({**entry_item(entry), **line.other}, Absent()))
+        for segment in [*others, *(each for each, _ in path)]:
+            for reversal in segment.entries():
+                if reversal.reverses is not None:
+                    await self._put(Put(record_of(reversal), Absent()))
         await self._put(Put(net_item(self._net(partition, path), partition), Absent()))
         done.collections += 1
         done.entries += sum(len(segment.lines) for segment, _ in path)
@@ -111,6 +123,14 @@ class Rebuild:
                 return False
             query = query.next(page)
 
+    async def _head(self, partition: str, chains: Chains) -> Segment:
+        """Return the last segment of the chain that begins last, and of those of the longest."""
+        ends = [
+            (await self._segment(partition, chains, one.chain))[0]
+            for _, one in chains.heads(partition)
+        ]
+        return max(ends, key=lambda each: (each.base_count, each.number))
+
     async def _segment(self, partition: str, chains: Chains, chain: str) -> tuple[Segment, Place]:
         index, one = chains.found[partition][chain]
         place = index.place(one)
@@ -120,26 +140,6 @@ class Rebuild:
         if segment.chain().hex() != chain:
             raise ArchiveDamaged(f"{what} is not the one that the index names")
         return segment, place
-
-    async def _left(
-        self,
-        partition: str,
-        chains: Chains,
-        named: set[str],
-        path: list[tuple[Segment, Place]],
-    ) -> list[Line]:
-        """Return the entries that are in other segments alone, and are not in the base."""
-        base, counted = path[0][0], {line.id for segment, _ in path for line in segment.lines}
-        left: dict[str, Line] = {}
-        for chain in chains.found[partition]:
-            if chain in named:
-                continue
-            segment, _ = await self._segment(partition, chains, chain)
-            # A chain that was ended, by taking the archive back, is in the base of the next one.
-            if (segment.since, segment.base_count) != (base.since, base.base_count):
-                continue
-            left |= {line.id: line for line in segment.lines if line.id not in counted}
-        return [left[entry] for entry in sorted(left)]
 
     def _net(self, partition: str, path: list[tuple[Segment, Place]]) -> NetChange:
         first = path[0][0]
@@ -191,3 +191,15 @@ class Rebuild:
                 f"no answer for {put.key}: it may be in the table or not; repeat the rebuild",
                 entries=[],
             )
+
+
+def _left(others: Iterable[Segment], path: Sequence[tuple[Segment, Place]]) -> list[Line]:
+    """Return the entries that are in other segments alone, and are not in the base."""
+    base, counted = path[0][0], {line.id for segment, _ in path for line in segment.lines}
+    left: dict[str, Line] = {}
+    for segment in others:
+        # A chain that was ended, by taking the archive back, is in the base of the next one.
+        if (segment.since, segment.base_count) != (base.since, base.base_count):
+            continue
+        left |= {line.id: line for line in segment.lines if line.id not in counted}
+    return [left[entry] for entry in sorted(left)]

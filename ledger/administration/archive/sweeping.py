@@ -1,7 +1,9 @@
 """Removing the objects of which no net names a segment: of folds that lost their race.
 
 A fold is signed within an hour of its object's beginning (`compactor.archive_object`), so what no
-region's net leads to a day later never will be led to.
+region's net leads to a day later never will be led to. Its entries are in another segment, in the
+base, or still in the table. If they are nowhere else, a net was lost, or is not made again yet, or
+is in another table: such an object stays.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -9,9 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ledger.administration.archive.indexed import Chains, ObjectIndex, whole_indexes
+from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
+from ledger.archive.reading import ArchiveReader, archived_line
+from ledger.archive.segments import of_lines
 from ledger.store.port import Store
+from ledger.store.reads import Get
 from ledger.totals.collection import read_net
 
 SWEPT_AGE = timedelta(days=1)
@@ -19,19 +25,24 @@ SWEPT_AGE = timedelta(days=1)
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep found: objects that stay, and those removed; segments that no net names."""
+    """What a sweep found: objects that stay, and those removed; segments that no net names.
+
+    Of those that stay `only_here` have entries that nothing else has.
+    """
 
     kept: int = 0
     removed: int = 0
     left_over: int = 0
+    only_here: int = 0
 
 
 async def sweep(
-    stores: Mapping[str, Store], places: Copies, *, now: datetime, dry_run: bool = False
+    stores: Mapping[str, Store], places: Copies, *, home: str, now: datetime, dry_run: bool = False
 ) -> Swept:
     """Remove the objects, a day old at least, of which no region's net names a segment.
 
-    All objects are looked through first; while one is damaged, nothing is removed.
+    All objects are looked through first; while one is damaged, nothing is removed. Nor is one with
+    an entry that `home` shows nowhere else.
 
     Raises:
         ArchiveError: an object, or a segment that a net names, cannot be read: see `ledger verify
@@ -52,6 +63,10 @@ async def sweep(
         if len(left) < len(index.segments) or now - index.made.at < SWEPT_AGE:
             swept.kept += 1
             continue
+        if await _has_only_copies(stores[home], places, index):
+            swept.only_here += 1
+            swept.kept += 1
+            continue
         swept.removed += 1
         if not dry_run:
             await places.delete(index.name)
@@ -66,3 +81,26 @@ async def _heads(
             head = archived_of(await read_net(store, partition), partition)
             if head.number:
                 yield head.chain, head.number, partition
+
+
+async def _has_only_copies(home: Store, places: Copies, index: ObjectIndex) -> bool:
+    """Return whether an object that no net names has an entry that is nowhere else.
+
+    An entry is looked for in the table, *then* in the net: what the table no longer shows is there.
+    """
+    reader = ArchiveReader(places)
+    for one in index.segments:
+        place = index.place(one)
+        what = f"segment {one.number:,} of {one.partition!r} in object {index.name}"
+        packed = await places.get(index.name, start=place.offset, length=place.length)
+        for line in of_lines(objects.lines_of(packed, what), what).lines:
+            if await home.get(Get((one.partition, line.id))) is not None:
+                continue
+            net = await read_net(home, one.partition)
+            head = archived_of(net, one.partition)
+            base = net.until if net is not None and net.archive is None else head.since
+            if line.id <= base:
+                continue
+            if await archived_line(reader, one.partition, head, line.id) is None:
+                return True
+    return False

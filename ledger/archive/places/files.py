@@ -93,10 +93,14 @@ class FilePlace:
 
     def _written(self, name: str, data: bytes) -> Path:
         temporary = self._folder / f".{name}.{os.getpid()}{TEMPORARY}"
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:  # a full disk stays as full as it was
+            temporary.unlink(missing_ok=True)
+            raise
         return temporary
 
     def _sync(self) -> None:

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.archiving import ArchivedWorld
+from support.archiving import ArchivedWorld, raced
 from support.compacting import World, compactor_settings
 from support.ledgers import HOME, WEST
 
@@ -98,40 +98,76 @@ async def test_sweep_removes_what_no_net_names() -> None:
     world = ArchivedWorld()
     await filled(world, rounds=2)
     named = dict(world.place.objects)
-    other = ArchivedWorld(seed=9)
-    other.one = other.world.instance("nine", settings=other.settings, archive=[other.place])
-    await filled(other, rounds=1)
-    world.place.objects |= other.place.objects  # of folds that lost their race, say
+    lost = raced(world.place.objects)
+    world.place.objects |= lost
     places, replicas = Copies([world.place]), world.world.regions.replicas
-    young = await sweep(replicas, places, now=world.world.clock.now())
+    young = await sweep(replicas, places, home=HOME, now=world.world.clock.now())
     assert (young.removed, young.kept) == (0, len(world.place.objects))
     later = world.world.clock.now() + timedelta(days=2)
-    tried = await sweep(replicas, places, now=later, dry_run=True)
-    assert tried.removed == len(other.place.objects)
-    assert await sweep(replicas, places, now=later) == tried
+    tried = await sweep(replicas, places, home=HOME, now=later, dry_run=True)
+    assert tried.removed == len(lost)
+    assert await sweep(replicas, places, home=HOME, now=later) == tried
     assert world.place.objects == named
     assert (await checked(world))[1] == []
     del world.place.objects[min(named)]
     with pytest.raises(ArchiveDamaged, match="is in no object of the archive"):
-        await sweep(replicas, places, now=later)
+        await sweep(replicas, places, home=HOME, now=later)
+
+
+async def test_sweep_keeps_what_nothing_else_has() -> None:
+    """Of a table that is not rebuilt yet, or has lost a net, each object stays."""
+    world = ArchivedWorld()
+    await filled(world, rounds=2)
+    kept, places = dict(world.place.objects), Copies([world.place])
+    later = world.world.clock.now() + timedelta(days=2)
+    swept = await sweep(World().regions.replicas, places, home=HOME, now=later)
+    assert (swept.removed, swept.kept, swept.only_here) == (0, len(kept), len(kept))
+    assert world.place.objects == kept
+
+
+async def test_sweep_removes_what_the_table_still_has() -> None:
+    """A segment of a fold that was never sent, whose entries wait for another."""
+    world, other = ArchivedWorld(), World()
+    made = await filled(world, rounds=1)
+    for entry in made:
+        other.regions.put(HOME, entry_item(entry))
+    later = world.world.clock.now() + timedelta(days=2)
+    swept = await sweep(other.regions.replicas, Copies([world.place]), home=HOME, now=later)
+    assert swept.only_here == 0
+    assert not world.place.objects
+
+
+async def test_an_object_that_one_place_lacks_is_read_in_another() -> None:
+    """A put that failed in one place holds up neither a sweep nor a rebuild."""
+    world, target = ArchivedWorld(), World()
+    made = await filled(world, rounds=2)
+    first, second = MemoryPlace("file:///first"), world.place
+    first.objects |= second.objects
+    lost = raced(world.place.objects)
+    second.objects |= lost
+    places, later = Copies([first, second]), world.world.clock.now() + timedelta(days=2)
+    swept = await sweep(world.world.regions.replicas, places, home=HOME, now=later)
+    assert swept.removed == len(lost)
+    assert first.objects == second.objects
+    del first.objects[min(first.objects)]
+    assert (await rebuilt(world, target, places)).entries == len(made)
 
 
 @pytest.mark.parametrize("lacks", [0, 1])
 async def test_what_a_killed_process_left_in_one_place_is_no_damage(lacks: int) -> None:
     """No net needs it: it is counted as left over, whichever place lacks it, and swept."""
-    world, other = ArchivedWorld(), ArchivedWorld(seed=9)
-    other.one = other.world.instance("nine", settings=other.settings, archive=[other.place])
+    world = ArchivedWorld()
     await filled(world, rounds=2)
-    await filled(other, rounds=1)
+    lost = raced(world.place.objects)
     copies = [MemoryPlace(f"file:///{letter}") for letter in "ab"]
     for number, copy in enumerate(copies):
         copy.objects |= world.place.objects
-        copy.objects |= {} if number == lacks else other.place.objects
+        copy.objects |= {} if number == lacks else lost
     check, wrong = await checked(world, Copies(copies))
-    assert (wrong, check.left_over) == ([], 2)
+    assert (wrong, check.left_over) == ([], 1)
     later = world.world.clock.now() + timedelta(days=2)
-    swept = await sweep(world.world.regions.replicas, Copies(copies), now=later)
-    assert (swept.left_over, swept.removed) == (2, len(other.place.objects))
+    swept = await sweep(world.world.regions.replicas, Copies(copies), home=HOME, now=later)
+    assert (swept.left_over, swept.removed) == (1, 1)
     assert copies[0].objects == copies[1].objects == world.place.objects
 
 
@@ -187,11 +223,11 @@ async def test_erased_notes() -> None:
             await erase_notes(home, places, "one", [fresh.id], shards=1)
 
 
-async def rebuilt(world: ArchivedWorld, target: World) -> Rebuilt:
+async def rebuilt(world: ArchivedWorld, target: World, places: Copies | None = None) -> Rebuilt:
     """Rebuild the collections of a world's archive in another."""
     rebuild = Rebuild(
         target.regions.replicas[HOME],
-        Copies([world.place]),
+        places or Copies([world.place]),
         world.settings,
         target.clock.now(),
         Random(1),  # noqa: S311 (repeatable)
@@ -235,6 +271,46 @@ async def test_rebuilt_table_is_the_same() -> None:
     full.regions.put(HOME, entry_item(Entry("one", made[0].id, Decimal(1))))
     with pytest.raises(InvalidInput, match="has other items of collection 'one'"):
         await rebuilt(world, full)
+
+
+def ledger_of(world: ArchivedWorld, target: World) -> Ledger:
+    """Return a ledger of a rebuilt table, at home."""
+    return Ledger(
+        world.settings,
+        region=HOME,
+        store=target.regions.replicas[HOME],
+        clock=world.world.clock,
+        archive=[world.place],
+    )
+
+
+async def test_rebuilt_from_the_chain_that_begins_last() -> None:
+    """Where the archive was taken back and begun again, though the chain before is longer."""
+    world, target = ArchivedWorld(), World()
+    await filled(world, rounds=3)
+    plain = world.world.instance("plain", settings=compactor_settings(fold_min=1))
+    async with world.ledger() as ledger:
+        await ledger.record("one", 100)
+        await world.merge(by=plain)
+        await ledger.record("one", 1000)
+        await world.merge()
+        total = await ledger.total("one", max_age=0)
+    await rebuilt(world, target)
+    async with ledger_of(world, target) as after:
+        assert (await after.total("one", max_age=0)).value == total.value
+
+
+async def test_a_reversal_is_made_once_before_and_after_a_rebuild() -> None:
+    """The rebuilt table has its record, so a repeat returns what was made first."""
+    world, target = ArchivedWorld(), World()
+    async with world.ledger(HOME) as ledger:
+        entry = await ledger.record("one", 7)
+        reversal = await ledger.reverse(entry, note="returned")
+        await world.merge()
+    await rebuilt(world, target)
+    async with ledger_of(world, target) as after:
+        assert await after.reverse(entry, note="returned") == reversal
+        assert (await after.total("one", max_age=0)).value == 0
 
 
 async def test_rebuilt_from_what_lost_its_race() -> None:

@@ -3,7 +3,9 @@
 import csv
 import json
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 
 from compactor import Compactor
 from ledger.commands import archive, export, history, verify
+from ledger.core.errors import InvalidInput
 from ledger.core.values import Entry
 from ledger.ledger import Ledger
 from ledger.local import LocalGlobalTable
@@ -127,8 +130,56 @@ async def test_parquet(table: tuple[LocalGlobalTable, Settings], tmp_path: Path)
         Decimal(text) for text in ("1.50", "1.51", "1.52", "7.00")
     ]
     out.unlink()
-    await commands.run(export.app, *arguments, "--scale", "1", code=1)
-    assert not out.exists()
+    for scale in ("1", "38"):  # CliRunner shows an error of ours as 1
+        await commands.run(export.app, *arguments, "--scale", scale, code=1)
+        assert left_in(tmp_path) == []
+
+
+def left_in(folder: Path) -> list[str]:
+    """Return the names of exports, whole or half written."""
+    return [one.name for one in folder.iterdir() if "out" in one.name or one.name[0] == "."]
+
+
+@pytest.mark.tools("pyarrow")
+@pytest.mark.parametrize(
+    ("change", "scale", "said"),
+    [
+        ("9" * 38, 0, ""),
+        ("9" * 38, 1, "more than 37 digits before the point"),
+        ("0." + "9" * 38, 38, ""),
+        ("0", 38, ""),
+        ("1." + "9" * 37, 36, "more than 36 decimal places"),
+    ],
+)
+def test_amounts_that_a_parquet_file_cannot_hold(
+    tmp_path: Path, change: str, scale: int, said: str
+) -> None:
+    """Each of 38 digits is kept exactly, or refused with the scale that helps."""
+    row = dict.fromkeys(export.FIELDS) | {"change": change, "count": 1}
+    with ExitStack() as stack:
+        writer = export._Parquet(tmp_path / "out", scale, stack)
+        if said:
+            with pytest.raises(InvalidInput, match=said):
+                writer.take(row)
+        else:
+            writer.take(row)
+            writer.end()
+
+
+async def test_an_export_that_cannot_be_written(
+    table: tuple[LocalGlobalTable, Settings], tmp_path: Path
+) -> None:
+    """A folder in the file's place, or none around it, is an error of one line; nothing is left."""
+    _, settings = table
+    config = written(settings, tmp_path)
+    (tmp_path / "folder").mkdir()
+    for output in (tmp_path / "folder", tmp_path / "none" / "out"):
+        arguments = ["a", "--output", str(output), "--config", config]
+        with pytest.raises(InvalidInput, match="cannot be written"):
+            await anyio.to_thread.run_sync(
+                partial(CliRunner().invoke, export.app, arguments, catch_exceptions=False)
+            )
+    assert left_in(tmp_path) == []
 
 
 def _place(entry: Entry) -> tuple[str, str]:

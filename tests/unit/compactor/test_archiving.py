@@ -2,26 +2,38 @@
 
 import gzip
 from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
 from random import Random
 
 import orjson
 import pytest
+from prometheus_client import CollectorRegistry
 from support.archiving import URL, archived_settings
+from support.clock import FakeClock
 from support.compacting import World
 from support.ledgers import HOME, SOUTH, WEST
 
+from compactor.archive_object import SIGNED_WITHIN, ArchiveObject
+from compactor.archiving import Archiver, Waiting, check_places, settled_upto
+from compactor.metrics import CompactorMetrics
+from compactor.observe import Observed
+from compactor.plan import Observation, Rules
 from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.memory import MemoryPlace
 from ledger.archive.reading import ArchiveReader
 from ledger.core.archived import CHAIN_BYTES
-from ledger.core.errors import ArchiveDamaged, ArchiveError
-from ledger.core.values import Entry
+from ledger.core.entry import entry_item
+from ledger.core.errors import ArchiveDamaged, ArchiveError, ContractConflict
+from ledger.core.fold import Collection
+from ledger.core.ids import EPOCH, EntryIds, sort_key
+from ledger.core.values import Entry, NetChange
 from ledger.totals.history import history
 
 REGIONS = (HOME, WEST, SOUTH)
-REGIONS = (HOME, WEST, SOUTH)
+RULES = Rules(home=HOME, settle=10, fold_max=10, fold_min=1, fold_age=60, prune_min=1)
 
 
 async def whole_history(
@@ -184,3 +196,111 @@ async def test_chain_ends_where_the_archive_is_taken_back() -> None:
     head = archived_of(world.shown(WEST).net, "counter")
     assert (head.number, head.base_count) == (1, 12)
     assert world.is_right()
+
+
+def id_at(microseconds: int) -> str:
+    """Return the id of an entry."""
+    return sort_key(EPOCH + timedelta(microseconds=microseconds), 7)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "upto", "expected"),
+    [
+        ({}, None, 1_000_000),
+        ({HOME: ["foreign"]}, None, 1_000_000),
+        ({HOME: [id_at(700)]}, None, 699),
+        ({SOUTH: [id_at(700)], HOME: [id_at(800)]}, None, 699),
+        ({}, id_at(500), 499),
+        ({HOME: [id_at(700)]}, id_at(500), 499),
+        ({HOME: [id_at(300)]}, id_at(500), 299),
+        ({HOME: [id_at(0)]}, None, 0),
+        ({}, "foreign", 0),
+    ],
+)
+def test_what_has_settled(waiting: dict[str, list[str]], upto: str | None, expected: int) -> None:
+    """Up to `settle` before the look, what waits in any region, and how far each was read."""
+    folded = [id_at(100)]
+    views = {
+        region: Collection(dict.fromkeys([*folded, *waiting.get(region, ())], Decimal(1)))
+        for region in REGIONS
+    }
+    began = EPOCH + timedelta(seconds=11)
+    observed = Observed(Observation("counter", None, views), at=0, began=began, upto=upto)
+    assert settled_upto(observed, folded, RULES) == expected
+
+
+@pytest.mark.parametrize(
+    ("regions", "is_refused"),
+    [
+        ([HOME], True),
+        ([HOME, HOME], True),
+        ([HOME, WEST], False),
+        ([WEST], False),
+        ([HOME, None], False),
+        ([], False),
+    ],
+)
+def test_a_place_must_be_outside_home(regions: list[str | None], is_refused: bool) -> None:  # noqa: FBT001
+    """One is enough; a folder is in no region."""
+    if is_refused:
+        with pytest.raises(ContractConflict, match="would be lost with it"):
+            check_places(regions, home=HOME)
+    else:
+        check_places(regions, home=HOME)
+
+
+class Filler:
+    """Adds segments of one entry each to an archive, each of a collection of its own."""
+
+    def __init__(self) -> None:
+        self.clock, self.place = FakeClock(), MemoryPlace(URL)
+        metrics = CompactorMetrics(CollectorRegistry())
+        self.archiver = Archiver(
+            [self.place],
+            urls=(URL,),
+            clock=self.clock,
+            randomness=Random(1),  # noqa: S311 (repeatable)
+            metrics=metrics,
+            waiting=Waiting(metrics),
+        )
+        self._added = 0
+
+    def add(self) -> ArchiveObject:
+        """Add a segment; return its object."""
+        self._added += 1
+        counter, key = f"counter-{self._added}", id_at(self._added)
+        item = entry_item(Entry(counter, key, Decimal(1)))
+        view = Collection({key: Decimal(1)})
+        view.items = {key: item}
+        observation = Observation(counter, None, {HOME: view})
+        observed = Observed(observation, at=0, began=self.clock.now())
+        fold = NetChange(Decimal(1), 1, EntryIds.of_sort_keys([key]), "v", key, HOME)
+        _, made = self.archiver.add(observed, fold, RULES)
+        assert made is not None
+        return made
+
+
+async def test_collections_share_an_object_until_it_is_put_or_half_an_hour_old() -> None:
+    """So the last of its folds has half an hour in which it may be signed."""
+    filler = Filler()
+    first = filler.add()
+    assert filler.add() is first
+    await filler.clock.advance(SIGNED_WITHIN.total_seconds() / 2)
+    assert filler.add() is first
+    await filler.clock.advance(1)
+    second = filler.add()
+    assert second is not first
+    await filler.archiver.put(second)
+    third = filler.add()
+    assert third not in (first, second)
+    await filler.archiver.put(first)
+    assert filler.add() is third
+    for made, segments in ((first, 3), (second, 1)):
+        assert len(objects.whole_index(filler.place.objects[made.name], "it")) == segments
+
+
+async def test_an_object_that_is_full_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next segment begins another."""
+    monkeypatch.setattr("compactor.archiving.OBJECT_BYTES", 1)
+    filler = Filler()
+    assert filler.add() is not filler.add()

@@ -197,6 +197,7 @@ def test_sums_begin_again_where_they_cannot_go_on() -> None:
     kept = folded(Periods("UTC", "since"), (NOW, 5))
     assert begun(RULE, kept, count=9, until="until") is kept
     assert begun(RULE, None, count=0, until="") == Periods("UTC")
+    assert begun(RULE, None, count=0, until="until") == Periods("UTC")
     assert begun(RULE, None, count=9, until="until") == Periods("UTC", "until")
     berlin = begun(replace(RULE, zone=BERLIN), kept, count=9, until="until")
     assert berlin == Periods(BERLIN, "until")
@@ -256,6 +257,7 @@ def test_what_is_put_together_is_the_oldest_and_no_more() -> None:
     start = datetime(2026, 3, 28, 18, 15, tzinfo=UTC)  # midnight there
     hours = [((Unit.HOUR, hour_of(start + timedelta(hours=h), kathmandu)), one) for h in range(30)]
     kept = Axis().added(hours)
+    assert kept.fitted(kathmandu, len(text_of(kept))) is kept
     fitted = kept.fitted(kathmandu, len(text_of(kept)) - 1)
     assert fitted.borders == Borders(hours=ordinal("2026-03-30"))
     assert fitted.sums[Unit.DAY, ordinal("2026-03-29")] == 24

@@ -198,6 +198,11 @@ async def test_s3_errors_are_ours(
             await opened.get("a")
 
 
+def parts_in(folder: Path) -> list[str]:
+    """Return the names of temporary files."""
+    return [one.name for one in folder.glob(".*.part")]
+
+
 @pytest.mark.parametrize("step", ["fsync", "link", "unlink"])
 async def test_a_put_that_ends_half_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -213,6 +218,8 @@ async def test_a_put_that_ends_half_way(
         patch.setattr(Path if step == "unlink" else os, step, ends)
         with pytest.raises(ArchiveError):
             await place.put("a", b"whole")
+    if step == "fsync":  # a full disk: it stays as full as it was
+        assert parts_in(tmp_path) == []
     assert await names_of(place) in ([], ["a"])
     await place.put("a", b"whole")
     assert await place.get("a") == b"whole"
