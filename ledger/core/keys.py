@@ -1,8 +1,8 @@
 """The keys of the table: counter ids, shards of a collection, reserved keys.
 
 Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
-scan cursors, sequences, versions and watches, and the sort key of a net change, which sorts after
-every entry.
+scan cursors, the index, descriptions, sequences, versions and watches, and the sort key of a net
+change, which sorts after every entry.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -36,6 +36,8 @@ RECONCILE_PREFIX = "~reconcile~"
 RECONCILE_LATEST_PREFIX = "~reconcile-latest~"
 VERSION_PREFIX = "~version~"
 WATCH_PREFIX = "~watch~"
+DESCRIPTION_PREFIX = "~description~"
+"""Partitions of what counters are described by, one a counter."""
 NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
 """The highest generation of net changes: four digits, so that sort keys ascend with them.

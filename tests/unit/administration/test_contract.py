@@ -43,6 +43,8 @@ def changed(name: str, value: str, *, contract: Contract | None = None, **option
         ("regions", f"{HOME}, {AWAY}", (HOME, AWAY)),
         ("unmerged", "audit/*, legal", ("audit/*", "legal")),
         ("unmerged", "", ()),
+        ("index", "usage/*, votes/*", ("usage/*", "votes/*")),
+        ("index", "", ()),
     ],
 )
 def test_each_value_as_a_file_has_it(name: str, value: str, expected: Any) -> None:
