@@ -6,8 +6,9 @@ they hold no write at all; nor do users of the other methods, which hold in one 
 **Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
 compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
 so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
-pipelines (all that begin with `~state`, `~pipeline`) and the states of watches (`~watch~`), so no
-writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
+pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`) and the
+index (`~index-`), so no writer can touch them; descriptions (`~description~`), which nothing rests
+on; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
 nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish
 the two: its version condition guards it.
 
@@ -28,8 +29,10 @@ from ledger.administration.templates.rendering import FORMAT_VERSION, ref, sub
 from ledger.administration.templates.table import home_first
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.hints import HINT_PARTITIONS
+from ledger.core.index import INDEX_PREFIX
 from ledger.core.keys import (
     COUNT_PREFIX,
+    DESCRIPTION_PREFIX,
     IMPORT_PARTITION,
     LEASE_PARTITION,
     LEASE_PREFIX,
@@ -98,8 +101,10 @@ _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
 )
 _METHODS = (_COUNTS, _NUMBERS, _VERSIONS, _LEASES)
 _STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
-_WATCHES = f"{WATCH_PREFIX}*"
-_KEPT = (_STATES, _LANES, _WATCHES)
+_WATCHES, _INDEX, _DESCRIPTIONS = (
+    f"{prefix}*" for prefix in (WATCH_PREFIX, INDEX_PREFIX, DESCRIPTION_PREFIX)
+)
+_KEPT = (_STATES, _LANES, _WATCHES, _INDEX, _DESCRIPTIONS)
 _OTHERS = (CONTRACT_PARTITION, LEASE_PARTITION, SCAN_PARTITION, *_METHODS, *_KEPT)
 _RESERVED = (IMPORT_PARTITION, *_OTHERS)
 # Every process reads the contract in its own region before it acts, and again each minute.
@@ -111,10 +116,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         _READ_CONTRACT,
         # Changes with keys go 25 to a request as statements, and where those are denied one by one.
         Grant("WriteEntries", ("PutItem", "BatchWriteItem", "PartiQLInsert"), never_keys=_RESERVED),
+        Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
     ),
     Role.READER: (
         Grant("ReadCollections", ("Query",)),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
+        Grant("ReadDescriptions", ("BatchGetItem",), only_keys=(_DESCRIPTIONS,)),
     ),
     # Beside the reader's, where totals are watched: each crossing is decided through home.
     Role.WATCHER: (
@@ -133,6 +140,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         ),
         Grant("KeepThePlace", ("PutItem",), Where.HOME, only_keys=(SCAN_PARTITION,)),
         Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
+        Grant(
+            "KeepTheIndex",
+            ("BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"),
+            Where.HOME,
+            only_keys=(_INDEX,),
+        ),
         Grant("MergeAndDelete", ("PutItem", "BatchWriteItem"), Where.HOME, never_keys=_RESERVED),
     ),
     # Beside the compactor's: what a lost region left in part is found and completed everywhere.
