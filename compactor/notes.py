@@ -1,12 +1,12 @@
 """What becomes of a pass, noted in its report and in the metrics."""
 
 import logging
-from datetime import datetime
 
 from compactor.apply import Done
 from compactor.metrics import CompactorMetrics
 from compactor.report import CompactorReport
 from ledger.core.errors import LedgerError, RegionUnreadable
+from ledger.runtime.clock import Clock
 from ledger.store.wrappers.metered import outcome_name
 from ledger.store.writes import Applied
 
@@ -16,9 +16,10 @@ log = logging.getLogger("compactor.passes")
 class Notes:
     """The report of one pass, and the metrics of its process."""
 
-    def __init__(self, report: CompactorReport, metrics: CompactorMetrics) -> None:
+    def __init__(self, report: CompactorReport, metrics: CompactorMetrics, *, clock: Clock) -> None:
         self._report = report
         self._metrics = metrics
+        self._clock = clock
 
     def done(self, done: Done, folded: int) -> None:
         """Note what was deleted and folded."""
@@ -50,7 +51,7 @@ class Notes:
         self._report.waits = str(error)
         self._report.is_whole = False
 
-    def end(self, *, now: datetime) -> None:
+    def end(self) -> None:
         """Note how the pass ended."""
         report = self._report
         if not report.waits:
@@ -62,5 +63,5 @@ class Notes:
         self._metrics.passed(
             outcome,
             seconds=report.seconds,
-            succeeded_at=now.timestamp() if report.is_success else None,
+            succeeded_at=self._clock.now().timestamp() if report.is_success else None,
         )

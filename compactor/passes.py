@@ -130,7 +130,7 @@ class Pass:
         self._watcher = watcher
         self._sharing = sharing
         self._report = CompactorReport()
-        self._notes = Notes(self._report, metrics)
+        self._notes = Notes(self._report, metrics, clock=clock)
         self._indexer = Indexer(self._home, clock=clock, metrics=metrics)
         self._put_again = put_again if put_again is not None else {}
         self._own = OwnFolds() if own is None else own
@@ -168,7 +168,7 @@ class Pass:
         self._searched()
         self._report.seconds = self._clock.monotonic() - started
         self._report.late = max([self._report.seconds, *self._late.values()])
-        self._notes.end(now=self._clock.now())
+        self._notes.end()
         return self._report
 
     def _search(self) -> Search:

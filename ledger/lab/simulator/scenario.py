@@ -138,8 +138,9 @@ def draw(seed: int) -> Scenario:
         shards=_shards(stream(seed, "shards"), profile, busy),
         periods=_periods(stream(seed, "periods")),
         archive=URLS if keeps_archive(seed) else (),
-        index=("counter-*",) if keeps_index(seed) else (),
     )
+    if keeps_index(seed):  # else not set, as the files of old seeds do not name it
+        settings = settings.replace(index=("counter-*",))
     operations = _crowded(sharing, _operations(chance, profile, regions, busy))
     operations, steady_reads = _bursts(stream(seed, "bursts"), profile, regions, operations)
     drawn = Scenario(
@@ -331,7 +332,7 @@ def keeps_archive(seed: int) -> bool:
 
 def keeps_index(seed: int) -> bool:
     """Return whether the world of a seed keeps an index of its counters."""
-    return stream(seed, "index").random() < INDEX_SHARE
+    return stream(seed, "listed").random() < INDEX_SHARE
 
 
 def _periods(chance: Random) -> dict[str, Any]:

@@ -181,6 +181,11 @@ def test_what_regions_show_is_compared_with_the_newest() -> None:
     assert Shown("t", {HOME: None}).newest is None
 
 
+def test_an_index_can_be_of_the_first_contract() -> None:
+    """`ledger table create --set index=...` takes patterns with commas between."""
+    assert first_values(["index=usage/*, votes/*"]) == {"index": ("usage/*", "votes/*")}
+
+
 def test_first_values_are_settings_of_a_contract() -> None:
     """Text as in a file; anything that a contract does not hold is refused."""
     assert first_values(["settle=30m", f"home={AWAY}", "shards=a=2", "shards=b=3"]) == {
