@@ -26,8 +26,10 @@ from compactor.archive_object import ArchiveObject
 from compactor.archiving import Archiver, settling
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
+from compactor.indexing import Indexer
 from compactor.metrics import CompactorMetrics
 from compactor.net_reads import NetReader
+from compactor.notes import Notes
 from compactor.observe import Observed, Reach, observe, observe_nets
 from compactor.own_folds import OwnFold, OwnFolds
 from compactor.plan import TOO_FEW, Plan, Rules, decide
@@ -57,8 +59,7 @@ from ledger.runtime.validity import signed_within
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
-from ledger.store.wrappers.metered import outcome_name
-from ledger.store.writes import Applied, Check
+from ledger.store.writes import Check
 from ledger.totals.seen import SeenNets
 
 # The simulator's mutants replace `apply`, `decide` and `observe` here.
@@ -90,6 +91,7 @@ def rules_of(settings: Settings) -> Rules:
         given_up=None if terms.given_up_at is None else terms.given_up_at + skew,
         epochs={name: terms.epoch_of(name) for name in terms.regions} if terms.lost else None,
         is_archived=bool(terms.archive),
+        index=terms.index,
     )
 
 
@@ -129,6 +131,8 @@ class Pass:
         self._watcher = watcher
         self._sharing = sharing
         self._report = CompactorReport()
+        self._notes = Notes(self._report, metrics, clock=clock)
+        self._indexer = Indexer(self._home, clock=clock, metrics=metrics)
         self._put_again = put_again if put_again is not None else {}
         self._own = OwnFolds() if own is None else own
         generation = self._rules.generation
@@ -155,20 +159,21 @@ class Pass:
             self._searched()
             await self._visit_all(due, search)
         except RegionUnreadable as error:
-            self._unreadable(error)
+            self._notes.unreadable(error)
         except ClockOff as error:
-            self._wait_for("clock", error)
+            self._notes.waits_for("clock", error)
         except ReplicasDiffer as error:
-            self._wait_for("replicas", error)
+            self._notes.waits_for("replicas", error)
         except HomeMoving as error:
-            self._wait_for("home", error)
+            self._notes.waits_for("home", error)
+        await self._indexer.flush()
         if self._watcher is not None:
             self._report.crossings = await self._watcher.look(self._stop)
         await search.drop_served()
         self._searched()
         self._report.seconds = self._clock.monotonic() - started
         self._report.late = max([self._report.seconds, *self._late.values()])
-        self._count()
+        self._notes.end()
         return self._report
 
     def _search(self) -> Search:
@@ -182,6 +187,7 @@ class Pass:
             metrics=self._metrics,
             stop=self._stop,
             sharing=self._sharing,
+            indexer=self._indexer,
         )
 
     def _searched(self) -> None:
@@ -420,13 +426,22 @@ class Pass:
             self._problem(error)
             agenda.acted(visit)
             return
-        self._take(done, plan.folded)
+        self._notes.done(done, plan.folded)
+        await self._index(held, done)
         self._own.take(visit.partition)
         if done.is_folded and plan.fold is not None and not plan.is_cut:
             self._own.add(visit.partition, held.net, plan.fold)
         if plan.is_last and done.is_folded:
             search.book.finish(visit.partition)
         agenda.acted(visit, again_at=self._again_at() if plan.is_cut else None)
+
+    async def _index(self, held: PendingAction, done: Done) -> None:
+        """Let the index follow the net that was put."""
+        taken_over = held.succession.take_over if held.succession else None
+        fold = taken_over or held.plan.fold
+        await self._indexer.folded(
+            held.visit.partition, held.net, fold, is_applied=done.is_folded, rules=self._rules
+        )
 
     async def _is_kept(self, held: PendingAction) -> bool:
         """Put what a fold names in the archive; without it nothing is done with the collection."""
@@ -472,19 +487,6 @@ class Pass:
     def _again_at(self) -> float:
         return self._clock.monotonic() + AGAIN_SECONDS
 
-    def _take(self, done: Done, folded: int) -> None:
-        self._report.deleted += done.deleted
-        self._metrics.deleted(done.deleted)
-        if done.fold is None:
-            return
-        applied = isinstance(done.fold, Applied)
-        self._metrics.fold(outcome_name(done.fold), merged=folded if applied else 0)
-        if applied:
-            self._report.folds += 1
-            self._report.merged += folded
-        else:
-            self._report.lost_races += 1
-
     def _problem(self, error: LedgerError) -> None:
         """Report an error of one collection, which is left unchanged."""
         log.warning("%s", error)
@@ -496,34 +498,6 @@ class Pass:
         log.warning("collection %r is left as it is: %s", visit.partition, error)
         self._metrics.error(error)
         self._report.quarantine(visit.partition, str(error))
-
-    def _unreadable(self, error: RegionUnreadable) -> None:
-        log.warning("%s", error)
-        self._metrics.unreadable(error.region)
-        self._metrics.error(error)
-        self._report.unreadable = error.region
-        self._report.is_whole = False
-
-    def _wait_for(self, reason: str, error: LedgerError) -> None:
-        log.warning("%s", error)
-        self._metrics.waits(reason)
-        self._metrics.error(error)
-        self._report.waits = str(error)
-        self._report.is_whole = False
-
-    def _count(self) -> None:
-        report = self._report
-        if not report.waits:
-            self._metrics.waits(None)
-        self._metrics.quarantined(report.damaged)
-        outcome = "done" if report.is_whole else "partial"
-        if not report.is_success:
-            outcome = "waiting" if report.unreadable or report.waits else "problems"
-        self._metrics.passed(
-            outcome,
-            seconds=report.seconds,
-            succeeded_at=self._clock.now().timestamp() if report.is_success else None,
-        )
 
 
 def not_led(leader: str, epoch: int) -> CompactorReport:

@@ -56,7 +56,8 @@ class Rules:
     have been written by a region that is lost; None if none is. Counters that match a pattern of
     `unmerged` are not folded; what earlier folds began is finished. `epochs` has those of the
     regions, in a table that lost one. `periods` has the rules of sums by period, by pattern.
-    `is_archived` if what is folded goes into an archive first.
+    `is_archived` if what is folded goes into an archive first. Counters that match a pattern of
+    `index` are listed in the index.
     """
 
     home: str
@@ -71,6 +72,7 @@ class Rules:
     epochs: Mapping[str, int] | None = None
     periods: Mapping[str, PeriodRule] = field(default_factory=dict)
     is_archived: bool = False
+    index: tuple[str, ...] = ()
 
     def is_over(self, place: SumPlace) -> bool:
         """Return whether a sum may be copied: its region is lost, or has begun another epoch."""
@@ -85,6 +87,11 @@ class Rules:
             return True
         place = keys.counter_of(partition)
         return place is None or not matches_any(place[0], self.unmerged)
+
+    def indexes(self, partition: str) -> bool:
+        """Return whether the index lists this collection, by the counter that it is of."""
+        place = keys.counter_of(partition) if self.index else None
+        return place is not None and matches_any(place[0], self.index)
 
     def periods_of(self, partition: str) -> PeriodRule | None:
         """Return the rule of a collection's sums by period, None if none are kept."""

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         Unreachable,
         UpgradeNeeded,
     )
+    from ledger.core.index import Listed
     from ledger.core.reconciled import Reconciled
     from ledger.core.values import Entry
     from ledger.core.watches import Crossing
@@ -113,6 +114,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LeftOut",
+    "Listed",
     "LocalTableError",
     "MethodConflict",
     "NetVanished",
@@ -156,6 +158,7 @@ _PLACES = {
     "Entry": "ledger.core.values",
     "InTable": _WRITES,
     "Ledger": "ledger.ledger",
+    "Listed": "ledger.core.index",
     "Put": _WRITES,
     "Reconciled": "ledger.core.reconciled",
     "Rejected": _WRITES,

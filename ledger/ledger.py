@@ -1,13 +1,13 @@
 """`Ledger`: writer, reader and cache of one region, the library's public face."""
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
@@ -21,6 +21,7 @@ from ledger.core.reconciled import Reconciled
 from ledger.core.values import Entry
 from ledger.core.watches import Watch
 from ledger.late import LateAnswers
+from ledger.listing.calls import Listings
 from ledger.parts import Parts, check_age, counters_of
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
@@ -43,10 +44,8 @@ from ledger.writing.writer import Writer
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-Result = TypeVar("Result")
 
-
-class Ledger:
+class Ledger(Listings):
     """Counters and balances of one region.
 
     Writes go to this region and are durable here when they return; they reach the others by the
@@ -535,11 +534,6 @@ class Ledger:
         watch = Watch.of(name, counters, below=below, above=above, rearm=rearm)
         self._watches.add(Watched(watch, checked_call(call)))
 
-    async def _renew(self) -> None:
-        """Read the table's contract again if that is due."""
-        if self._view is not None:
-            await self._view.renew()
-
     @property
     def store(self) -> Store:
         """The open store, for other data kept in the same table.
@@ -548,20 +542,6 @@ class Ledger:
             LedgerError: it is not open.
         """
         return self._open_parts.store
-
-    @property
-    def _open_parts(self) -> Parts:
-        if self._parts is None:
-            raise LedgerError("not open: use it inside `async with`")
-        return self._parts
-
-    async def _counted(self, call: Awaitable[Result]) -> Result:
-        """Count the errors raised to the caller."""
-        try:
-            return await call
-        except LedgerError as error:
-            self.metrics.error(self.region, error)
-            raise
 
 
 def live_settings(ledger: Ledger) -> LiveSettings:

@@ -78,6 +78,10 @@ class Ledger(_Opened[AsyncLedger]):
     periods = _plain(AsyncLedger.periods)
     periods_many = _plain(AsyncLedger.periods_many)
     history = _iterator(AsyncLedger.history)
+    counters = _iterator(AsyncLedger.counters)
+    top = _plain(AsyncLedger.top)
+    describe = _plain(AsyncLedger.describe)
+    description = _plain(AsyncLedger.description)
 
     def watch(
         self,

@@ -7,6 +7,7 @@ is unknown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -15,10 +16,13 @@ from typing import Any, NamedTuple
 
 import anyio
 
+from compactor.indexing import Indexer
 from compactor.plan import NAMED_MAX, Rules, is_worthwhile, older_than
 from ledger.core import ids, keys
-from ledger.core.entry import AttributeValue, Item, Key
+from ledger.core.entry import AttributeValue, Item, Key, number_of
+from ledger.core.errors import DamagedItem
 from ledger.core.ids import EntryIds
+from ledger.core.index import ONLY_LISTED, IndexState
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
@@ -26,6 +30,8 @@ from ledger.store.reads import Get, Scan
 from ledger.store.writes import Put
 
 _ATTRIBUTES = ("pk", "sk", "merged", "version")
+_OF_INDEX = ("change", "count")
+"""Read beside them where there is an index: what a net says, and which items count at all."""
 
 
 class Backlog(NamedTuple):
@@ -43,7 +49,8 @@ KEYS_MAX = 2 * NAMED_MAX
 class Summary:
     """The keys of one collection in the home region, summarized; `settled` bounds those counted.
 
-    At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is.
+    At most `KEYS_MAX` sort keys are kept, about 5 MB, however long the collection is. `counts` is
+    whether anything in it counts, and `shown` what its net says: where there is an index.
     """
 
     partition: str
@@ -55,6 +62,8 @@ class Summary:
     sums: dict[SumPlace, int] = field(default_factory=dict)
     copies: dict[SumPlace, int] = field(default_factory=dict)
     is_damaged: bool = False
+    counts: bool = False
+    shown: IndexState = ONLY_LISTED
 
     def add_entries(self, sort_keys: Sequence[str]) -> None:
         """Add the keys of entries, and of foreign items."""
@@ -65,6 +74,7 @@ class Summary:
     def add(self, item: Item) -> None:
         """Add the keys of one item."""
         sort_key = item["sk"]["S"]
+        self.counts = self.counts or "change" in item
         if not sort_key.startswith(keys.RESERVED):
             self.add_entries([sort_key])
         elif sort_key.startswith(keys.NET_PREFIX):
@@ -73,8 +83,21 @@ class Summary:
                 self.merged = ids.unpack_all(item["merged"]["B"])
             except (KeyError, ValueError):
                 self.is_damaged = True
+            self._show(sort_key, item)
         elif sort_key.startswith(SUM_PREFIX):
+            self.counts = True
             self._add_sum(sort_key, item.get("version", {}).get("N", ""))
+
+    def _show(self, sort_key: str, item: Item) -> None:
+        """Take what a net says of itself, if that was read; the last is of the highest generation.
+
+        What cannot be read is for the visit to find, and to report.
+        """
+        with suppress(DamagedItem):
+            if "change" in item:
+                generation = keys.generation_of(sort_key) or 0
+                count = int(number_of(item, "count"))
+                self.shown = IndexState(generation, count, number_of(item, "change"))
 
     def _add_sum(self, sort_key: str, version: str) -> None:
         found = place_of(sort_key)
@@ -148,7 +171,7 @@ class Found:
 
 
 class Finder:
-    """One run of the search in one region."""
+    """One run of the search in one region; `indexer` compares what it sees with the index."""
 
     def __init__(
         self,
@@ -159,9 +182,13 @@ class Finder:
         segments: int,
         pages_max: int,
         stop: anyio.Event,
+        indexer: Indexer | None = None,
     ) -> None:
         self._store = store
         self._rules = rules
+        self._indexer = indexer if rules.index else None
+        self._attributes = (*_ATTRIBUTES, *_OF_INDEX) if self._indexer else _ATTRIBUTES
+        self._shown: dict[str, IndexState] = {}
         self._now = now
         self._settled = older_than(rules.settle, now=now)
         self._segments = segments
@@ -193,7 +220,7 @@ class Finder:
             segment=segment,
             segments=self._segments,
             after=places.get(segment),
-            attributes=_ATTRIBUTES,
+            attributes=self._attributes,
         )
         while self._pages_left > 0 and not self._stop.is_set():
             self._pages_left -= 1
@@ -201,11 +228,18 @@ class Finder:
             page = await self._store.scan(scan)
             current = self._take(page.items, current)
             places[segment] = page.after
+            await self._compare_index()
             if page.after is None:
                 break
             scan = scan.next(page)
         if current is not None:
             self._complete(current, is_cut=places.get(segment) is not None)
+            await self._compare_index()
+
+    async def _compare_index(self) -> None:
+        if self._indexer is not None and self._shown:
+            shown, self._shown = self._shown, {}
+            await self._indexer.saw(shown)
 
     def _take(self, items: Iterable[Item], current: Summary | None) -> Summary | None:
         for partition, group in groupby(items, _partition_of):
@@ -217,6 +251,8 @@ class Finder:
             sort_keys = [item["sk"]["S"] for item in part]
             if max(sort_keys) < keys.RESERVED:  # nearly always: entries alone, of which few differ
                 current.add_entries(sort_keys)
+                if self._indexer is not None:
+                    current.counts = current.counts or any("change" in item for item in part)
                 continue
             for item in part:
                 current.add(item)
@@ -225,6 +261,8 @@ class Finder:
     def _complete(self, summary: Summary, *, is_cut: bool) -> None:
         if keys.counter_of(summary.partition) is None:
             return
+        if self._indexer and summary.counts and self._rules.indexes(summary.partition):
+            self._shown[summary.partition] = summary.shown
         self._found.collections += 1
         backlog = summary.backlog(self._rules)
         self._found.backlog_entries += backlog.entries

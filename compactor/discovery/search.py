@@ -2,7 +2,8 @@
 
 Reading the hints costs about one page per pass. The search reads the whole table, so a new round
 begins only every `scan_every`; it finds what no hint names: foreign entries, few entries that have
-grown old, imported entries, lost hints. It leaves a hint for each collection that it finds, then
+grown old, imported entries, lost hints; and what the index lacks (`compactor.indexing`). It leaves
+a hint for each collection that it finds, then
 advances its cursor, so that the merge, which takes several passes, needs no further search.
 
 The head alone searches, and visits what it finds in the slices that it leads; for the others it
@@ -21,6 +22,7 @@ import anyio
 
 from compactor.discovery.hints import Book, delete_hints, leave_hints, read_hints
 from compactor.discovery.scan import Cursor, Finder, Found, is_search_due, load_cursor, save_cursor
+from compactor.indexing import Indexer
 from compactor.metrics import CompactorMetrics
 from compactor.plan import Rules
 from compactor.report import CompactorReport
@@ -52,7 +54,9 @@ class Search:
         metrics: CompactorMetrics,
         stop: anyio.Event,
         sharing: Sharing | None = None,
+        indexer: Indexer | None = None,
     ) -> None:
+        self._indexer = indexer
         self.book = Book(settings.shards_max)
         self._store = store
         self._others = tuple(others)
@@ -157,6 +161,7 @@ class Search:
             segments=self._compactor.scan_segments,
             pages_max=self._compactor.scan_pages_max,
             stop=self._stop,
+            indexer=self._indexer if store is self._store else None,
         )
         try:
             found = await finder.find(before)

@@ -23,6 +23,8 @@ from ledger.settings.durations import seconds_of
 from ledger.settings.model import CONTRACTED, contracted
 from ledger.store.opening import open_store, open_stores
 
+_LISTS = frozenset({"unmerged", "archive", "index"})
+"""Terms that are lists, given with commas between."""
 SHARDS_AHEAD = timedelta(days=1)
 """How far ahead a step of shards is dated, unless the operator names a date."""
 
@@ -95,7 +97,7 @@ def first_values(given: Sequence[str]) -> dict[str, Any]:
         elif name == "periods":
             pattern, rule = _pattern_and_rule(value)
             values.setdefault(name, {})[pattern] = rule
-        elif name in {"unmerged", "archive"}:
+        elif name in _LISTS:
             values[name] = _patterns(value)
         else:
             values[name] = value
@@ -180,8 +182,8 @@ def refined(
     """Return the terms of a contract with one value changed.
 
     `value` is a duration, a region (home), regions, patterns or URLs separated by commas (regions,
-    unmerged, archive), PATTERN=COUNT (shards), dated `since`, or PATTERN=hours:N,days:N,months:N,
-    zone:NAME,effective:yes (periods), each with a default, and PATTERN= for none any more.
+    unmerged, archive, index), PATTERN=COUNT (shards), dated `since`, or PATTERN=hours:N,days:N,
+    months:N,zone:NAME,effective:yes (periods), each with a default, and PATTERN= for none any more.
 
     Raises:
         InvalidInput: there is no such value in a contract.
@@ -199,7 +201,7 @@ def refined(
         new = _with_step(contract, value, since=since, now=now)
     elif name == "periods":
         new = _with_rule(terms, value)
-    elif name in {"unmerged", "archive"}:
+    elif name in _LISTS:
         new = _patterns(value)
     else:
         raise InvalidInput(

@@ -20,6 +20,21 @@ COMMANDS = (
         "Show a counter's entries in order; merged entries are summed in the first line.",
     ),
     LazyCommand(
+        "counters",
+        "ledger.commands.counters",
+        "List counters by prefix with what was merged of them, from the table's index.",
+    ),
+    LazyCommand(
+        "top",
+        "ledger.commands.top",
+        "Show the counters of a prefix that came to most, from the table's index.",
+    ),
+    LazyCommand(
+        "describe",
+        "ledger.commands.describe",
+        "Show what a counter is described by, after setting and removing attributes.",
+    ),
+    LazyCommand(
         "watch",
         "ledger.commands.watch",
         "Show the watched counters that crossed their bound: where each stands, and how often.",

@@ -90,7 +90,8 @@ class Terms:
     shards that a pending change brings: readers query them, writers do not use them. `unmerged` are
     patterns of counters whose entries are never merged, so that each stays to be read; `periods`
     are the rules of sums by period, the first pattern that matches counts; `archive` the places
-    where entries are kept before they are deleted, each of them whole. `home`,
+    where entries are kept before they are deleted, each of them whole; `index` are patterns of
+    counters that can be listed by prefix. `home`,
     `closed` and `announced` are `NO_HOME`, empty and None in terms that are in force, except that
     `home` is then a region.
     """
@@ -109,6 +110,7 @@ class Terms:
     unmerged: tuple[str, ...] = ()
     periods: Mapping[str, PeriodRule] = field(default_factory=dict)
     archive: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     given_up_at: datetime | None = None
@@ -187,6 +189,7 @@ def stricter(old: Terms, new: Terms) -> Terms:
         read_deadline=min(old.read_deadline, new.read_deadline),
         contract_life=min(old.contract_life, new.contract_life),
         unmerged=tuple(dict.fromkeys((*old.unmerged, *new.unmerged))),
+        index=tuple(dict.fromkeys((*old.index, *new.index))),  # no promise rests on it
         lost=max(old.lost, new.lost, key=len),
         left=max(old.left, new.left, key=len),
         given_up_at=new.given_up_at or old.given_up_at,

@@ -172,6 +172,9 @@ def terms_to_values(terms: Terms) -> dict[str, Any]:
     values["archive"] = list(terms.archive)
     if not terms.archive:
         del values["archive"]
+    values["index"] = list(terms.index)
+    if not terms.index:
+        del values["index"]
     values["periods"] = {pattern: asdict(rule) for pattern, rule in terms.periods.items()}
     if not terms.periods:
         del values["periods"]
@@ -221,6 +224,7 @@ def terms_of_values(values: Mapping[str, Any]) -> Terms:
             str(pattern): PeriodRule(**rule) for pattern, rule in values.get("periods", {}).items()
         },
         archive=tuple(str(url) for url in values.get("archive", ())),
+        index=tuple(str(pattern) for pattern in values.get("index", ())),
         given_up_at=_time(values.get("given_up_at")),
         shards={
             str(pattern): tuple(_step(step) for step in steps)

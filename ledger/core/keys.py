@@ -1,8 +1,8 @@
 """The keys of the table: counter ids, shards of a collection, reserved keys.
 
 Everything that begins with `~` is the ledger's own: partition keys of shards, leases, imports,
-scan cursors, sequences, versions and watches, and the sort key of a net change, which sorts after
-every entry.
+scan cursors, the index, descriptions, sequences, versions and watches, and the sort key of a net
+change, which sorts after every entry.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -37,13 +37,16 @@ RECONCILE_PREFIX = "~reconcile~"
 RECONCILE_LATEST_PREFIX = "~reconcile-latest~"
 VERSION_PREFIX = "~version~"
 WATCH_PREFIX = "~watch~"
+DESCRIPTION_PREFIX = "~description~"
+"""Partitions of what counters are described by, one a counter."""
 NET_PREFIX = "~net#"
 GENERATION_MAX = 9999
-GENERATIONS_KEPT = 32
 """The highest generation of net changes: four digits, so that sort keys ascend with them.
 
 A table begins with generation 1; each loss of a region begins the next.
 """
+GENERATIONS_KEPT = 32
+"""Of which the sort key is cached: nearly every net of a table has the same."""
 
 _SLICE = re.compile(r".*/slice/[0-9]+/[0-9]{4}", flags=re.DOTALL | re.ASCII)
 _SHARD = re.compile(r"~([1-9][0-9]{0,3})~(.+)", flags=re.DOTALL | re.ASCII)

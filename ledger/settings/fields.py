@@ -119,4 +119,5 @@ class SettingsFields(BaseModel):
     unmerged: tuple[str, ...] = ()
     periods: Periods = {}
     archive: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
     watches: Watches = {}

@@ -52,7 +52,7 @@ Patterns = TypeVar("Patterns", dict[str, ShardSteps], dict[str, PeriodSettings],
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 
 
-CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods", "archive")
+CONTRACTED = ("home", *DURATIONS, "shards", "unmerged", "periods", "archive", "index")
 """The settings that the table's contract holds, beside the names of the regions."""
 
 
@@ -291,6 +291,7 @@ class Settings(SettingsFields):
             unmerged=self.unmerged,
             periods={pattern: rule.rule() for pattern, rule in self.periods.items()},
             archive=self.archive,
+            index=self.index,
         )
 
     def shards_at(self, counter: str, at: datetime) -> int | None:
@@ -329,7 +330,7 @@ class Settings(SettingsFields):
                 raise rule(f"{name!r} is not the name of a region such as eu-west-1")
         return regions
 
-    @field_validator("shards", "combine", "unmerged", "periods")
+    @field_validator("shards", "combine", "unmerged", "periods", "index")
     @classmethod
     def _are_patterns(cls, patterns: Patterns) -> Patterns:
         if "" in patterns:
@@ -339,6 +340,14 @@ class Settings(SettingsFields):
                 pattern.encode()
             except UnicodeEncodeError:
                 raise rule(f"{pattern!r} has half a character, which no counter has") from None
+        return patterns
+
+    @field_validator("index")
+    @classmethod
+    def _are_of_prefixes(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            if not pattern.endswith("*"):
+                raise rule(f"{pattern!r} must end in *: counters are listed by prefix")
         return patterns
 
     @field_validator("archive")

@@ -50,6 +50,8 @@ CONDITIONS: list[tuple[Condition, bool]] = [
     (AnyOf((Equals("version", TWO), Has("rev"))), False),
     (AllOf((Has("note"), AnyOf((Equals("version", TWO), SAME)))), True),
     (Compares("version", "<", TWO), True),
+    (AnyOf((Compares("version", "<", ONE), AllOf((SAME, Compares("version", "<=", ONE))))), True),
+    (AnyOf((Compares("version", "<", ONE), AllOf((SAME, Compares("version", "<", ONE))))), False),
     (Compares("version", ">=", TWO), False),
     (Contains("tags", {"S": "a"}), True),
     (Not(SAME), False),

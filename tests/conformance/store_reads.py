@@ -28,6 +28,15 @@ class ReadsSuite:
         assert [found for page in pages for found in page] == items
         assert all(len(page) <= (limit or 100) for page in pages)
 
+    async def test_sort_keys_are_in_the_order_of_their_bytes(self, store: Store) -> None:
+        """Of a text and it with a control character behind nothing comes between; then by UTF-8."""
+        keys = ["a", "a\x1f0001", "a\x1f0010", "a b", "a/1", "aé", "\ue000", "\U0001f600"]
+        await fill(store, [item(("counter", key)) for key in reversed(keys)])
+        found = [one["sk"]["S"] async for page in query_pages(store) for one in page]
+        assert found == keys
+        page = await store.query(Query("counter", first="a ", last="a/1"))
+        assert [one["sk"]["S"] for one in page.items] == ["a b", "a/1"]
+
     @pytest.mark.parametrize("limit", [None, 1, 2])
     async def test_a_descending_query_gives_the_same_backwards(
         self, store: Store, limit: int | None

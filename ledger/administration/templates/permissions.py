@@ -6,8 +6,9 @@ they hold no write at all; nor do users of the other methods, which hold in one 
 **Partition keys**: the table's contract, the lease, the markers of imports and the cursor of the
 compactor's search have partition keys of their own (`~contract`, `~lease`, `~import`, `~scan`), and
 so have the other methods (all that begin with `~count`, `~sequence~`, `~version~`, `~lease~`), the
-pipelines (all that begin with `~state`, `~pipeline`) and the states of watches (`~watch~`), so no
-writer can touch them; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
+pipelines (all that begin with `~state`, `~pipeline`), the states of watches (`~watch~`) and the
+index (`~index-`), so no writer can touch them; descriptions (`~description~`), which nothing rests
+on; and hints to the compactor (`~hint-0` to `~hint-3`), so that a reader writes
 nothing else. The net change shares its partition key with its entries, so IAM cannot distinguish
 the two: its version condition guards it. **Objects**: of the archive only what is under its prefix.
 
@@ -29,8 +30,10 @@ from ledger.administration.templates.table import home_first
 from ledger.core.archive_urls import S3, bucket_of
 from ledger.core.contract_item import CONTRACT_PARTITION
 from ledger.core.hints import HINT_PARTITIONS
+from ledger.core.index import INDEX_PREFIX
 from ledger.core.keys import (
     COUNT_PREFIX,
+    DESCRIPTION_PREFIX,
     IMPORT_PARTITION,
     LEASE_PARTITION,
     LEASE_PREFIX,
@@ -108,8 +111,10 @@ _COUNTS, _NUMBERS, _VERSIONS, _LEASES = (
 )
 _METHODS = (_COUNTS, _NUMBERS, _VERSIONS, _LEASES)
 _STATES, _LANES = f"{STATE_PREFIX}*", f"{PIPELINE_PREFIX}*"
-_WATCHES = f"{WATCH_PREFIX}*"
-_KEPT = (_STATES, _LANES, _WATCHES)
+_WATCHES, _INDEX, _DESCRIPTIONS = (
+    f"{prefix}*" for prefix in (WATCH_PREFIX, INDEX_PREFIX, DESCRIPTION_PREFIX)
+)
+_KEPT = (_STATES, _LANES, _WATCHES, _INDEX, _DESCRIPTIONS)
 _OTHERS = (CONTRACT_PARTITION, LEASE_PARTITION, SCAN_PARTITION, *_METHODS, *_KEPT)
 _RESERVED = (IMPORT_PARTITION, *_OTHERS)
 # Every process reads the contract in its own region before it acts, and again each minute.
@@ -127,11 +132,13 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         # A call past the retry horizon is answered from table and archive.
         Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_RESERVED, if_archived=True),
         _READ_ARCHIVE,
+        Grant("Describe", ("GetItem", "PutItem"), only_keys=(_DESCRIPTIONS,)),
     ),
     Role.READER: (
         Grant("ReadCollections", ("Query",)),
         Grant("LeaveHints", ("BatchWriteItem",), only_keys=HINT_PARTITIONS),
         _READ_ARCHIVE,
+        Grant("ReadDescriptions", ("BatchGetItem",), only_keys=(_DESCRIPTIONS,)),
     ),
     # Beside the reader's, where totals are watched: each crossing is decided through home.
     Role.WATCHER: (
@@ -150,6 +157,12 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         ),
         Grant("KeepThePlace", ("PutItem",), Where.HOME, only_keys=(SCAN_PARTITION,)),
         Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
+        Grant(
+            "KeepTheIndex",
+            ("BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"),
+            Where.HOME,
+            only_keys=(_INDEX,),
+        ),
         Grant("MergeAndDelete", ("PutItem", "BatchWriteItem"), Where.HOME, never_keys=_RESERVED),
         Grant("Archive", ("GetObject", "PutObject"), Where.HOME, tables="objects"),
         replace(_SEE_BUCKETS, where=Where.HOME),

@@ -10,8 +10,8 @@ power of n, so digit n of a total shows how often that change is counted.
 - P2, P4 at rest: all regions show the true sum, as one item per collection.
 - P3: what was acknowledged is there when it is, and so, by P1 and P2, ever after.
 - P5: no retry counts twice (P1), and past the horizon it is refused.
-- Sums by period: see `period_audit`. The archive: see `archive`. A read of a counter's history
-  shows what a read of its total counts.
+- Sums by period: see `period_audit`. The archive: see `archive`. The index: see `index_audit`.
+  A read of a counter's history shows what a read of its total counts.
 
 Counters in `ignored` hold what cannot be counted (`stranger` judges their reads).
 
@@ -33,6 +33,7 @@ from ledger.core import keys
 from ledger.core.entry import Item, Key
 from ledger.lab.harness.tagged import CHANGES_MAX, describe_counts, digits
 from ledger.lab.simulator.archive import ArchiveAudit
+from ledger.lab.simulator.index_audit import IndexAudit
 from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.lab.simulator.replicas import Replicas
 from ledger.totals.periods import PeriodTotals
@@ -79,6 +80,7 @@ class Auditor:
         found: Callable[[], None],
         periods: PeriodAudit | None = None,
         archive: ArchiveAudit | None = None,
+        index: IndexAudit | None = None,
     ) -> None:
         self.violation: Violation | None = None
         self.checks = 0
@@ -97,6 +99,7 @@ class Auditor:
         self._packed: dict[str, bytes | None] = {}
         self._periods = periods
         self.archive = ArchiveAudit(keeps=False) if archive is None else archive
+        self.index = IndexAudit() if index is None else index
         world.observers.append(self)
 
     def arrived(self, region: str, key: Key, item: Item | None) -> None:
@@ -111,11 +114,15 @@ class Auditor:
                 self._periods.arrived(place[0], numbers, item, is_ours=is_ours)
             if said := self.archive.arrived(key[0], item):
                 self.fail("P3", said)
+        if item is not None and (said := self.index.arrived(region, item)):
+            self.fail("index", said)
 
     def changed(self, region: str, partition: str) -> None:
         """Check a collection that changed."""
         if self.violation is None and self._place(partition) is not None:
             self._check(region, partition)
+        if said := self.index.changed(region, partition, self._items(region, partition)):
+            self.fail("index", said)
 
     def _place(self, partition: str) -> tuple[str, int] | None:
         """Return counter and shard of a collection; None for others, and for those `ignored`."""
@@ -213,6 +220,14 @@ class Auditor:
             expected = self._expected[region, partition]
             self._check(region, partition)
             self._check_small(region, partition, expected)
+            self._check_index(region, partition)
+
+    def _check_index(self, region: str, partition: str) -> None:
+        place, table = self._place(partition), self._world.replicas[region].table
+        if self.index.is_kept and place is not None:
+            said = self.index.wrong_at_rest(region, partition, place[0], table.partitions)
+            if said:
+                self.fail("index", said)
 
     def is_small(self) -> bool:
         """Return whether no region shows an entry that could be merged, or a net too many."""

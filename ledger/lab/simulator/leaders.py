@@ -55,8 +55,14 @@ class Leaders:
                 process.crash()
 
     async def merge_all(self) -> None:
-        """Merge until nothing is left to merge."""
-        compactor = self._compactor(self._supervisor.process("last", RELIABLE), self.file)
+        """Merge until nothing is left to merge; an index is then compared by one more search."""
+        process = self._supervisor.process("last", RELIABLE)
+        await self._merge_until_small(self._compactor(process, self.file))
+        if self._supervisor.auditor.index.is_kept:
+            searching = self.file.replace(compactor={"scan_every": 0.0})
+            await self._merge_until_small(self._compactor(process, searching))
+
+    async def _merge_until_small(self, compactor: Compactor) -> None:
         for _ in range(REST_ROUNDS_MAX):
             with suppress(LeaseLost):  # another home is in force
                 await compactor.run_once()

@@ -15,6 +15,7 @@ from ledger.contract import changing, view
 from ledger.core import contract_item, keys
 from ledger.lab.simulator import mutations, run
 from ledger.lab.simulator.archive_mutants import ARCHIVE_MUTANTS
+from ledger.lab.simulator.index_mutants import INDEX_MUTANTS
 from ledger.lab.simulator.loss_mutants import LOSS_MUTANTS
 from ledger.lab.simulator.mutant import Mutant
 from ledger.lab.simulator.period_mutants import PERIOD_MUTANTS
@@ -278,7 +279,8 @@ _MUTANTS = (
     ),
 )
 MUTANTS: Mapping[str, Mutant] = {
-    mutant.name: mutant for mutant in (*_MUTANTS, *PERIOD_MUTANTS, *ARCHIVE_MUTANTS, *LOSS_MUTANTS)
+    mutant.name: mutant
+    for mutant in (*_MUTANTS, *PERIOD_MUTANTS, *ARCHIVE_MUTANTS, *INDEX_MUTANTS, *LOSS_MUTANTS)
 }
 
 

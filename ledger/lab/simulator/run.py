@@ -14,6 +14,7 @@ from compactor import lag
 from ledger.lab.simulator import loop
 from ledger.lab.simulator.archive import ArchiveAudit
 from ledger.lab.simulator.auditor import Auditor, Violation
+from ledger.lab.simulator.index_audit import IndexAudit
 from ledger.lab.simulator.period_audit import PeriodAudit
 from ledger.lab.simulator.randomness import stream
 from ledger.lab.simulator.scenario import Scenario, draw
@@ -24,6 +25,7 @@ from ledger.lab.simulator.world import World
 SERVER_SKEW_SECONDS = 1.0
 _LAG_LOOK_SECONDS = 30.0
 _LOGS = (
+    "compactor.indexing",
     "compactor.passes",
     "compactor.discovery.search",
     "compactor.sharing",
@@ -75,7 +77,12 @@ async def _run(scenario: Scenario, *, is_traced: bool) -> Result:
     world.note(lambda: f"regions {', '.join(scenario.regions)}; profile: {scenario.profile}")
     periods = PeriodAudit(scenario.settings)
     archive = ArchiveAudit(keeps=bool(scenario.settings.archive), loses=scenario.loss is not None)
-    auditor = Auditor(world, found=ended.set, periods=periods, archive=archive)
+    index = IndexAudit(
+        scenario.settings.index,
+        has_one_home=scenario.has_one_home,
+        loses=scenario.loss is not None,
+    )
+    auditor = Auditor(world, found=ended.set, periods=periods, archive=archive, index=index)
     async with anyio.create_task_group() as tasks:
         workload = Workload(Supervisor(scenario, world, auditor, tasks))
         tasks.start_soon(workload.run, ended)

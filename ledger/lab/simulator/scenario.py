@@ -64,6 +64,7 @@ RIVALS_SHARE = 0.75
 SLICES = 4
 """Few, as there are few counters: so each process has some, and each slice comes to many owners."""
 PERIODS_SHARE = ARCHIVE_SHARE = 0.25
+INDEX_SHARE = 0.125
 ZONES = ("UTC", "America/Denver", "Asia/Kathmandu")
 """In the second midnight is ten minutes after `START`, in the third hours begin at a quarter."""
 COMBINED: tuple[tuple[str, ...], ...] = ((), ("counter-0",), ("counter-*",))
@@ -100,6 +101,12 @@ class Scenario:
     loss: Loss | None = None
 
     @property
+    def has_one_home(self) -> bool:
+        """Whether one region is home all along."""
+        changes = () if self.contract is None else self.contract.changes
+        return self.loss is None and not any("home" in change.values for change in changes)
+
+    @property
     def files(self) -> Files:
         """What the processes' settings files say."""
         return Files(self.settings) if self.contract is None else self.contract.files
@@ -132,6 +139,8 @@ def draw(seed: int) -> Scenario:
         periods=_periods(stream(seed, "periods")),
         archive=URLS if keeps_archive(seed) else (),
     )
+    if keeps_index(seed):  # else not set, as the files of old seeds do not name it
+        settings = settings.replace(index=("counter-*",))
     operations = _crowded(sharing, _operations(chance, profile, regions, busy))
     operations, steady_reads = _bursts(stream(seed, "bursts"), profile, regions, operations)
     drawn = Scenario(
@@ -319,6 +328,11 @@ def keeps_periods(seed: int) -> bool:
 def keeps_archive(seed: int) -> bool:
     """Return whether the world of a seed archives what it merges."""
     return stream(seed, "archive").random() < ARCHIVE_SHARE
+
+
+def keeps_index(seed: int) -> bool:
+    """Return whether the world of a seed keeps an index of its counters."""
+    return stream(seed, "listed").random() < INDEX_SHARE
 
 
 def _periods(chance: Random) -> dict[str, Any]:

@@ -43,6 +43,8 @@ def changed(name: str, value: str, *, contract: Contract | None = None, **option
         ("regions", f"{HOME}, {AWAY}", (HOME, AWAY)),
         ("unmerged", "audit/*, legal", ("audit/*", "legal")),
         ("unmerged", "", ()),
+        ("index", "usage/*, votes/*", ("usage/*", "votes/*")),
+        ("index", "", ()),
     ],
 )
 def test_each_value_as_a_file_has_it(name: str, value: str, expected: Any) -> None:
@@ -177,6 +179,11 @@ def test_what_regions_show_is_compared_with_the_newest() -> None:
     assert shown.newest == newest
     assert shown.behind == (AWAY, SOUTH, "x")
     assert Shown("t", {HOME: None}).newest is None
+
+
+def test_an_index_can_be_of_the_first_contract() -> None:
+    """`ledger table create --set index=...` takes patterns with commas between."""
+    assert first_values(["index=usage/*, votes/*"]) == {"index": ("usage/*", "votes/*")}
 
 
 def test_first_values_are_settings_of_a_contract() -> None:

@@ -12,8 +12,10 @@ from support.ledgers import HOME, SOUTH, WEST, net, three_regions
 
 from ledger.administration.findings import Finding
 from ledger.administration.verifying import SUSPECTS_MAX, TRIES_MAX, Verification
+from ledger.core.descriptions import description_item
 from ledger.core.entry import Item, entry_id, entry_item, net_item, net_of
 from ledger.core.ids import EntryId
+from ledger.core.index import IndexState, attributes_of
 from ledger.core.values import Entry
 from ledger.lab.simulator.manual import ManualWorld
 from ledger.settings import Settings
@@ -77,6 +79,16 @@ def added(value: int, version: int | str) -> Item:
         "value": {"N": str(value)},
         "version": {"N": str(version)},
     }
+
+
+async def test_the_index_and_descriptions_are_passed_by() -> None:
+    """They lie under reserved keys, may differ between regions, and are no part of any total."""
+    world = three_regions()
+    put(world, net("c", 6, [id_of(1)], count=3))
+    at = attributes_of(IndexState(1, 3, Decimal(6)), START)
+    put(world, {"pk": {"S": "~index-0"}, "sk": {"S": "c"}, **at}, HOME)
+    put(world, description_item("c", {"owner": {"S": "team-7"}}, "s"), WEST)
+    assert await found_in(world) == []
 
 
 async def test_a_sum_that_spreads_is_no_damage() -> None:

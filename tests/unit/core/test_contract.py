@@ -102,6 +102,13 @@ def test_what_either_terms_leave_unmerged_is_not_merged() -> None:
         assert [found.is_unmerged(counter) for counter in "abcd"] == [True, True, True, False]
 
 
+def test_what_either_terms_index_is_indexed() -> None:
+    """A compactor that knows the new terms begins at once, and keeps what the old ones list."""
+    some, others = replace(OLD, index=("a*", "b*")), replace(OLD, index=("b*", "c*"))
+    for found in _orders(some, others):
+        assert sorted(found.index) == ["a*", "b*", "c*"]
+
+
 def test_periods_are_kept_by_the_old_rules_until_the_new_are_in_force() -> None:
     """Whichever a compactor goes by, what a net keeps says so itself."""
     rules = {"a": PeriodRule(1, 2, 3)}
@@ -201,5 +208,5 @@ def test_the_latest_loss_is_dated() -> None:
 def test_each_term_has_its_rule() -> None:
     """A term that is added is noticed here, so that a pending change of it is thought about."""
     others = {"home", "regions", "shards", "unmerged", "periods", "lost", "left", "given_up_at"}
-    others |= {"generation", "closed", "announced", "archive"}
+    others |= {"generation", "closed", "announced", "archive", "index"}
     assert {each.name for each in fields(Terms)} == {*NUMBERS, *others}

@@ -37,9 +37,12 @@ def edited(contract: Contract, **attributes: AttributeValue) -> dict[str, Attrib
 
 
 METERED = Contract(terms=make_terms(periods={"usage/*": {"hours": 0, "zone": "Europe/Berlin"}}))
+INDEXED = Contract(terms=make_terms(index=("usage/*", "*")))
 
 
-@pytest.mark.parametrize("contract", [IN_FORCE, PENDING, replace(IN_FORCE, generation=12), METERED])
+@pytest.mark.parametrize(
+    "contract", [IN_FORCE, PENDING, replace(IN_FORCE, generation=12), METERED, INDEXED]
+)
 def test_what_was_written_is_read_again(contract: Contract) -> None:
     """Every value comes back, dates of shards and the terms that are coming among them."""
     assert contract_of(contract_item(contract)) == contract
@@ -123,6 +126,12 @@ def test_an_earlier_release_refuses_a_table_with_periods(
     with pytest.raises(UpgradeNeeded, match="of format 2, this release knows up to 1"):
         contract_of(items[0])
     assert contract_of(items[1]) == IN_FORCE
+
+
+def test_an_index_needs_no_newer_format() -> None:
+    """An earlier release ignores it: its compactor leaves the index behind, and no total wrong."""
+    assert INDEXED.terms.format == IN_FORCE.terms.format
+    assert "index" not in terms_to_values(TERMS)
 
 
 def test_plain_values_are_json_and_come_back() -> None:

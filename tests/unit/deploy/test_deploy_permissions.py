@@ -69,6 +69,9 @@ METHODS_OWN = (
     "~lease~l",
 )
 """Partition keys of the other methods."""
+INDEX_OWN = ("~index-0", "~index-3")
+"""Partition keys of the index."""
+INDEXED = SETTINGS.replace(index=("*",))
 LEASE_TERMS = LeaseTerms(lease_seconds=5.0, heartbeat_seconds=2.0)
 ADDED_FOR_REPLICAS = {"CreateTableReplica"}
 """Asked of anyone who adds a replica, beside the request itself."""
@@ -89,11 +92,12 @@ async def write_all(store: RecordingStore) -> None:
         await ledger.record("customer2-balance", Decimal("-1.50"))
         await ledger.record_many([(f"counter-{number}", number) for number in range(1, 60)])
         await ledger.record_together([("customer1-balance", -5), ("customer2-balance", 5)])
+        await ledger.describe("customer1-balance", {"owner": store.region})
 
 
 async def read_all(store: RecordingStore) -> None:
     """Read in every way that a caller has."""
-    async with Ledger(SETTINGS, region=store.region, store=store) as ledger:
+    async with Ledger(INDEXED, region=store.region, store=store) as ledger:
 
         async def has_left_a_hint() -> bool:
             await SystemClock().sleep(SETTINGS.settle)
@@ -102,6 +106,8 @@ async def read_all(store: RecordingStore) -> None:
 
         await until(has_left_a_hint)
         _ = [entry async for entry in ledger.history("customer1-balance")]
+        _ = [each async for each in ledger.counters(described=True, exact=True)]
+        assert await ledger.description("customer1-balance") == {"owner": HOME}
 
 
 async def use_all_methods(store: RecordingStore) -> None:
@@ -261,7 +267,7 @@ async def test_the_compactor_has_just_enough() -> None:
     recorder.calls.clear()
     await recorder.read_contract(HOME)
     stores = {region: recorder.store(region) for region in (HOME, OTHER)}
-    settings = SETTINGS.replace(watches={"busy": {"counters": "counter-*", "above": 0}})
+    settings = INDEXED.replace(watches={"busy": {"counters": "counter-*", "above": 0}})
     compactor, deleted = Compactor(settings, stores=stores), 0
 
     async def has_deleted_all() -> bool:
@@ -270,13 +276,23 @@ async def test_the_compactor_has_just_enough() -> None:
         return deleted == 63
 
     await until(has_deleted_all)
+    again = make_writer(Recorder(table=recorder.table).store(HOME))
+    await again.record_many([Change(f"counter-{number}", 1) for number in range(1, 20)])
+
+    async def has_merged_more() -> bool:
+        return (await Compactor(settings, stores=stores).run_once()).merged > 1
+
+    await until(has_merged_more)
     await share(recorder)
     assert_just_enough(Role.COMPACTOR, recorder.calls, [HOME, OTHER])
 
 
 @pytest.mark.parametrize(
     "partition",
-    ["~contract", "~lease", "~import", "~scan", *METHODS_OWN, *PIPELINE_OWN, *WATCHES_OWN],
+    [
+        *("~contract", "~lease", "~import", "~scan"),
+        *(*METHODS_OWN, *PIPELINE_OWN, *WATCHES_OWN, *INDEX_OWN),
+    ],
 )
 @pytest.mark.parametrize("action", ["PutItem", "BatchWriteItem", "PartiQLInsert"])
 def test_a_writer_cannot_touch_what_is_reserved(action: str, partition: str) -> None:

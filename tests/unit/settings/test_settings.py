@@ -32,6 +32,7 @@ def test_the_shipped_example_names_each_value_of_the_contract_with_its_default()
     text = (Path(__file__).parents[3] / "regions.yaml").read_text(encoding="utf-8")
     listed = re.findall(r"^# ([a-z_]+): (\S+) +# ", text, flags=re.MULTILINE)
     named = dict(listed) | {"shards": {}, "unmerged": [], "periods": {}, "archive": []}
+    named["index"] = []
     assert [name for name, _ in listed] == list(dict.fromkeys(name for name, _ in listed))
     assert set(named) == set(CONTRACTED)
     example = Settings.load(Path(__file__).parents[3] / "regions.yaml")
@@ -98,6 +99,8 @@ def test_what_is_no_duration_is_refused(value: object) -> None:
         ({"regions": {"us-east-1": {"endpoint": "http://[::1"}}}, "an endpoint is a URL"),
         ({"regions": {"us-east-1": {"profil": "x"}}}, "profil is not a setting"),
         ({"shards": {"": 2}}, "an empty pattern matches no counter"),
+        ({"index": ["usage/*", "votes"]}, r"'votes' must end in \*: counters are listed by prefix"),
+        ({"index": [""]}, "index"),
         ({"table": "a" * 300}, "a{50}.*[.]{3}: a table name"),
         ({"setle": 5}, "setle is not a setting; did you mean settle"),
     ],

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -22,9 +23,11 @@ from compactor.discovery.scan import (
     save_cursor,
 )
 from compactor.plan import Observation, Rules, decide, older_than
+from ledger.core.descriptions import description_item
 from ledger.core.entry import Item, Key, entry_id
 from ledger.core.fold import collect
 from ledger.core.ids import EntryId
+from ledger.core.index import IndexState, attributes_of
 from ledger.store.memory import MemoryStore
 from ledger.store.reads import Page, Scan
 from ledger.store.writes import Put
@@ -380,3 +383,12 @@ async def test_a_long_collection_is_counted_without_its_keys(
     assert summary.is_due(summary.backlog(RULES), RULES, now=NOW)
     found = await found_in(store_of(*(entry("counter", one) for one in ids)))
     assert (found.due, found.backlog_entries) == (["counter"], 20)
+
+
+async def test_the_index_and_descriptions_are_no_collections() -> None:
+    """The search counts neither, and finds nothing due in them."""
+    at = attributes_of(IndexState(1, 3, Decimal(6)), NOW)
+    listed: Item = {"pk": {"S": "~index-0"}, "sk": {"S": "c"}, **at}
+    store = store_of(listed, description_item("c", {}, "s"), *many(1))
+    found = await found_in(store)
+    assert (found.collections, found.due) == (1, ["c0"])

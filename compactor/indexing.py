@@ -1,0 +1,164 @@
+"""Keeping the index: after a fold the collection's item, and what the search finds missing or old.
+
+::
+
+    fold applied ── noted ── 25 of them, or the end of the pass ──> items put, if not newer there
+    search ── each page: items read ── missing, or older than the net ──> net read, item put
+
+The item follows the fold, so it never says what no net said. A crash in between, an item that lost
+against an older one of another home, and counters without a net are the search's business: within
+`scan_every` they are right. Nothing rests on the index, so what fails here fails no pass.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from compactor.metrics import CompactorMetrics
+from compactor.plan import Rules
+from ledger.core.entry import Key
+from ledger.core.errors import DamagedItem, LedgerError, StoreError
+from ledger.core.index import ONLY_LISTED, IndexState, attributes_of, index_key, state_of
+from ledger.core.values import NetChange
+from ledger.runtime.clock import Clock
+from ledger.runtime.tasks import run_all
+from ledger.store.conditions import Absent, AllOf, AnyOf, Compares, Condition, Equals
+from ledger.store.port import Store
+from ledger.store.reads import EACH_GETS_MAX, Get
+from ledger.store.writes import EACH_WRITES_MAX, Put, Rejected, Update
+from ledger.totals.collection import read_net
+
+REPAIRS_MAX = 100_000
+"""Items that the search of one pass puts right: a new pattern of many counters takes several."""
+REPAIRS_AT_ONCE = 16
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is to be put into the index; `is_new` if it probably has no item of this collection.
+
+    One that `is_damaged` there, edited by hand, is replaced whatever it says.
+    """
+
+    state: IndexState
+    is_new: bool
+    is_damaged: bool = False
+
+
+class Indexer:
+    """The index as one pass keeps it, through the home region."""
+
+    def __init__(self, home: Store, *, clock: Clock, metrics: CompactorMetrics) -> None:
+        self._home = home
+        self._clock = clock
+        self._metrics = metrics
+        self._noted: dict[Key, Noted] = {}
+        self._repairs_left = REPAIRS_MAX
+
+    async def folded(
+        self,
+        partition: str,
+        before: NetChange | None,
+        fold: NetChange | None,
+        *,
+        is_applied: bool,
+        rules: Rules,
+    ) -> None:
+        """Note what a fold came to, if it is known to be applied and counts more than before."""
+        if fold is None or not is_applied or not rules.indexes(partition):
+            return
+        state, key = IndexState.of(fold), index_key(partition)
+        if key is None or not state.replaces(IndexState.of(before)):
+            return
+        self._noted[key] = Noted(state, before is None)
+        if len(self._noted) >= EACH_WRITES_MAX:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Put what was noted."""
+        noted, self._noted = self._noted, {}
+        await self._put(noted)
+
+    async def saw(self, shown: Mapping[str, IndexState]) -> None:
+        """Compare the index with collections as a search saw them, and put it right."""
+        named = {key: partition for partition in shown if (key := index_key(partition)) is not None}
+        places = list(named)
+        for start in range(0, len(places), EACH_GETS_MAX):
+            if self._repairs_left <= 0:
+                return
+            some = places[start : start + EACH_GETS_MAX]
+            try:
+                await self._compare({key: (named[key], shown[named[key]]) for key in some})
+            except LedgerError as error:
+                self._failed(error)
+
+    async def _compare(self, shown: Mapping[Key, tuple[str, IndexState]]) -> None:
+        found = await self._home.get_each([Get(key, consistent=False) for key in shown])
+        stale: dict[Key, tuple[str, Noted]] = {}
+        for (key, (partition, state)), item in zip(shown.items(), found.items, strict=True):
+            try:
+                if state.replaces(None if item is None else state_of(item)):
+                    stale[key] = partition, Noted(state, item is None)
+            except DamagedItem:
+                stale[key] = partition, Noted(state, is_new=False, is_damaged=True)
+        self._repairs_left -= len(stale)
+        reads = [partial(self._as_it_is, *each) for each in stale.values()]
+        noted = await run_all(reads, at_once=REPAIRS_AT_ONCE) if reads else []
+        await self._put(dict(zip(stale, noted, strict=True)))
+
+    async def _as_it_is(self, partition: str, noted: Noted) -> Noted:
+        """Return what the net says now, which the search may have seen as it was before."""
+        try:
+            net = await read_net(self._home, partition)
+        except DamagedItem:  # its total is no one's to say
+            net = None
+        return replace(noted, state=IndexState.of(net))
+
+    async def _put(self, noted: Mapping[Key, Noted]) -> None:
+        places = list(noted)
+        starts = range(0, len(places), EACH_WRITES_MAX)
+        chunks = [{key: noted[key] for key in places[at : at + EACH_WRITES_MAX]} for at in starts]
+        if chunks:
+            await run_all(
+                [partial(self._put_some, chunk) for chunk in chunks], at_once=REPAIRS_AT_ONCE
+            )
+
+    async def _put_some(self, noted: Mapping[Key, Noted]) -> None:
+        """Put items as most of them are expected: new, or there; then those that were otherwise."""
+        try:
+            writes = [self._expected(key, one) for key, one in noted.items()]
+            each = await self._home.write_each(writes)
+            for key, outcome in zip(noted, each.outcomes, strict=True):
+                if isinstance(outcome, StoreError):
+                    self._failed(outcome)
+                elif isinstance(outcome, Rejected):
+                    await self._home.write(self._any(key, noted[key]))
+        except StoreError as error:
+            self._failed(error)
+
+    def _expected(self, key: Key, noted: Noted) -> Put | Update:
+        if noted.is_damaged:
+            return self._any(key, noted)
+        if noted.is_new or noted.state == ONLY_LISTED:
+            return self._any(key, noted)._replace(condition=Absent())
+        attributes = attributes_of(noted.state, self._clock.now())
+        return Update(key, set=attributes, condition=not_newer(noted.state))
+
+    def _any(self, key: Key, noted: Noted) -> Put:
+        """Return the put that replaces whatever may be replaced."""
+        named = {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
+        item = {**named, **attributes_of(noted.state, self._clock.now())}
+        return Put(item, None if noted.is_damaged else AnyOf((Absent(), not_newer(noted.state))))
+
+    def _failed(self, error: LedgerError) -> None:
+        log.warning("the index is behind until the next search: %s", error)
+        self._metrics.error(error)
+
+
+def not_newer(state: IndexState) -> Condition:
+    """Return the condition that an item is there, and says nothing newer than a state."""
+    generation, count = {"N": str(state.generation)}, {"N": str(state.count)}
+    same = (Equals("generation", generation), Compares("count", "<=", count))
+    return AnyOf((Compares("generation", "<", generation), AllOf(same)))

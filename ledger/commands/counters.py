@@ -1,0 +1,61 @@
+"""`ledger counters`: list the counters of a prefix, with what they came to."""
+
+from typing import Annotated
+
+import anyio
+import typer
+from rich.console import Console
+
+from ledger.commands.listed import listed_fields, listed_table
+from ledger.commands.options import AsJson, Region, print_json
+from ledger.core.index import Listed
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+
+app = new_app()
+
+
+@app.command()
+def counters(
+    prefix: Annotated[str, typer.Argument(help="What their ids begin with.")] = "",
+    *,
+    after: Annotated[
+        str | None, typer.Option(help="Only counters behind this one, in the order of ids.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of counters shown.")] = 1000,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Read each total from the table, as `ledger total`.")
+    ] = False,
+    described: Annotated[
+        bool, typer.Option("--described", help="Show what they are described by, too.")
+    ] = False,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """List counters by prefix with what was merged of them, from the table's index.
+
+    The index is kept for the patterns of the contract's `index` (`ledger table set index`).
+    """
+
+    async def call() -> tuple[list[Listed], bool]:
+        async with Ledger.open(Settings.load(config), region=region) as ledger:
+            listing = ledger.counters(
+                prefix, after=after, limit=limit + 1, exact=exact, described=described
+            )
+            found = [one async for one in listing]
+            return found[:limit], len(found) > limit
+
+    found, more = anyio.run(call)
+    if as_json:
+        print_json(map(listed_fields, found))
+        return
+    console = Console()
+    console.print(listed_table(found))
+    if more:
+        console.print(
+            f"more counters follow: continue with --after '{found[-1].counter}'",
+            markup=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,62 @@
+"""`ledger describe`: show, set and remove what a counter is described by."""
+
+from typing import Annotated
+
+import anyio
+import typer
+
+from ledger.commands.listed import shown, text_of
+from ledger.commands.options import AsJson, Region, print_json
+from ledger.core.descriptions import Value
+from ledger.core.errors import InvalidInput
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+
+app = new_app()
+
+
+@app.command()
+def describe(
+    counter: Annotated[str, typer.Argument(help="Counter id.")],
+    attributes: Annotated[
+        list[str] | None, typer.Argument(help="NAME=VALUE: attributes to set, as text.")
+    ] = None,
+    *,
+    remove: Annotated[
+        list[str] | None, typer.Option(help="Name of an attribute to remove; may be repeated.")
+    ] = None,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a counter is described by, after setting and removing attributes.
+
+    Written in one region; of writes in two regions at once the last one counts, whole.
+    """
+    asked = _asked(attributes or [], remove or [])
+
+    async def call() -> dict[str, Value]:
+        async with Ledger.open(Settings.load(config), region=region) as ledger:
+            if asked:
+                return await ledger.describe(counter, asked)
+            return await ledger.description(counter)
+
+    found = anyio.run(call)
+    if as_json:
+        print_json([{"counter": counter, "description": shown(found)}])
+        return
+    for name, value in found.items():
+        typer.echo(f"{name}={text_of(value)}")
+
+
+def _asked(attributes: list[str], remove: list[str]) -> dict[str, Value | None]:
+    asked: dict[str, Value | None] = {}
+    for each in attributes:
+        name, is_set, value = each.partition("=")
+        if not is_set or not name:
+            raise InvalidInput(f"an attribute must be NAME=VALUE, got {each!r}")
+        asked[name] = value
+    if both := sorted(asked.keys() & set(remove)):
+        raise InvalidInput(f"{both[0]!r} is both set and removed")
+    return {**asked, **dict.fromkeys(remove)}

@@ -1,0 +1,46 @@
+"""`ledger top`: show the counters of a prefix with the largest values."""
+
+from typing import Annotated
+
+import anyio
+import typer
+from rich.console import Console
+
+from ledger.commands.listed import listed_fields, listed_table
+from ledger.commands.options import AsJson, Region, print_json
+from ledger.core.index import TOP_MAX, Listed
+from ledger.ledger import Ledger
+from ledger.runtime.command_line import Config, new_app
+from ledger.settings import Settings
+
+app = new_app()
+
+
+@app.command()
+def top(
+    prefix: Annotated[str, typer.Argument(help="What their ids begin with; '' for all.")],
+    *,
+    count: Annotated[
+        int, typer.Option("-n", "--count", min=1, max=TOP_MAX, help="How many are shown.")
+    ] = 10,
+    smallest: Annotated[
+        bool, typer.Option("--smallest", help="Those with the smallest values.")
+    ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Read the totals of those found from the table.")
+    ] = False,
+    region: Region = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the counters of a prefix that came to most, from the table's index."""
+
+    async def call() -> list[Listed]:
+        async with Ledger.open(Settings.load(config), region=region) as ledger:
+            return await ledger.top(prefix, count, smallest=smallest, exact=exact)
+
+    found = anyio.run(call)
+    if as_json:
+        print_json(map(listed_fields, found))
+    else:
+        Console().print(listed_table(found))

@@ -1,0 +1,229 @@
+"""The index: one small item for each collection of the counters that the contract's `index` names.
+
+It says what the collection's net came to when the compactor wrote it, so that counters are listed
+by prefix, with totals, without reading them. The items of a counter lie under one of a few
+reserved partition keys, in the order of counter ids; those of its further shards follow behind it,
+since their separator is a control character, which no id may have, and sorts before all others:
+
+    ~index-2 / usage/acme             value 120, count 8, generation 1, as_of ...
+    ~index-2 / usage/acme<US>0001     the same of its shard 1
+
+States of one collection are ordered by generation and count, which only grow; a counter that has
+no net yet is listed under generation 0. No total rests on the index: an item that is missing or
+old is put right by the compactor's next fold or search.
+
+Pure: no clock, no randomness, no I/O.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from zlib import crc32
+
+from ledger.core import amounts, keys
+from ledger.core.descriptions import Value
+from ledger.core.entry import AttributeValue, Item, Key, damaged, number_of
+from ledger.core.errors import InvalidCounter, InvalidInput
+from ledger.core.values import NetChange
+
+INDEX_PREFIX = "~index-"
+INDEX_PARTITIONS = tuple(f"{INDEX_PREFIX}{number}" for number in range(4))
+"""More than one, because a partition accepts 1,000 writes a second."""
+SHARD_SEPARATOR = "\x1f"
+COUNTER_BYTES_MAX = 1_019
+"""A sort key's 1,024 bytes less separator and shard: counters of longer ids are not listed."""
+TOP_MAX = 1_000
+"""How many counters `top` keeps at most."""
+_LEAST = " "
+"""The least character that an id may have."""
+_SURROGATES = range(0xD800, 0xE000)
+_CODE_MAX = 0x10FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """What the index says of one collection: its net's generation, count and change."""
+
+    generation: int
+    count: int
+    value: Decimal
+
+    @staticmethod
+    def of(net: NetChange | None) -> "IndexState":
+        """Return the state of a net; without one, that of a counter that is only listed."""
+        if net is None:
+            return ONLY_LISTED
+        return IndexState(net.generation, net.count, net.change)
+
+    def replaces(self, found: "IndexState | None") -> bool:
+        """Return whether it is to be written where `found` is shown."""
+        if found is None:
+            return True
+        mine, there = (self.generation, self.count), (found.generation, found.count)
+        return mine > there or (mine == there and self.value != found.value)
+
+
+ONLY_LISTED = IndexState(0, 0, Decimal(0))
+"""The state of a collection that has no net yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A counter as the index lists it, and what it came to.
+
+    `value` is the sum of `count` merged entries, as its nets were at `as_of`, the earliest of its
+    shards; what was written later, is not merged yet, or is added by pipelines, is not in it. With
+    `is_exact` it is the counter's total, read from the table at `as_of`, and `count` counts all of
+    its changes. `description` are the attributes that it was described by, if asked for.
+    """
+
+    counter: str
+    value: Decimal
+    count: int
+    as_of: datetime
+    is_exact: bool = False
+    description: Mapping[str, Value] | None = None
+
+
+def index_key(partition: str) -> Key | None:
+    """Return the key of a collection's index item; None if its counter cannot be listed."""
+    place = keys.counter_of(partition)
+    if place is None or len(place[0].encode()) > COUNTER_BYTES_MAX:
+        return None
+    counter, shard = place
+    try:
+        keys.checked_counter(counter)  # of another tool's items the key may be anything
+    except InvalidCounter:
+        return None
+    name = f"{counter}{SHARD_SEPARATOR}{shard:04d}" if shard else counter
+    return INDEX_PARTITIONS[crc32(counter.encode()) % len(INDEX_PARTITIONS)], name
+
+
+def attributes_of(state: IndexState, at: datetime) -> dict[str, AttributeValue]:
+    """Return what the item of a state says, beside its key."""
+    return {
+        "value": {"N": amounts.to_text(state.value)},
+        "count": {"N": str(state.count)},
+        "generation": {"N": str(state.generation)},
+        "as_of": {"S": at.astimezone(UTC).isoformat(timespec="seconds")},
+    }
+
+
+def state_of(item: Item) -> IndexState:
+    """Return the state that an index item says.
+
+    Raises:
+        DamagedItem: an attribute is missing or of another kind.
+    """
+    generation, count = number_of(item, "generation"), number_of(item, "count")
+    return IndexState(int(generation), int(count), number_of(item, "value"))
+
+
+def counter_in(sort_key: str) -> str:
+    """Return the counter of an index item."""
+    return sort_key.partition(SHARD_SEPARATOR)[0]
+
+
+def listed_of(items: Iterable[Item]) -> Listed:
+    """Return a counter by the items of its shards, one at least.
+
+    Raises:
+        DamagedItem: one of them cannot be read.
+        AmountOverflow: their sum does not fit in 38 digits.
+    """
+    shown = [(item, state_of(item)) for item in items]
+    return Listed(
+        counter=counter_in(shown[0][0]["sk"]["S"]),
+        value=amounts.total(state.value for _, state in shown),
+        count=sum(state.count for _, state in shown),
+        as_of=min(_time(item) for item, _ in shown),
+    )
+
+
+def covers(patterns: Iterable[str], prefix: str) -> bool:
+    """Return whether every counter that begins with `prefix` matches one of these patterns.
+
+    Only a pattern that ends in `*` can: what follows the prefix is anything.
+    """
+    return any(each.endswith("*") and fnmatchcase(prefix, each) for each in patterns)
+
+
+def checked_prefix(prefix: object, patterns: tuple[str, ...]) -> str:
+    """Return a prefix whose counters are indexed; the empty one is that of all counters.
+
+    Raises:
+        InvalidCounter: no counter can begin so.
+        InvalidInput: the index does not cover it.
+    """
+    text = prefix if prefix == "" else keys.checked_counter(prefix, "prefix")
+    if not covers(patterns, str(text)):
+        held = ", ".join(map(repr, patterns)) or "nothing"
+        raise InvalidInput(
+            f"counters that begin with {text!r} are not indexed: the contract's index has {held}"
+            f" (`ledger table set index '{text}*'`)"
+        )
+    return str(text)
+
+
+def bounds(prefix: str, after: str | None) -> tuple[str | None, str | None] | None:
+    """Return the first and last sort keys, both included, of counters with a prefix, in order.
+
+    Only those behind the counter `after`, if it is given. None if there can be none; None for
+    either bound where there is no such bound. What lies between may begin with no prefix: the
+    last bound is the least text that does not.
+    """
+    first, last = prefix, _behind(prefix)
+    if after is not None and after.encode() >= prefix.encode():
+        fits = len(after.encode()) < COUNTER_BYTES_MAX
+        first = after + _LEAST if fits else after  # behind the shards of `after`
+    if last is not None and first.encode() > last.encode():
+        return None
+    return first or None, last
+
+
+def _behind(prefix: str) -> str | None:
+    """Return the least text above all that begin with a prefix; None if there is none."""
+    for end in range(len(prefix), 0, -1):
+        code = ord(prefix[end - 1]) + 1
+        if code in _SURROGATES:
+            code = _SURROGATES.stop
+        if code <= _CODE_MAX:
+            return prefix[: end - 1] + chr(code)
+    return None
+
+
+class Best:
+    """The `count` counters of the largest values, or the smallest, of those that are added.
+
+    Of equal values the one added first counts as the better.
+    """
+
+    def __init__(self, count: int, *, smallest: bool) -> None:
+        self._count = count
+        self._sign = -1 if smallest else 1
+        self._added = 0
+        self._kept: list[tuple[Decimal, int, Listed]] = []
+
+    def add(self, one: Listed) -> None:
+        """Add a counter."""
+        self._added += 1
+        value = one.value if self._sign > 0 else one.value.copy_negate()
+        place = (value, -self._added, one)
+        if len(self._kept) < self._count:
+            heapq.heappush(self._kept, place)
+        else:
+            heapq.heappushpop(self._kept, place)
+
+    def found(self) -> list[Listed]:
+        """Return them, the best first."""
+        return [one for _, _, one in sorted(self._kept, reverse=True)]
+
+
+def _time(item: Item) -> datetime:
+    try:
+        return datetime.fromisoformat(item["as_of"]["S"])
+    except (KeyError, TypeError, ValueError):
+        raise damaged(item, "as_of must be a time") from None

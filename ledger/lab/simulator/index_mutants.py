@@ -1,0 +1,43 @@
+"""Mutants of the index, and the code that they put in place of production code."""
+
+from typing import Any
+
+from compactor import indexing
+from compactor.indexing import Indexer
+from ledger.core.index import IndexState
+from ledger.lab.simulator.mutant import Mutant
+from ledger.lab.simulator.scenario import keeps_index
+from ledger.store.conditions import Condition, Has
+
+_folded = Indexer.folded
+
+
+def whatever_is_there(_state: IndexState) -> Condition:
+    """Replace an item whatever it says."""
+    return Has("generation")
+
+
+async def before_it_is_known(self: Indexer, *args: Any, is_applied: bool, **options: Any) -> None:
+    """Take a fold for applied, whatever became of it."""
+    del is_applied
+    await _folded(self, *args, is_applied=True, **options)
+
+
+INDEX_MUTANTS = (
+    Mutant(
+        "index-any-order",
+        "an index item is put in place of an older state, no other",
+        "a process that slept between its fold and the index sets it back to what was before",
+        60,
+        ((indexing, "not_newer", whatever_is_there),),
+        worlds=keeps_index,
+    ),
+    Mutant(
+        "index-before-fold",
+        "the index follows a fold that is known to be applied",
+        "a fold that lost its race is in the index: a total that no net ever had",
+        24,
+        ((Indexer, "folded", before_it_is_known),),
+        worlds=keeps_index,
+    ),
+)

@@ -1,0 +1,219 @@
+"""`Listings`: what a `Ledger` says of many counters without reading them, and descriptions."""
+
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import replace
+from random import Random
+from typing import TypeVar
+
+from ledger.contract.view import ContractView
+from ledger.core import keys
+from ledger.core.descriptions import Value
+from ledger.core.errors import InvalidInput, LedgerError
+from ledger.core.index import TOP_MAX, Best, Listed, checked_prefix
+from ledger.listing.describing import Describer
+from ledger.listing.reading import in_order, indexed
+from ledger.parts import Parts
+from ledger.runtime.clock import Clock
+from ledger.runtime.metrics import Metrics
+
+Result = TypeVar("Result")
+PAGE_COUNTERS = 100
+"""Counters whose totals, or descriptions, are read together."""
+
+
+class Listings:
+    """The half of a `Ledger` that lists and describes counters."""
+
+    region: str
+    metrics: Metrics
+    _clock: Clock
+    _random: Random
+    _view: ContractView | None
+    _parts: Parts | None
+
+    async def counters(
+        self,
+        prefix: str = "",
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        exact: bool = False,
+        described: bool = False,
+    ) -> AsyncIterator[Listed]:
+        """Yield the counters that begin with a prefix, and what they came to, in order of ids.
+
+        The order is that of their bytes. `after` is a counter behind which the list begins: the
+        last of a page, for the next; `limit` the most that are yielded. The list is that of the
+        table's index, which the compactor keeps for the counters that the contract's `index`
+        names: reading it costs half a read unit for each 4 KB, some 40 counters, and no counter
+        is read. So it is behind:
+
+        - A `value` is that of merged entries, as of `as_of`: no entry younger than `settle` (22
+          minutes by default) is in it, and none that waits for `fold_min` others, or `fold_age`.
+          What pipelines add is not in it. It is never one that the counter's net never was.
+        - A counter appears with its first merge, or the first search of the table that begins after
+          it was written: within `compactor.scan_every` (an hour) and the time of a search, at 0.
+        - The index is that of this region: replication adds its delay.
+
+        With `exact` each total is read as `totals` reads it, page by page, and costs what that
+        does; so are those of `unmerged` counters in any case. `described` adds descriptions, at
+        half a read unit each, or one if reads are strongly consistent.
+
+        Raises:
+            InvalidInput: the contract's index does not cover the prefix, or `limit` is not 1 or
+                more.
+            InvalidCounter: `prefix` or `after` cannot be of a counter.
+            DamagedItem: an item was edited by hand; the compactor's next search mends the index.
+            StoreError: DynamoDB could not do it.
+            With `exact`, and of `unmerged` counters: as `totals`.
+        """
+        if limit is not None:
+            _check_count("limit", limit)
+        behind = None if after is None else keys.checked_counter(after, "after")
+        left = limit
+        async for page in self._pages(prefix, after=behind, limit=limit, exact=exact):
+            some = page if left is None else page[:left]
+            left = None if left is None else left - len(some)
+            for one in await self._counted(self._with_descriptions(some)) if described else some:
+                yield one
+            if left == 0:
+                return
+
+    async def top(
+        self, prefix: str, n: int = 10, *, smallest: bool = False, exact: bool = False
+    ) -> list[Listed]:
+        """Return the `n` counters of a prefix with the largest values, or smallest, in order.
+
+        Of equal values the counter whose id comes first is the better. They are found by the index,
+        of which all with the prefix is read; its values are behind, as `counters` says. With
+        `exact` the totals of those found are read, and put in order: one that the index does not
+        count among the first `n` yet is still missing.
+
+        Raises:
+            InvalidInput: `n` is not 1 to 1,000.
+            And as `counters`.
+        """
+        _check_count("n", n, TOP_MAX)
+        best = Best(n, smallest=smallest)
+        async for page in self._pages(prefix):
+            for one in page:
+                best.add(one)
+        found = best.found()
+        if not exact:
+            return found
+        read, best = await self._counted(self._read(found, exact=True)), Best(n, smallest=smallest)
+        for one in in_order(read):
+            best.add(one)
+        return best.found()
+
+    async def describe(
+        self, counter: str, attributes: Mapping[str, Value | None]
+    ) -> dict[str, Value]:
+        """Set attributes of a counter, remove those given as None; return all that it has then.
+
+        Up to 16 attributes of names up to 64 bytes, 2 KB in all; values are str, bool, int or
+        Decimal. The counter need not have changes, and no total depends on it. Durable in this
+        region when it returns; the others get it by replication. Repeated, it sets the same.
+
+        Calls in one region each take effect: the attributes that they do not name stay. Of calls in
+        two regions that have not seen each other's, the one written last counts, with **all** of
+        its attributes: what the other set, under whatever name, is gone. Let one region describe
+        where that matters.
+
+        Raises:
+            InvalidInput: a name or value breaks a rule, or there would be too many; nothing was
+                written.
+            InvalidAmount, AmountOverflow, InvalidCounter: the same.
+            OutcomeUnknown: no answer; repeat the call.
+            StoreError: DynamoDB could not do it, or others wrote it all the time.
+        """
+        checked = keys.checked_counter(counter)
+        await self._counted(self._renew())
+        return await self._counted(self._describer.describe(checked, attributes))
+
+    async def description(self, counter: str) -> dict[str, Value]:
+        """Return the attributes that a counter was described by, as this region has them.
+
+        Whole numbers are int, others Decimal. Without a description it is empty.
+
+        Raises:
+            InvalidCounter: not a counter id.
+            DamagedItem: the item was edited by hand.
+            StoreError: DynamoDB could not do it.
+        """
+        checked = keys.checked_counter(counter)
+        await self._counted(self._renew())
+        return await self._counted(self._describer.description(checked))
+
+    async def _pages(
+        self,
+        prefix: str,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        exact: bool = False,
+    ) -> AsyncIterator[list[Listed]]:
+        """Yield the counters of a prefix, some at a time, with the totals that are to be read."""
+        await self._counted(self._renew())
+        parts = self._open_parts
+        checked = checked_prefix(prefix, parts.settings.current.terms.index)
+        most = PAGE_COUNTERS if limit is None else min(limit, PAGE_COUNTERS)
+        page: list[Listed] = []
+        try:
+            async for one in indexed(parts.store, checked, after=after, limit=limit):
+                page.append(one)
+                if len(page) == most:
+                    yield await self._read(page, exact=exact)
+                    page = []
+            yield await self._read(page, exact=exact)
+        except LedgerError as error:
+            self.metrics.error(self.region, error)
+            raise
+
+    async def _read(self, page: list[Listed], *, exact: bool) -> list[Listed]:
+        """Read the totals of these counters: of all, or of those that are never merged."""
+        parts = self._open_parts
+        terms = parts.settings.current.terms
+        wanted = [one.counter for one in page if exact or terms.is_unmerged(one.counter)]
+        totals = await parts.cache.totals(wanted, 0) if wanted else {}
+        return [
+            replace(one, value=total.value, count=total.changes, as_of=total.as_of, is_exact=True)
+            if (total := totals.get(one.counter)) is not None
+            else one
+            for one in page
+        ]
+
+    async def _with_descriptions(self, page: list[Listed]) -> list[Listed]:
+        found = await self._describer.descriptions([one.counter for one in page])
+        return [replace(one, description=found[one.counter]) for one in page]
+
+    @property
+    def _describer(self) -> Describer:
+        parts = self._open_parts
+        return Describer(parts.store, parts.settings, clock=self._clock, randomness=self._random)
+
+    async def _renew(self) -> None:
+        """Read the table's contract again if that is due."""
+        if self._view is not None:
+            await self._view.renew()
+
+    @property
+    def _open_parts(self) -> Parts:
+        if self._parts is None:
+            raise LedgerError("not open: use it inside `async with`")
+        return self._parts
+
+    async def _counted(self, call: Awaitable[Result]) -> Result:
+        """Count the errors raised to the caller."""
+        try:
+            return await call
+        except LedgerError as error:
+            self.metrics.error(self.region, error)
+            raise
+
+
+def _check_count(what: str, count: object, most: int | None = None) -> None:
+    is_count = isinstance(count, int) and not isinstance(count, bool)
+    if not is_count or not 1 <= int(str(count)) <= (most or int(str(count))):
+        upto = f"1 to {most:,}" if most else "1 or more"
+        raise InvalidInput(f"{what} must be {upto}, got {count!r}")

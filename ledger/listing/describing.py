@@ -1,0 +1,112 @@
+"""Descriptions read and written, through the region's own store.
+
+A write finds the item as it was read (its stamp), or reads again: so calls that run in one region
+each take effect. Regions write without knowing of each other: the item written last counts, whole.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from ledger.core.descriptions import (
+    Attributes,
+    Value,
+    attributes_in,
+    changed,
+    checked,
+    description_item,
+    description_key,
+    description_of,
+    stamp_in,
+)
+from ledger.core.entry import Item, damaged
+from ledger.core.errors import OutcomeUnknown, StoreError
+from ledger.runtime.clock import Clock
+from ledger.runtime.validity import signed_within
+from ledger.settings.live import LiveSettings
+from ledger.store.conditions import Absent, Condition, Equals
+from ledger.store.port import Store
+from ledger.store.reads import EACH_GETS_MAX, Get
+from ledger.store.retrier import Retrier
+from ledger.store.writes import Applied, Put, Unknown
+
+TRIES_MAX = 8
+"""Writes of one call, each of which another came before."""
+_STAMP_BITS = 64
+
+
+class Describer:
+    """The descriptions of counters in one region."""
+
+    def __init__(
+        self, store: Store, settings: LiveSettings, *, clock: Clock, randomness: Random
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._random = randomness
+        self._retrier = Retrier.of(store, clock=clock, randomness=randomness)
+
+    async def describe(
+        self, counter: str, attributes: Mapping[str, Value | None]
+    ) -> dict[str, Value]:
+        """Set and remove attributes; return all that there are then. See `Ledger.describe`."""
+        asked = checked(attributes)
+        self._settings.current.check_written(self._store.region)
+        with signed_within(self._settings.validity, self._clock):
+            for _ in range(TRIES_MAX):
+                item = await self._store.get(Get(description_key(counter)))
+                _read(item)  # damaged values are refused, not kept
+                after = changed(attributes_in(item), asked)
+                if after == attributes_in(item) or await self._put(counter, after, item):
+                    return description_of(after)
+        raise StoreError(
+            f"the description of {counter!r} was written by others {TRIES_MAX} times in a row:"
+            " repeat the call"
+        )
+
+    async def _put(self, counter: str, attributes: Attributes, before: Item | None) -> bool:
+        """Put a description in place of the one read; return False if another came before.
+
+        Raises:
+            OutcomeUnknown: no answer.
+        """
+        stamp = stamp_in(before)
+        unchanged: Condition = Absent() if stamp is None else Equals("stamp", {"S": stamp})
+        made = description_item(
+            counter, attributes, f"{self._random.getrandbits(_STAMP_BITS):016x}"
+        )
+        put = Put(made, unchanged)
+        final = await self._retrier.until_answered(lambda: self._store.write(put))
+        if isinstance(final.outcome, Unknown):
+            raise OutcomeUnknown(
+                f"no answer for the description of {counter!r} ({final.outcome.cause}): repeat the"
+                " call, which sets the same",
+                entries=[],
+            )
+        return isinstance(final.outcome, Applied)
+
+    async def description(self, counter: str) -> dict[str, Value]:
+        """Return the attributes of a counter."""
+        return (await self.descriptions([counter]))[counter]
+
+    async def descriptions(self, counters: Sequence[str]) -> dict[str, dict[str, Value]]:
+        """Return the attributes of some counters by name.
+
+        Raises:
+            DamagedItem: an item holds something else.
+        """
+        found: dict[str, dict[str, Value]] = {}
+        consistent = self._settings.current.consistent_reads
+        for start in range(0, len(counters), EACH_GETS_MAX):
+            some = counters[start : start + EACH_GETS_MAX]
+            gets = [Get(description_key(counter), consistent=consistent) for counter in some]
+            read = await self._store.get_each(gets)
+            found |= {counter: _read(item) for counter, item in zip(some, read.items, strict=True)}
+        return found
+
+
+def _read(item: Item | None) -> dict[str, Value]:
+    try:
+        return description_of(attributes_in(item))
+    except ValueError as error:
+        raise damaged(item or {}, str(error)) from None

@@ -1,0 +1,69 @@
+"""`ledger counters`, `top` and `describe`, as a user calls them."""
+
+import json
+from typing import Any
+
+from support.commands import Desk, Ran
+
+LONG = "usage/" + "x" * 120
+
+
+def objects(ran: Ran) -> list[dict[str, Any]]:
+    """Return the JSON lines of a command that succeeded."""
+    assert ran.status == 0, ran.errors
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def test_counters_are_listed_and_described(desk: Desk) -> None:
+    """After a merge by prefix, page by page, whole names and digits; the top; descriptions."""
+    quick = desk.settings(
+        settle=2.0,
+        observation_delay=0.05,
+        retry_horizon=1.0,
+        compactor={"fold_min": 1, "lease": 10, "heartbeat": 0.5, "scan_every": 0},
+        index=("usage/*",),
+    )
+    desk.write_settings(quick, "quick.yaml")
+    amounts = {LONG: "12345678901234567890.123456789", "usage/b": "-5", "usage/[c]": "7"}
+    for counter, amount in amounts.items():
+        assert desk.run("ledger", "record", counter, amount).status == 0
+    desk.wait_replicated()
+    for _ in range(6):
+        ran = desk.run("compactor", "run", "--once", "--config", "quick.yaml")
+        assert ran.status == 0, ran.errors
+        found = objects(desk.run("ledger", "counters", "usage/", "--json"))
+        if [one["count"] for one in found] == [1, 1, 1]:
+            break
+    assert {one["counter"]: one["value"] for one in found} == amounts
+    assert [one["counter"] for one in found] == ["usage/[c]", "usage/b", LONG]
+    assert not any(one["exact"] or "description" in one for one in found)
+
+    page = desk.run("ledger", "counters", "usage/", "--limit", "1")
+    assert "continue with --after 'usage/[c]'" in page.out
+    rest = desk.run("ledger", "counters", "usage/", "--after", "usage/b")
+    shown = "".join(line.replace(" ", "") for line in rest.out.splitlines())
+    assert shown.count("x") == 120
+    assert "usage/[c]" not in rest.out
+
+    top = objects(desk.run("ledger", "top", "usage/", "-n", "2", "--exact", "--json"))
+    assert [one["counter"] for one in top] == [LONG, "usage/[c]"]
+    assert all(one["exact"] for one in top)
+    least = desk.run("ledger", "top", "usage/", "--smallest", "-n", "1")
+    assert "usage/b" in least.out
+
+    described = desk.run("ledger", "describe", "usage/b", "owner=team-7", "limit=5=6")
+    assert described.out.splitlines() == ["limit=5=6", "owner=team-7"]
+    removed = objects(desk.run("ledger", "describe", "usage/b", "--remove", "limit", "--json"))
+    assert removed == [{"counter": "usage/b", "description": {"owner": "team-7"}}]
+    listed = objects(desk.run("ledger", "counters", "usage/b", "--described", "--json"))
+    assert [one["description"] for one in listed] == [{"owner": "team-7"}]
+    assert "owner=team-7" in desk.run("ledger", "counters", "usage/", "--described").out
+
+    for words, rule in (
+        (("counters", "other"), "'other' are not indexed: the contract's index has 'usage/*'"),
+        (("describe", "usage/b", "owner"), "must be NAME=VALUE"),
+        (("describe", "usage/b", "a=1", "--remove", "a"), "'a' is both set and removed"),
+    ):
+        refused = desk.run("ledger", *words)
+        assert (refused.status, rule in " ".join(refused.errors.split())) == (2, True), refused
+    desk.settings()
