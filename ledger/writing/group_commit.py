@@ -352,15 +352,18 @@ class GroupCommit:
     def _close_sum(self, pending: _PendingSum) -> None:
         """Sum the changes whose callers still wait."""
         del self._open_sums[pending.counter]
-        pairs = list(zip(pending.changes, pending.waiters, strict=True))
-        wanted = [(change, waiter) for change, waiter in pairs if not waiter.done()]
+        changes, waiters = pending.changes, pending.waiters
+        gone = [waiter for waiter in waiters if waiter.done()]
+        if gone:
+            pairs = [pair for pair in zip(changes, waiters, strict=True) if not pair[1].done()]
+            changes, waiters = [change for change, _ in pairs], [waiter for _, waiter in pairs]
         try:
-            pending.change = amounts.total(change for change, _ in wanted)
-            pending.count = len(wanted)
+            pending.change = amounts.total(changes)
+            pending.count = len(changes)
         except AmountOverflow:
             # Each change fits, their sum does not: each is an entry of its own.
-            pending.waiters = [waiter for _, waiter in pairs if waiter.done()]
-            for change, waiter in wanted:
+            pending.waiters = gone
+            for change, waiter in zip(changes, waiters, strict=True):
                 self._queue.append(_Pending(pending.counter, change, waiter))
 
     async def _send_batches(self, group: list[_Pending]) -> None:
