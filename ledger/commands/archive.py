@@ -73,7 +73,9 @@ def sweep_objects(
     if swept.only_here:
         typer.echo(
             f"{swept.only_here:,} of those that stay have entries that this table does not show:"
-            " nets were lost (`ledger archive rebuild`), or another table has this archive, too",
+            " nets were lost (`ledger verify --archive` names them, `ledger archive rebuild` makes"
+            " them again), another table has this archive, too, or it was taken back and begun"
+            " again, which ended their chain",
             err=True,
         )
 

@@ -83,7 +83,7 @@ async def _check_archive(settings: Settings, counters: Sequence[str], as_json: b
 
     async with opened(settings) as (table, places):
         current = table.view.current
-        check = ArchiveCheck(table.stores, places, show)
+        check = ArchiveCheck(table.stores, current.home, places, show)
         if counters:
             await check.run(
                 [

@@ -102,7 +102,7 @@ class Trial:
     async def verify(self) -> ArchiveCheck:
         """Check the whole archive, as `ledger verify --archive` does."""
         wrong: list[Wrong] = []
-        check = ArchiveCheck(self.stores, self.places, wrong.append)
+        check = ArchiveCheck(self.stores, HOME, self.places, wrong.append)
         await check.whole(archived_in(self.stores[HOME]))
         assert wrong == []
         entries = ENTRIES * len(self.written) * len(self.places.places)

@@ -6,11 +6,14 @@
     collections   each region's net: its chain walked to the base, its sums recounted
 
 What no net names is left of folds that lost their race, or of a process that was killed before its
-object was in every place: counted, and no damage. Where a net needs an object that a place lacks,
-its chain cannot be walked there. Memory is that of
-one object and of a segment for each region, however large archive and table are.
+object was in every place: counted, and no damage. Unless it has entries that are nowhere else: then
+a net was lost, or an older one put back, in all regions. Where a net needs an object that a place
+lacks, its chain cannot be walked there. Memory is that of one object, of a segment for each region
+and of a number for each collection; indexes are kept of the collections alone that have something
+left over.
 """
 
+from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -19,21 +22,29 @@ from collections.abc import (
     Collection,
     Mapping,
 )
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
 from decimal import Decimal
 
-from ledger.administration.archive.indexed import ObjectIndex, index_of, names_in
+from ledger.administration.archive.indexed import (
+    Chains,
+    ObjectIndex,
+    index_of,
+    names_in,
+    readable_indexes,
+)
+from ledger.administration.archive.left_over import only_copies
 from ledger.archive import objects
 from ledger.archive.access import archived_of
+from ledger.archive.objects import Indexed
 from ledger.archive.places.copies import Copies
 from ledger.archive.places.port import Place as ArchivePlace
 from ledger.archive.reading import ArchiveReader
 from ledger.archive.segments import Segment, of_lines
-from ledger.core import keys
+from ledger.core import amounts, keys
 from ledger.core.archived import Archived
 from ledger.core.entry import key_of
-from ledger.core.errors import ArchiveError, ArchiveMissing, DamagedItem
+from ledger.core.errors import ArchiveDamaged, ArchiveError, ArchiveMissing, DamagedItem
 from ledger.core.ids import EntryId
 from ledger.core.values import NetChange
 from ledger.store.port import Store
@@ -76,6 +87,7 @@ class ArchiveCheck:
     """
 
     stores: Mapping[str, Store]
+    home: str
     places: Copies
     on_wrong: Callable[[Wrong], None]
     objects: int = 0
@@ -83,14 +95,14 @@ class ArchiveCheck:
     entries: int = 0
     collections: int = 0
     wrong: int = 0
-    _kept: int = 0
-    _named: int = 0
+    _kept: Counter[str] = field(default_factory=Counter)
+    _named: Counter[str] = field(default_factory=Counter)
     _only: Collection[str] | None = None
 
     @property
     def left_over(self) -> int:
         """Segments of the collections checked that no region's net leads to."""
-        return max(0, self._kept - self._named)
+        return (self._kept - self._named).total()
 
     async def run(self, partitions: Collection[str]) -> None:
         """Check all objects, and the chains of these collections.
@@ -102,6 +114,7 @@ class ArchiveCheck:
         await self._objects()
         for partition in partitions:
             await self._collection(partition)
+        await self._left_over()
 
     async def whole(self, partitions: AsyncIterable[str]) -> None:
         """Check all objects, and the chains of all collections, which come one by one.
@@ -112,18 +125,23 @@ class ArchiveCheck:
         await self._objects()
         async for partition in partitions:
             await self._collection(partition)
+        for partition in sorted(self._kept.keys() - self._named.keys()):
+            await self._collection(
+                partition
+            )  # of which only the archive, or a region, has anything
+        await self._left_over()
 
     async def _objects(self) -> None:
         async for name, made in names_in(self.places):
             found = [await self._object(place, name, made) for place in self.places.places]
             chains = {
-                segment.chain
+                (segment.partition, segment.chain)
                 for index in found
                 if index is not None
                 for segment in index.segments
                 if self._only is None or segment.partition in self._only
             }
-            self._kept += len(chains)
+            self._kept.update(partition for partition, _ in chains)
             self.objects += 1
 
     async def _object(self, place: ArchivePlace, name: str, made: EntryId) -> ObjectIndex | None:
@@ -157,7 +175,7 @@ class ArchiveCheck:
                 found.setdefault(head.chain, Shown(net, head, [])).regions.append(region)
         # In each place: an error in one may hide behind the copy in another.
         named = [await self._chains(partition, found, place) for place in self.places.places]
-        self._named += max(named)
+        self._named[partition] = max(named)
         self.collections += 1
 
     async def _chains(
@@ -210,6 +228,56 @@ class ArchiveCheck:
                 at,
                 f"the net comes to {net.change} of {net.count:,} entries, the archive to"
                 f" {change} of {count:,}",
+            )
+
+    async def _left_over(self) -> None:
+        """Report the entries of left-over segments that nothing else has.
+
+        The nets are read first: each segment that they name was put before, so its index is found.
+        """
+        partitions = sorted((self._kept - self._named).keys())
+        if not partitions:
+            return
+        heads = {partition: await self._heads(partition) for partition in partitions}
+        chains = Chains()
+        async for index in readable_indexes(self.places):
+            chains.add(index, only=heads.keys())
+        reader = ArchiveReader(self.places)
+        for partition in partitions:
+            try:
+                named: set[str] = set()
+                for head in heads[partition]:
+                    named |= chains.named_from(partition, head.chain, head.number)
+            except ArchiveDamaged:
+                continue  # a chain with a hole: it was walked, and that is reported
+            for chain, (index, one) in list(chains.found[partition].items()):
+                if chain not in named:
+                    await self._left(reader, index, one)
+
+    async def _heads(self, partition: str) -> list[Archived]:
+        """Return what the nets of all regions say that can be read; others are reported."""
+        heads: list[Archived] = []
+        for store in self.stores.values():
+            with suppress(DamagedItem):
+                heads.append(archived_of(await read_net(store, partition), partition))
+        return [head for head in heads if head.number]
+
+    async def _left(self, reader: ArchiveReader, index: ObjectIndex, one: Indexed) -> None:
+        where = f"{one.partition!r}, object {index.name}"
+        count, change, first = 0, Decimal(0), ""
+        try:
+            async for only in only_copies(self.stores[self.home], reader, self.places, index, one):
+                if not only.is_counted:
+                    count, first = count + 1, first or only.line.id
+                    change = amounts.total_wide([change, only.line.change])
+        except (ArchiveError, DamagedItem) as error:
+            self._report(where, str(error))
+        if count:
+            self._report(
+                where,
+                f"{count:,} entries of segment {one.number:,}, {change} in all, the first {first},"
+                " are neither in the table nor in a chain that a net names: a net was lost, or an"
+                " older one put back",
             )
 
     def _report(self, where: str, text: str) -> None:

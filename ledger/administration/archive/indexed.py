@@ -1,7 +1,7 @@
 """What lies in an archive, by the indexes of its objects."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from dataclasses import dataclass, field, replace
 
 from ledger.archive import objects
@@ -34,10 +34,11 @@ class Chains:
         default_factory=lambda: defaultdict(dict)
     )
 
-    def add(self, index: ObjectIndex) -> None:
-        """Add the segments of an object."""
+    def add(self, index: ObjectIndex, *, only: Container[str] | None = None) -> None:
+        """Add the segments of an object, of `only` these collections if they are given."""
         for segment in index.segments:
-            self.found[segment.partition][segment.chain] = (index, segment)
+            if only is None or segment.partition in only:
+                self.found[segment.partition][segment.chain] = (index, segment)
 
     def named_from(self, partition: str, chain: bytes, number: int) -> set[str]:
         """Return the chains of a segment and of all before it.
@@ -88,15 +89,29 @@ async def whole_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
         ArchiveError: no place has one of them.
     """
     async for name, made in names_in(places):
-        failures: list[ArchiveError] = []
-        for place in places.places:
-            try:
-                yield await index_of(place, name, made)
-                break
-            except ArchiveError as error:
-                failures.append(error)
-        else:
-            raise failures[0]
+        found = await _first_index(places, name, made)
+        if isinstance(found, ArchiveError):
+            raise found
+        yield found
+
+
+async def readable_indexes(places: Copies) -> AsyncIterator[ObjectIndex]:
+    """Yield the index of each object that any place has as it was written."""
+    async for name, made in names_in(places):
+        found = await _first_index(places, name, made)
+        if not isinstance(found, ArchiveError):
+            yield found
+
+
+async def _first_index(places: Copies, name: str, made: EntryId) -> ObjectIndex | ArchiveError:
+    """Return the index that the first place has, or why that has none."""
+    failures: list[ArchiveError] = []
+    for place in places.places:
+        try:
+            return await index_of(place, name, made)
+        except ArchiveError as error:
+            failures.append(error)
+    return failures[0]
 
 
 def rewritten(data: bytes, what: str, members: dict[int, bytes]) -> bytes:

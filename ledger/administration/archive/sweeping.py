@@ -1,9 +1,9 @@
 """Removing the objects of which no net names a segment: of folds that lost their race.
 
 A fold is signed within an hour of its object's beginning (`compactor.archive_object`), so what no
-region's net leads to a day later never will be led to. Its entries are in another segment, in the
-base, or still in the table. If they are nowhere else, a net was lost, or is not made again yet, or
-is in another table: such an object stays.
+region's net leads to a day later never will be led to. Its entries are in another segment, or still
+in the table. If they are nowhere else, a net was lost, or is not made again yet, or is in another
+table, or the archive was taken back, which ended their chain: such an object stays.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ledger.administration.archive.indexed import Chains, ObjectIndex, whole_indexes
-from ledger.archive import objects
+from ledger.administration.archive.left_over import only_copies
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
-from ledger.archive.reading import ArchiveReader, archived_line
-from ledger.archive.segments import of_lines
+from ledger.archive.reading import ArchiveReader
 from ledger.store.port import Store
-from ledger.store.reads import Get
 from ledger.totals.collection import read_net
 
 SWEPT_AGE = timedelta(days=1)
@@ -56,14 +54,14 @@ async def sweep(
     named = set[str]()
     async for chain, number, partition in _heads(stores, list(chains.found)):
         named |= chains.named_from(partition, chain, number)
-    swept = Swept()
+    swept, reader = Swept(), ArchiveReader(places)
     for index in indexes:
         left = [segment for segment in index.segments if segment.chain not in named]
         swept.left_over += len(left)
         if len(left) < len(index.segments) or now - index.made.at < SWEPT_AGE:
             swept.kept += 1
             continue
-        if await _has_only_copies(stores[home], places, index):
+        if await _has_only_copies(stores[home], reader, places, index):
             swept.only_here += 1
             swept.kept += 1
             continue
@@ -83,24 +81,11 @@ async def _heads(
                 yield head.chain, head.number, partition
 
 
-async def _has_only_copies(home: Store, places: Copies, index: ObjectIndex) -> bool:
-    """Return whether an object that no net names has an entry that is nowhere else.
-
-    An entry is looked for in the table, *then* in the net: what the table no longer shows is there.
-    """
-    reader = ArchiveReader(places)
+async def _has_only_copies(
+    home: Store, reader: ArchiveReader, places: Copies, index: ObjectIndex
+) -> bool:
+    """Return whether an object that no net names has an entry that is nowhere else."""
     for one in index.segments:
-        place = index.place(one)
-        what = f"segment {one.number:,} of {one.partition!r} in object {index.name}"
-        packed = await places.get(index.name, start=place.offset, length=place.length)
-        for line in of_lines(objects.lines_of(packed, what), what).lines:
-            if await home.get(Get((one.partition, line.id))) is not None:
-                continue
-            net = await read_net(home, one.partition)
-            head = archived_of(net, one.partition)
-            base = net.until if net is not None and net.archive is None else head.since
-            if line.id <= base:
-                continue
-            if await archived_line(reader, one.partition, head, line.id) is None:
-                return True
+        async for _ in only_copies(home, reader, places, index, one):
+            return True
     return False

@@ -151,7 +151,7 @@ class Run:
     async def verify(self, work: int, meter: Meter) -> Measured:
         """Check each byte, each link and each sum."""
         wrong: list[Wrong] = []
-        check = ArchiveCheck({REGION: self.store}, self.places, wrong.append)
+        check = ArchiveCheck({REGION: self.store}, REGION, self.places, wrong.append)
         await check.run(self.counters)
         if wrong or (check.entries, check.left_over) != (work, 0):
             raise LedgerError(f"verified {check.entries:,} of {work:,} entries: {wrong[:1]}")

@@ -44,7 +44,7 @@ async def checked(world: ArchivedWorld, places: Copies | None = None) -> tuple[A
     """Check the archive of a world."""
     wrong: list[Wrong] = []
     places = places or Copies([world.place])
-    check = ArchiveCheck(world.world.regions.replicas, places, wrong.append)
+    check = ArchiveCheck(world.world.regions.replicas, HOME, places, wrong.append)
     await check.run(COUNTERS)
     return check, wrong
 
@@ -188,10 +188,10 @@ async def test_only_what_was_asked_for_is_left_over() -> None:
     """Where single counters are checked, segments of others are not taken for left over."""
     world = ArchivedWorld()
     made = await filled(world)
-    check = ArchiveCheck(world.world.regions.replicas, Copies([world.place]), lambda _: None)
+    check = ArchiveCheck(world.world.regions.replicas, HOME, Copies([world.place]), lambda _: None)
     await check.run(COUNTERS[:1])
     assert (check.entries, check.left_over) == (len(made) / 2, 0)
-    whole = ArchiveCheck(world.world.regions.replicas, Copies([world.place]), lambda _: None)
+    whole = ArchiveCheck(world.world.regions.replicas, HOME, Copies([world.place]), lambda _: None)
     await whole.whole(archived_in(world.world.regions.replicas[HOME]))
     assert (whole.entries, whole.collections, whole.left_over) == (len(made), 2, 0)
 

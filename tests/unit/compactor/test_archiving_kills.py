@@ -79,7 +79,7 @@ async def survives(at: int) -> bool:
         await world.run_once(other)
         assert world.is_right(), at
     wrong: list[Wrong] = []
-    check = ArchiveCheck(world.regions.replicas, Copies([place]), wrong.append)
+    check = ArchiveCheck(world.regions.replicas, HOME, Copies([place]), wrong.append)
     await check.run(["counter"])
     assert wrong == [], at
     assert check.entries == len(made)

@@ -182,7 +182,7 @@ async def test_the_archivist_has_just_enough() -> None:
     world.forget()
     places, clock = Copies(world.places), SystemClock()
     await Verification(world.stores, ARCHIVED, clock, lambda _: None).whole()
-    check = ArchiveCheck(world.stores, places, lambda _: None)
+    check = ArchiveCheck(world.stores, HOME, places, lambda _: None)
     await check.whole(archived_in(world.stores[HOME]))
     assert (check.wrong, check.entries, check.left_over) == (0, 2 * len(made), 1)
     later = clock.now() + SWEPT_AGE + timedelta(hours=1)
