@@ -131,7 +131,7 @@ def _same(ours: Entry, theirs: Entry, line: Line | None = None) -> Entry:
     Raises:
         KeyConflict: it is another one.
     """
-    is_erased = line is not None and line.note is None and line.note_digest is not None
+    is_erased = line is not None and line.is_erased
     if not same_change(replace(ours, note=None) if is_erased else ours, theirs):
         raise conflict(ours, theirs)
     return theirs

@@ -32,6 +32,7 @@ from ledger.totals.collection import read_net
 from ledger.writing.plan import Change, Planned
 from ledger.writing.planner import Planner
 
+_ERASED = "erased"
 TRIES_MAX = 3
 """Looks of one call, after each of which another came before it."""
 
@@ -63,7 +64,7 @@ class Reverser:
         check_home(self._store, self._settings.current, what="an entry is reversed")
         with signed_within(self._settings.validity, self._clock):
             for _ in range(TRIES_MAX):
-                record = await self._store.get(Get(_key(entry.counter, entry.id)))
+                record = await self._store.get(Get(reversal_key(entry.counter, entry.id)))
                 if record is not None:
                     return _repeated(entry, note, record)
                 found = await self._written(entry, note)
@@ -130,17 +131,26 @@ class Reverser:
         )
 
 
-def record_of(reversal: Entry) -> Item:
+def record_of(reversal: Entry, *, is_erased: bool = False) -> Item:
     """Return the record of a reversal, which stays when both entries are merged.
+
+    `is_erased` if its note was erased: a repeat may have any.
 
     Raises:
         ValueError: it reverses nothing.
     """
     if reversal.reverses is None:
         raise ValueError(f"entry {reversal.id} is no reversal")
-    partition, sort_key = _key(reversal.counter, reversal.reverses)
+    partition, sort_key = reversal_key(reversal.counter, reversal.reverses)
     own = {"pk": {"S": partition}, "sk": {"S": sort_key}, "entry": {"S": reversal.id}}
-    return {**entry_item(reversal), **own}
+    erased: Item = {_ERASED: {"BOOL": True}} if is_erased else {}
+    return {**entry_item(reversal), **own, **erased}
+
+
+def without_note(record: Item) -> Item:
+    """Return the record of a reversal whose note is erased."""
+    kept = {name: value for name, value in record.items() if name != "note"}
+    return {**kept, _ERASED: {"BOOL": True}}
 
 
 def _check(entry: object) -> None:
@@ -154,7 +164,8 @@ def _check(entry: object) -> None:
         )
 
 
-def _key(counter: str, entry_id: str) -> tuple[str, str]:
+def reversal_key(counter: str, entry_id: str) -> tuple[str, str]:
+    """Return the key of the record of an entry's reversal."""
     return f"{keys.REVERSE_PREFIX}{counter}", entry_id
 
 
@@ -170,7 +181,7 @@ def _repeated(entry: Entry, note: str | None, record: Item) -> Entry:
     reversal = replace(
         entry_of({**record, "pk": {"S": entry.counter}, "sk": {"S": found}}), shard=None
     )
-    if note is not None and note != reversal.note:
+    if _ERASED not in record and note is not None and note != reversal.note:
         raise InvalidInput(
             f"entry {entry.id} of {entry.counter!r} was reversed before, by {found} with the note"
             f" {reversal.note!r}, not {note!r}"

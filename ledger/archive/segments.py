@@ -62,6 +62,11 @@ class Line:
     reverses: str | None = None
     other: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_erased(self) -> bool:
+        """Whether it had a note that was erased."""
+        return self.note is None and self.note_digest is not None
+
     def digest(self) -> bytes:
         """Return the digest of everything but the note itself."""
         parts = [

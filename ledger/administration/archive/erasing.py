@@ -1,21 +1,28 @@
 """Erasing the notes of single entries from the archive; the chain stays whole.
 
+What made an entry may have kept its note in the table, for its repeats: the record of a reversal,
+of a count (`reconcile`). It is erased there, too; the record stays.
+
 Digests cover a salted hash of each note, so a segment without note and salt has the same digest. It
 is written in place of the former one, as long as that, so nothing that points to it changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ledger.administration.archive.indexed import rewritten
 from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.reading import ArchiveReader, Found
-from ledger.archive.segments import Segment, erased, microseconds, of_lines, to_lines
+from ledger.archive.segments import Line, Segment, erased, microseconds, of_lines, to_lines
 from ledger.core import ids, keys
-from ledger.core.errors import InvalidInput
+from ledger.core.entry import Item
+from ledger.core.errors import InvalidInput, OutcomeUnknown
+from ledger.reversing import reversal_key, without_note
+from ledger.store.conditions import Equals
 from ledger.store.port import Store
-from ledger.store.reads import Get
+from ledger.store.reads import Get, Query
+from ledger.store.writes import Applied, Put
 from ledger.totals.collection import read_net
 
 
@@ -24,21 +31,28 @@ async def erase_notes(
 ) -> int:
     """Erase the notes of these entries of a counter in every place; return how many had one.
 
-    It may be repeated, and is to be after an interruption: then some places may still have them.
+    The records of reversals and counts lose them, too, through `store`, home's. It may be repeated,
+    and is to be after an interruption: then some places may still have them.
 
     Raises:
         InvalidInput: one is not in the archive, or still in the table, which would archive it
             again; nothing was erased.
         ArchiveError: a place did not do it.
+        StoreError, OutcomeUnknown: DynamoDB did not do it; repeat the call.
     """
     wanted = {each: await _found(store, places, counter, each, shards) for each in entries}
     count = 0
-    for entry, found in wanted.items():
+    for entry, (found, line) in wanted.items():
+        if line.reverses is not None:
+            await _erase_of_reversal(store, counter, line.reverses, entry)
         count += await _erased(places, found, entry)
+    await _erase_of_counts(store, counter, wanted.keys())
     return count
 
 
-async def _found(store: Store, places: Copies, counter: str, entry: str, shards: int) -> Found:
+async def _found(
+    store: Store, places: Copies, counter: str, entry: str, shards: int
+) -> tuple[Found, Line]:
     if ids.parse(entry) is None:
         raise InvalidInput(f"{entry!r} is not the id of an entry of the ledger")
     at, reader = microseconds(entry), ArchiveReader(places)
@@ -52,9 +66,43 @@ async def _found(store: Store, places: Copies, counter: str, entry: str, shards:
         head = archived_of(await read_net(store, partition), partition)
         for found in await reader.located(partition, head, first=at, last=at):
             segment = await reader.segment(partition, found.pointer)
-            if any(line.id == entry for line in segment.lines):
-                return found
+            for line in segment.lines:
+                if line.id == entry:
+                    return found, line
     raise InvalidInput(f"the archive has no entry {entry} of counter {counter!r}")
+
+
+async def _erase_of_reversal(store: Store, counter: str, reversed_id: str, entry: str) -> None:
+    """Erase the note in the record by which a reversal is made once."""
+    record = await store.get(Get(reversal_key(counter, reversed_id)))
+    is_its = record is not None and record.get("entry") == {"S": entry}
+    if record is not None and is_its and "note" in record:
+        await _replace(store, without_note(record), entry)
+
+
+async def _erase_of_counts(store: Store, counter: str, entries: Collection[str]) -> None:
+    """Erase the reasons in the records of counts that these entries were made by."""
+    query = Query(f"{keys.RECONCILE_PREFIX}{counter}")
+    while True:
+        page = await store.query(query)
+        for record in page.items:
+            entry = record.get("entry", {}).get("S", "")
+            if entry in entries and "reason" in record:
+                kept = {name: value for name, value in record.items() if name != "reason"}
+                await _replace(store, kept, entry)
+        if page.after is None:
+            return
+        query = query.next(page)
+
+
+async def _replace(store: Store, record: Item, entry: str) -> None:
+    """Put a record, which nothing else changes, in place of the one with a note."""
+    outcome = await store.write(Put(record, Equals("entry", {"S": entry})))
+    if not isinstance(outcome, Applied):
+        raise OutcomeUnknown(
+            f"the note of {entry} may still be in the table, in its record: repeat the call",
+            entries=[],
+        )
 
 
 async def _erased(places: Copies, found: Found, entry: str) -> int:

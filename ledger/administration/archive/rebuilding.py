@@ -98,9 +98,10 @@ class Rebuild:
             entry = line.entry(counter, shard)
             await self._put(Put({**entry_item(entry), **line.other}, Absent()))
         for segment in [*others, *(each for each, _ in path)]:
-            for reversal in segment.entries():
-                if reversal.reverses is not None:
-                    await self._put(Put(record_of(reversal), Absent()))
+            for line in segment.lines:
+                if line.reverses is not None:
+                    record = record_of(line.entry(counter, shard), is_erased=line.is_erased)
+                    await self._put(Put(record, Absent()))
         await self._put(Put(net_item(self._net(partition, path), partition), Absent()))
         done.collections += 1
         done.entries += sum(len(segment.lines) for segment, _ in path)
