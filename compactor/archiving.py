@@ -15,7 +15,7 @@ will be named.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 
 import anyio
@@ -23,7 +23,7 @@ import anyio
 from compactor.archive_object import SIGNED_WITHIN, ArchiveObject
 from compactor.metrics import CompactorMetrics
 from compactor.observe import Observed
-from compactor.plan import Rules
+from compactor.plan import Rules, net_of_nothing
 from ledger.archive import objects
 from ledger.archive.access import archived_of
 from ledger.archive.places.port import Place as ArchivePlace
@@ -216,19 +216,38 @@ def settled_upto(observed: Observed, folded: Iterable[str], rules: Rules) -> int
     return max(0, min([limit, *(_before(key) for key in waiting)]))
 
 
-def settling(observed: Observed, rules: Rules, *, version: str) -> NetChange | None:
+def is_unsettled(observed: Observed, asked_until: datetime | None) -> bool:
+    """Return whether a net does not say yet what was asked: of keys up to a time, None for none.
+
+    Raises:
+        DamagedItem: what the net says of its archive cannot be read.
+    """
+    if asked_until is None:
+        return False
+    observation = observed.observation
+    settled = head_of(observation.net, observation.partition).settled
+    return settled < (asked_until - EPOCH) // MICROSECOND
+
+
+def settling(
+    observed: Observed, rules: Rules, *, version: str, is_asked: bool = False
+) -> NetChange | None:
     """Return a fold of nothing that moves a net's `settled` time on; None while it is recent.
 
-    What is visited without anything to fold was asked about: whether a key of long ago was ever
-    applied. So a time that lags by more than `settle` is worth a write.
+    What is visited without anything to fold may have been asked about: whether a key of long ago
+    was ever applied. So a time that lags by more than `settle` is worth a write; if that is known
+    (`is_asked`), each time that is later is, and the first net of a collection.
     """
-    net = observed.observation.net
-    if net is None or net.archive is None:
+    observation = observed.observation
+    net = observation.net
+    if not is_asked and (net is None or net.archive is None):
         return None
-    lag = settled_upto(observed, (), rules) - head_of(net, observed.observation.partition).settled
-    return (
-        replace(net, version=version) if lag * MICROSECOND.total_seconds() > rules.settle else None
-    )
+    lag = settled_upto(observed, (), rules) - head_of(net, observation.partition).settled
+    if lag * MICROSECOND.total_seconds() <= (0.0 if is_asked else rules.settle):
+        return None
+    if net is None:
+        return net_of_nothing(observation, rules, now=observed.began, version=version)
+    return replace(net, version=version)
 
 
 def _before(sort_key: str) -> int:

@@ -67,7 +67,7 @@ class Indexer:
         rules: Rules,
     ) -> None:
         """Note what a fold came to, if it is known to be applied and counts more than before."""
-        if fold is None or not is_applied or not rules.indexes(partition):
+        if fold is None or not fold.count or not is_applied or not rules.indexes(partition):
             return
         state, key = IndexState.of(fold), index_key(partition)
         if key is None or not state.replaces(IndexState.of(before)):

@@ -23,7 +23,7 @@ import anyio
 from compactor.agenda import AGAIN_SECONDS, Agenda, PendingAction, Visit, Wait
 from compactor.apply import Done, apply, apply_succession
 from compactor.archive_object import ArchiveObject
-from compactor.archiving import Archiver, settling
+from compactor.archiving import Archiver, is_unsettled, settling
 from compactor.checks import REPLICAS_SECONDS, check_clock, check_replicas
 from compactor.discovery.search import Search
 from compactor.indexing import Indexer
@@ -245,7 +245,13 @@ class Pass:
                 )
             for region, view in observed.observation.views.items():
                 self._seen.look(region, visit.partition, view.net, before[region])
-            succession, made = self._archived(observed, self._decided(observed))
+            asked = self._rules.is_archived and is_unsettled(
+                observed, search.book.asked_until(visit.partition)
+            )
+            # Of what was asked about even few entries are folded: they hold up the answer.
+            rules = replace(self._rules, fold_min=1) if asked else self._rules
+            found = self._decided(observed, rules)
+            succession, made = self._archived(observed, found, is_asked=asked)
         except DamagedItem as error:
             self._quarantine(visit, error)
             agenda.looked(visit)
@@ -265,7 +271,7 @@ class Pass:
         agenda.looked(visit, again_at=self._again_at() if is_late else None)
 
     def _archived(
-        self, observed: Observed, found: Succession
+        self, observed: Observed, found: Succession, *, is_asked: bool
     ) -> tuple[Succession, ArchiveObject | None]:
         """Give the entries of a fold their place in the archive, if the table has one.
 
@@ -279,7 +285,7 @@ class Pass:
             raise LedgerError("the table is archived, and this compactor was given no archive")
         if fold is None and found.waits == TOO_FEW:
             version = f"{self._random.getrandbits(_VERSION_BITS):032x}"
-            fold = settling(observed, self._rules, version=version)
+            fold = settling(observed, self._rules, version=version, is_asked=is_asked)
         if fold is None:
             return found, None
         fold, made = self._archiver.add(observed, fold, self._rules)
@@ -369,7 +375,7 @@ class Pass:
         """Whether the table lost a region for good: some of its writes arrived in part."""
         return bool(self._settings.terms.lost)
 
-    def _decided(self, observed: Observed) -> Succession:
+    def _decided(self, observed: Observed, rules: Rules) -> Succession:
         """Decide what to do with a collection; in a table that lost nothing, a plan alone.
 
         Raises:
@@ -382,11 +388,9 @@ class Pass:
         now = self._clock.now()
         try:
             if self._has_lost:
-                found = succeed(
-                    observation, self._rules, now=now, version=version, upto=observed.upto
-                )
+                found = succeed(observation, rules, now=now, version=version, upto=observed.upto)
                 return self._without_recent(observation.partition, found)
-            plan = decide(observation, self._rules, now=now, version=version)
+            plan = decide(observation, rules, now=now, version=version)
             deletes = {self._home.region: plan.deletes} if plan.deletes else None
             return Succession(plan=plan, deletes=deletes, waits=plan.waits)
         except AmountOverflow as error:

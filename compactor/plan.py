@@ -204,6 +204,16 @@ def decide(observation: Observation, rules: Rules, *, now: datetime, version: st
     )
 
 
+def net_of_nothing(
+    observation: Observation, rules: Rules, *, now: datetime, version: str
+) -> NetChange:
+    """Return the first net of a collection that has none: it counts no entry yet."""
+    home = observation.views[rules.home]
+    fold = _folded(None, (), (), home, rules=rules, version=version)
+    rule = rules.periods_of(observation.partition)
+    return fold if rule is None else replace(fold, periods=_periods(None, (), home, rule, now))
+
+
 def is_committed(observation: Observation) -> bool:
     """Return whether every region shows the net that was read first, or none shows any."""
     expected = stamp_of(observation.net)

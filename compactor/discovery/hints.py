@@ -7,6 +7,7 @@ more, so deleting one loses no later hint.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
 
 from ledger.core import keys
@@ -32,6 +33,7 @@ class Book:
         self._hints: dict[str, list[Hint]] = {}
         self._open: dict[str, set[str]] = {}
         self._served: list[Hint] = []
+        self._asked: dict[str, datetime] = {}
 
     def __len__(self) -> int:
         return len(self._hints)
@@ -42,12 +44,17 @@ class Book:
     def add(self, hint: Hint, partitions: Iterable[str] = ()) -> None:
         """Add a hint, in the order of time; by default it is for every collection that it names."""
         counter = hint.counter
+        if hint.asked:
+            self._asked[counter] = max(hint.ripe, self._asked.get(counter, hint.ripe))
         if counter not in self._open:
             self._open[counter] = set(partitions or self.named_by(hint))
             self._hints[counter] = []
-        # One of several hints is enough to lead the next pass here.
-        self._served += self._hints[counter]
-        self._hints[counter] = [hint]
+        # One of several hints is enough to lead the next pass here, and one that was asked more.
+        kept, *others = sorted(
+            [hint, *self._hints[counter]], key=lambda one: one.asked, reverse=True
+        )
+        self._served += others
+        self._hints[counter] = [kept]
 
     def named_by(self, hint: Hint) -> list[str]:
         """Return the collections that a hint names: one shard, or all of a counter."""
@@ -60,6 +67,12 @@ class Book:
         """Return the collections to visit, oldest hints first, each once."""
         every = (partition for name in self._open for partition in sorted(self._open[name]))
         return list(dict.fromkeys(every))
+
+    def asked_until(self, partition: str) -> datetime | None:
+        """Return up to which time keys of a collection were asked about; None if none were."""
+        place = keys.counter_of(partition)
+        names = {partition, place[0]} if place is not None else {partition}
+        return max((self._asked[name] for name in names if name in self._asked), default=None)
 
     def finish(self, partition: str) -> None:
         """Mark a collection as finished: nothing is left to do there."""

@@ -74,7 +74,9 @@ class Summary:
     def add(self, item: Item) -> None:
         """Add the keys of one item."""
         sort_key = item["sk"]["S"]
-        self.counts = self.counts or "change" in item
+        # A net of nothing says what has settled of a counter that was only asked about.
+        is_empty = sort_key.startswith(keys.NET_PREFIX) and item.get("count") == {"N": "0"}
+        self.counts = self.counts or ("change" in item and not is_empty)
         if not sort_key.startswith(keys.RESERVED):
             self.add_entries([sort_key])
         elif sort_key.startswith(keys.NET_PREFIX):

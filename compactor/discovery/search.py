@@ -16,6 +16,7 @@ region wrote last may have reached another region alone. There the search reads 
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import anyio
@@ -141,7 +142,7 @@ class Search:
         """
         ours = [hint for hint in hints if self._leads(hint.counter)]
         others = {
-            partition: Hint(partition, hint.ripe)
+            partition: replace(hint, counter=partition)
             for hint in ours
             for partition in self.book.named_by(hint)
             if not self._leads(partition) and len(partition.encode()) <= COUNTER_BYTES_MAX

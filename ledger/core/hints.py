@@ -7,12 +7,16 @@ any region and however often written, is the same item, so last writer wins lose
 span ended `settle` ago, all of its entries can be merged and no new hint for it is written: the
 compactor reads the hints of such spans only, and deletes them after its visits.
 
+A hint may say that its counter was *asked* about: whether a key from before `ripe` was ever applied
+(`ledger.late`). Then even a few entries are merged, and a collection without any gets a net that
+says what has settled. An ordinary hint of that span may replace it: the next call leaves another.
+
 A hint that is lost or superfluous costs time, never a total.
 
 Pure: no clock, no randomness, no I/O.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
@@ -27,6 +31,7 @@ COUNTER_BYTES_MAX = 996
 SPANS_PER_SETTLE = 3
 """A change may wait a third longer than `settle`; shorter spans would write more hints."""
 
+_ASKED = "asked"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 _TIME_FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -43,6 +48,7 @@ class Hint:
 
     counter: str
     ripe: datetime
+    asked: bool = False
 
     @property
     def partition(self) -> str:
@@ -57,7 +63,8 @@ class Hint:
     @property
     def item(self) -> Item:
         """The whole item."""
-        return {"pk": {"S": self.partition}, "sk": {"S": self.sort_key}}
+        asked: Item = {_ASKED: {"BOOL": True}} if self.asked else {}
+        return {"pk": {"S": self.partition}, "sk": {"S": self.sort_key}, **asked}
 
 
 def hint_for(counter: str, at: datetime, *, settle: float) -> Hint | None:
@@ -95,7 +102,9 @@ def hint_of(item: Item) -> Hint | None:
     except (ValueError, InvalidCounter):
         return None
     hint = Hint(name, ripe)
-    return hint if hint.item == {name: item[name] for name in ("pk", "sk")} else None
+    if hint.item != {name: item[name] for name in ("pk", "sk")}:
+        return None
+    return replace(hint, asked=item.get(_ASKED) == {"BOOL": True})
 
 
 def ending_below(every: int) -> str:

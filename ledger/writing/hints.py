@@ -9,7 +9,7 @@ the collection.
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
@@ -133,11 +133,11 @@ class Hints:
                 self._leave(total.counter, since)
 
     def asked(self, counter: str) -> None:
-        """Leave a hint that is ripe now, of a counter about which merging has something to say."""
+        """Leave a hint that is ripe now, and says that a key from before it was asked about."""
         settings = self._settings.current
         ripe = ripe_hint(counter, self._clock.now(), settle=settings.settle)
-        if ripe is not None:
-            self._leave(counter, ripe.ripe - timedelta(microseconds=1))
+        if ripe is not None and not settings.terms.is_unmerged(counter):
+            self._leave_hint(replace(ripe, asked=True))
 
     async def close(self) -> None:
         """Write what waits, for a moment, and drop later hints; called before the tasks end.
@@ -156,7 +156,11 @@ class Hints:
         if settings.terms.is_unmerged(counter):
             return
         hint = None if at is None else hint_for(counter, at, settle=settings.settle)
-        if hint is None or hint in self._left or self._is_refused:
+        if hint is not None:
+            self._leave_hint(hint)
+
+    def _leave_hint(self, hint: Hint) -> None:
+        if hint in self._left or self._is_refused:
             return
         if self._is_closed or len(self._waiting) >= WAITING_MAX:
             self._metrics.hinted(self._store.region, "dropped")

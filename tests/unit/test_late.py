@@ -1,10 +1,10 @@
 """What a call is answered that comes after the retry horizon, in a table with an archive."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
-from support.archiving import ArchivedWorld
+from support.archiving import ArchivedWorld, archived_settings
 from support.compacting import SETTLE, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
@@ -73,6 +73,91 @@ async def test_never_applied() -> None:
         await late.merge()
         with pytest.raises(NeverApplied, match="record the change under a new key"):
             await ledger.record("counter", 3, key="k", at=at)
+
+
+async def never_applied(late: ArchivedWorld, counter: str, at: datetime) -> None:
+    """Check that a key is told to ask again, and a pass later that it was never applied."""
+    async with late.ledger() as ledger:
+        with pytest.raises(RetryHorizonPassed, match="ask again in some minutes") as refused:
+            await ledger.record(counter, 3, key="k", at=at)
+        assert not isinstance(refused.value, NeverApplied)
+        await late.world.clock.advance(1)
+        await late.merge()
+        with pytest.raises(NeverApplied):
+            await ledger.record(counter, 3, key="k", at=at)
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+async def test_never_applied_to_a_counter_that_was_never_written(shards: int) -> None:
+    """Its late call makes the compactor put a net of nothing, which says what has settled."""
+    late = ArchivedWorld(shards={"counter": shards}, periods={"*": {}})
+    at = late.world.clock.now()
+    await late.world.clock.advance(SETTLE * 3)
+    await never_applied(late, "counter", at)
+    async with late.ledger() as ledger:
+        entry = await ledger.record("counter", 5)
+        await late.merge()
+        assert (await ledger.total("counter", max_age=0)).value == 5
+        assert [one async for one in ledger.history("counter")] == [entry]
+        hours = (await ledger.periods("counter", by="hour")).periods
+        assert sum(hour.value for hour in hours) == 5
+
+
+async def test_never_applied_beside_few_entries() -> None:
+    """They hold up the answer, so they are merged, though a fold is not worth its cost."""
+    late = few_entries()
+    async with late.ledger() as ledger:
+        await ledger.record("counter", 1)
+        at = late.world.clock.now() + timedelta(seconds=1)
+        await late.world.clock.advance(2)
+        await ledger.record("counter", 1)
+        await late.merge()
+        assert late.world.shown(HOME).net is None
+    await never_applied(late, "counter", at)
+    async with late.ledger() as ledger:
+        assert (await ledger.total("counter", max_age=0)).merged == 2
+
+
+async def test_an_answered_question_folds_no_more() -> None:
+    """Once what was asked has settled, few entries wait as ever."""
+    late = few_entries()
+    at = late.world.clock.now()
+    await late.world.clock.advance(SETTLE * 3)
+    await never_applied(late, "counter", at)
+    version = late.world.shown(HOME).net
+    async with late.ledger() as ledger:
+        await ledger.record("counter", 1)
+        await late.merge()
+        assert late.world.shown(HOME).net == version
+
+
+async def test_what_waits_holds_up_a_question() -> None:
+    """An entry that has not come home ends what has settled, however often it is asked."""
+    late = few_entries()
+    late.world.regions.pause(SOUTH, HOME)
+    at = late.world.clock.now() + timedelta(seconds=1)
+    async with late.ledger() as ledger, late.ledger(SOUTH) as south:
+        await south.record("counter", 3, key="k", at=at - timedelta(microseconds=1))
+        await late.world.clock.advance(SETTLE * 3)
+        for _ in range(2):
+            with pytest.raises(RetryHorizonPassed) as refused:
+                await ledger.record("counter", 3, key="other", at=at)
+            assert not isinstance(refused.value, NeverApplied)
+            await late.merge()
+        late.world.regions.heal()
+        with pytest.raises(RetryHorizonPassed):
+            await ledger.record("counter", 3, key="other", at=at)
+        await late.merge()
+        with pytest.raises(NeverApplied):
+            await ledger.record("counter", 3, key="other", at=at)
+
+
+def few_entries() -> ArchivedWorld:
+    """Return a world in which fewer than three entries are not merged."""
+    late = ArchivedWorld()
+    late.settings = archived_settings(fold_min=3)
+    late.one = late.world.instance("few", settings=late.settings, archive=[late.place])
+    return late
 
 
 async def test_what_waits_ends_what_has_settled() -> None:

@@ -14,8 +14,9 @@ from compactor.indexing import Indexer, not_newer
 from compactor.job import Compactor
 from compactor.metrics import CompactorMetrics
 from compactor.plan import Rules
-from ledger.core.entry import Item, entry_id, net_of
+from ledger.core.entry import Item, entry_id, net_item, net_of
 from ledger.core.errors import AccessDenied
+from ledger.core.ids import EntryIds
 from ledger.core.index import (
     INDEX_PARTITIONS,
     IndexState,
@@ -25,6 +26,7 @@ from ledger.core.index import (
     state_of,
 )
 from ledger.core.sums import SumPlace
+from ledger.core.values import NetChange
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.conditions import holds
@@ -130,6 +132,16 @@ async def test_items_that_count_for_nothing_are_not_listed() -> None:
     """An application's own item under a key that matches is no counter."""
     world = World()
     world.regions.put(HOME, {"pk": {"S": "c-own"}, "sk": {"S": "x"}, "name": {"S": "y"}})
+    world.regions.deliver()
+    await world.run_once(world.instance(settings=indexed()))
+    assert shown(world) == {}
+
+
+async def test_a_net_of_nothing_is_not_listed() -> None:
+    """A late call asked about a counter that never had an entry."""
+    world = World()
+    net = NetChange(Decimal(0), 0, EntryIds(), "v", "", HOME)
+    world.regions.put(HOME, net_item(net, "c-none"))
     world.regions.deliver()
     await world.run_once(world.instance(settings=indexed()))
     assert shown(world) == {}

@@ -1,6 +1,7 @@
 """Hints: the same item for the same counter and span of time, ripe once the span has settled."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -131,3 +132,12 @@ def test_one_in_so_many_entries_leaves_a_hint(every: int, least: int, most: int)
     """Of 50,000 entries the share asked for leaves one: all for 1, none for 0."""
     below = hints.ending_below(every)
     assert least <= sum(entry.id[-4:] < below for entry in entries(50_000)) <= most
+
+
+def test_a_hint_that_was_asked_comes_back_as_one() -> None:
+    """It is the item of an ordinary hint, and says so in an attribute that others leave alone."""
+    ordinary = made()
+    asked = replace(ordinary, asked=True)
+    assert (asked.partition, asked.sort_key) == (ordinary.partition, ordinary.sort_key)
+    assert hint_of(asked.item) == asked
+    assert hint_of({**ordinary.item, "asked": {"S": "foreign"}}) == ordinary

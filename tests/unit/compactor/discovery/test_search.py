@@ -1,6 +1,7 @@
 """The search led by hints: few reads, nothing lost, and a full search as the safety net."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -277,3 +278,16 @@ async def test_hints_of_which_one_may_be_missing_are_not_left(left: str) -> None
     made = [hint_of(f"c{number}", seconds=number) for number in range(3)]
     assert not await leave_hints(Half(HOME), made)
     assert await leave_hints(MemoryStore(HOME), made)
+
+
+def test_book_keeps_a_hint_that_was_asked() -> None:
+    """A later ordinary one does not take its place, and the latest time is asked."""
+    book = Book(lambda _counter: 2)
+    moments = [START + timedelta(seconds=number) for number in range(3)]
+    first, second = (Hint("a", moment, asked=True) for moment in moments[:2])
+    for hint in (first, second, Hint("a", moments[2])):
+        book.add(hint)
+    for partition in book.partitions():
+        assert book.asked_until(partition) == moments[1]
+    assert book.asked_until("b") is None
+    assert set(book.take_served()) == {first, Hint("a", moments[2])}
