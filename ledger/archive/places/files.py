@@ -8,6 +8,7 @@ files of processes that ended are removed by a later put, a day later.
 import errno
 import os
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -27,11 +28,17 @@ Result = TypeVar("Result")
 
 
 class FilePlace:
-    """A folder, made when something is put; on a volume that all processes share."""
+    """A folder, made when something is put; on a volume that all processes share.
+
+    Once it was there it is not made again: it was removed, or its volume is not mounted.
+    """
 
     def __init__(self, url: str, *, clock: Clock) -> None:
         self.url = url
         self._folder = Path(url.removeprefix(FILES))
+        self._was_there = False
+        with suppress(OSError):  # the first call says what is wrong
+            self._was_there = self._folder.is_dir()
         self._clock = clock
         self._is_swept = False
 
@@ -66,16 +73,47 @@ class FilePlace:
 
     async def _run(self, call: Callable[[], Result]) -> Result:
         try:
-            return await to_thread.run_sync(call)
+            return await to_thread.run_sync(partial(self._done, call))
         except FileNotFoundError as error:
             raise missing(self.url, Path(str(error.filename)).name) from None
         except OSError as error:
-            text = f"{self.url}: {error.strerror or error}: {error.filename}"
-            raise ArchiveError(text, reason=errno.errorcode.get(error.errno or 0, "")) from None
+            raise self._failed(f"{error.strerror or error}: {error.filename}", error) from None
+
+    def _done(self, call: Callable[[], Result]) -> Result:
+        """Do something with the folder, if that is still there.
+
+        Raises:
+            ArchiveError: it is not.
+        """
+        self._check_there()
+        try:
+            return call()
+        except FileNotFoundError:
+            self._check_there()  # it may have gone meanwhile
+            raise
+
+    def _check_there(self) -> None:
+        is_there = self._folder.is_dir()
+        if self._was_there and not is_there:
+            raise ArchiveError(
+                f"{self.url}: the folder is gone: it was removed, or its volume is not mounted any"
+                " more; it is not made again",
+                reason="ENOENT",
+            )
+        self._was_there = is_there
+
+    def _failed(self, text: str, error: OSError) -> ArchiveError:
+        reason = errno.errorcode.get(error.errno or 0, "")
+        return ArchiveError(f"{self.url}: {text}", reason=reason)
 
     def _put(self, name: str, data: bytes) -> bool:
         """Write an object; return False if there is one of this name."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            text = f"the folder cannot be made: {error.strerror or error}: {error.filename}"
+            raise self._failed(text, error) from None
+        self._was_there = True
         self._sweep()
         temporary = self._written(name, data)
         try:

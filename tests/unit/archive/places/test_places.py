@@ -240,6 +240,43 @@ async def test_what_was_left_half_written_goes(tmp_path: Path) -> None:
     assert await names_of(FilePlace(f"file://{tmp_path}", clock=clock)) == ["a", "d"]
 
 
+@pytest.mark.parametrize("is_opened_before", [False, True])
+async def test_a_folder_that_has_gone_is_not_made_again(
+    tmp_path: Path,
+    is_opened_before: bool,  # noqa: FBT001
+) -> None:
+    """Removed, or not mounted any more: each call says so, and none takes it for empty."""
+    folder = tmp_path / "kept"
+    place = FilePlace(f"file://{folder}", clock=FakeClock())
+    await place.put("a", b"1")
+    if not is_opened_before:
+        place = FilePlace(f"file://{folder}", clock=FakeClock())
+    folder.rename(tmp_path / "away")
+    for call in (
+        lambda: place.put("b", b""),
+        lambda: place.get("a"),
+        lambda: place.replace("a", b""),
+        lambda: place.delete("a"),
+        lambda: names_of(place),
+    ):
+        with pytest.raises(ArchiveError, match="the folder is gone") as refused:
+            await call()
+        assert not isinstance(refused.value, ArchiveMissing)
+    assert not folder.exists()
+    (tmp_path / "away").rename(folder)
+    assert await place.get("a") == b"1"
+
+
+@pytest.mark.parametrize("kept", ["/proc/kept", "FILE/kept"])
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, kept: str) -> None:
+    """The error is one of the folder, and not of an object that was deleted."""
+    (tmp_path / "file").write_bytes(b"")
+    place = FilePlace(f"file://{kept.replace('FILE', str(tmp_path / 'file'))}", clock=FakeClock())
+    with pytest.raises(ArchiveError, match="the folder cannot be made") as refused:
+        await place.put("a", b"")
+    assert not isinstance(refused.value, ArchiveMissing)
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
