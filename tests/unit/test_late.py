@@ -9,6 +9,7 @@ from support.compacting import SETTLE, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST
 
 from ledger.core import archived
+from ledger.core.contract import ShardStep
 from ledger.core.errors import KeyConflict, NeverApplied, RetryHorizonPassed
 from ledger.core.ids import EPOCH, sort_key
 from ledger.late import NOT_SETTLED, unknown_because
@@ -250,3 +251,37 @@ async def test_a_counter_that_is_not_merged() -> None:
         assert not isinstance(refused.value, NeverApplied)
         with pytest.raises(NeverApplied):
             await ledger.record("counter", 3, key="k", at=at)
+
+
+async def test_what_a_lost_region_may_have_written_is_not_known() -> None:
+    """Up to when it was given up, and as far beyond as its clock may have been ahead."""
+    late = ArchivedWorld()
+    lost = late.world.clock.now() + timedelta(seconds=5)
+    async with late.ledger() as ledger:
+        await ledger.record("counter", 1)
+        await late.world.clock.advance(10)
+        await ledger.record("counter", 1)
+        await late.merge()
+    terms = replace(late.settings.terms, given_up_at=lost)
+    late.settings = late.settings.under(terms, home=HOME)
+    skew = timedelta(seconds=late.settings.clock_skew)
+    async with late.ledger() as ledger:
+        with pytest.raises(RetryHorizonPassed, match="lost with a region") as refused:
+            await ledger.record("counter", 3, key="k", at=lost + skew)
+        assert not isinstance(refused.value, NeverApplied)
+        at = lost + skew + timedelta(microseconds=1)
+        with pytest.raises(NeverApplied):
+            await ledger.record("counter", 3, key="k", at=at)
+
+
+async def test_a_late_key_is_looked_for_in_the_shard_of_its_time() -> None:
+    """Not in one that its counter has had only since."""
+    late = ArchivedWorld()
+    async with late.ledger() as ledger:
+        made = [await ledger.record("counter", 1) for _ in range(6)]
+        await late.merge()
+    steps = (ShardStep(1), ShardStep(4, late.world.clock.now()))
+    terms = replace(late.settings.terms, shards={"counter": steps})
+    late.settings = late.settings.under(terms, home=HOME)
+    async with late.ledger() as ledger:
+        assert await ledger.retry([replace(entry, shard=None) for entry in made]) == made

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from support.archiving import ArchivedWorld
+from support.archiving import ArchivedWorld, archived_settings
+from support.compacting import SETTLE
 from support.ledgers import HOME, WEST
 
+from ledger.core.entry import Item
 from ledger.core.errors import InvalidInput
+from ledger.core.hints import HINT_PARTITIONS
 
 
 @pytest.mark.parametrize("merged", [0, 1, 2])
@@ -77,3 +80,24 @@ async def test_the_entry_as_the_table_has_it_is_reversed() -> None:
     async with world.ledger(HOME) as ledger:
         entry = await ledger.record("counter", 7)
         assert (await ledger.reverse(replace(entry, change=entry.change * 2))).change == -7
+
+
+async def test_a_reversal_leaves_a_hint() -> None:
+    """As any entry does, so it is merged soon; a repeat leaves none."""
+    world = ArchivedWorld()
+    world.settings = archived_settings(hint_every=1)
+    async with world.ledger(HOME) as ledger:
+        entry = await ledger.record("counter", 7)
+    assert len(hints_in(world)) == 1
+    await world.world.clock.advance(SETTLE)
+    for _ in range(2):
+        async with world.ledger(HOME) as ledger:
+            await ledger.reverse(entry)
+        assert len(hints_in(world)) == 2
+        await world.world.clock.advance(SETTLE)
+
+
+def hints_in(world: ArchivedWorld) -> list[Item]:
+    """Return the hints that the home region shows."""
+    items = world.world.regions.replicas[HOME].table.items()
+    return [item for item in items if item["pk"]["S"] in HINT_PARTITIONS]
