@@ -334,7 +334,9 @@ class Ledger(Listings):
 
         Its `reverses` is the entry's id. However often and late the call is repeated, it returns
         the reversal that was made first. The entry may be merged long ago, if the table's archive
-        has it; `ledger.history` yields it.
+        has it; `ledger.history` yields it. The reversal has no `effective` date, whatever the
+        entry's is: `total(at=, effective=True)` counts it from when it was made, so a period that
+        is closed stays as it was.
 
         Raises:
             InvalidInput: there is no such entry; it is a reversal itself, or was reversed with

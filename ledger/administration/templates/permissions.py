@@ -129,6 +129,8 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         _READ_CONTRACT,
         # Changes with keys go 25 to a request as statements, and where those are denied one by one.
         Grant("WriteEntries", ("PutItem", "BatchWriteItem", "PartiQLInsert"), never_keys=_RESERVED),
+        # The entry and the record of its reversal are looked at before one is written, at home.
+        Grant("LookBeforeReversing", ("GetItem",), Where.HOME, never_keys=_RESERVED),
         # A call past the retry horizon is answered from table and archive.
         Grant("AnswerLateCalls", ("GetItem", "Query"), never_keys=_RESERVED, if_archived=True),
         _READ_ARCHIVE,

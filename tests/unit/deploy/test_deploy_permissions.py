@@ -164,6 +164,9 @@ async def test_the_writer_has_just_enough() -> None:
     for region in (HOME, OTHER):
         await write_all(recorder.store(region))
         await make_writer(recorder.store(region)).record_many(keyed)
+    async with Ledger(SETTINGS, region=HOME, store=recorder.store(HOME)) as ledger:
+        refund = await ledger.record("customer1-balance", 3, note="refund")
+        assert await ledger.reverse(refund) == await ledger.reverse(refund)
     assert_just_enough(Role.WRITER, recorder.calls, [HOME, OTHER])
 
 
