@@ -110,8 +110,8 @@ def erase(
 def rebuild(*, config: Config = None) -> None:
     """Make the collections of a table from its archive alone, through the home region.
 
-    The table has a contract with this archive, and none of these collections. An interrupted run
-    is continued by another.
+    The table has a contract with this archive, and none of these collections; compactors and
+    writers are stopped. An interrupted run is continued by another.
     """
 
     def show(done: Rebuilt) -> None:

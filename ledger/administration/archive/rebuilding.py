@@ -7,16 +7,18 @@ segments that are not in it become entries again, and are merged later. Reversal
 What was never archived is not in it: the youngest entries, those of counters that are not merged,
 what pipelines add, and the records of counts (`reconcile`) and imports.
 
-Each net is put on condition that there is none, so an interrupted run is continued by another.
+Each net is put on condition that there is none, so an interrupted run is continued by another. No
+compactor may run meanwhile: it would merge entries that were put before their net.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
 
 from ledger.administration.archive.indexed import Chains, whole_indexes
 from ledger.archive import objects
+from ledger.archive.access import archived_of
 from ledger.archive.places.copies import Copies
 from ledger.archive.segments import Line, Segment, head_with, of_lines
 from ledger.core import archived, keys, periods
@@ -31,7 +33,7 @@ from ledger.settings import Settings
 from ledger.store.conditions import Absent
 from ledger.store.port import Store
 from ledger.store.reads import Query
-from ledger.store.writes import Put, Unknown
+from ledger.store.writes import Applied, Put, Rejected, Unknown
 from ledger.totals.collection import read_net
 
 VERSION_BITS = 128
@@ -77,10 +79,7 @@ class Rebuild:
     async def _collection(self, partition: str, chains: Chains, done: Rebuilt) -> None:
         head = await self._head(partition, chains)
         named = chains.named_from(partition, head.chain(), head.number)
-        there = await read_net(self.store, partition)
-        if there is not None:
-            if there.archive is None or archived.of_bytes(there.archive).chain.hex() not in named:
-                raise self._taken(partition)
+        if await self._is_there(partition, named):
             done.there += 1
             return
         path = [await self._segment(partition, chains, chain) for chain in named]
@@ -102,15 +101,34 @@ class Rebuild:
                 if line.reverses is not None:
                     record = record_of(line.entry(counter, shard), is_erased=line.is_erased)
                     await self._put(Put(record, Absent()))
-        await self._put(Put(net_item(self._net(partition, path), partition), Absent()))
+        if not await self._put(Put(net_item(self._net(partition, path), partition), Absent())):
+            if not await self._is_there(partition, named):  # put by another, and deleted again
+                raise self._taken(partition)
+            done.there += 1
+            return
         done.collections += 1
         done.entries += sum(len(segment.lines) for segment, _ in path)
         done.unmerged += len(left)
 
+    async def _is_there(self, partition: str, named: Collection[str]) -> bool:
+        """Return whether a collection has a net already, of this chain.
+
+        Raises:
+            InvalidInput: it has one of another.
+        """
+        there = await read_net(self.store, partition)
+        if there is None:
+            return False
+        if archived_of(there, partition).chain.hex() not in named:
+            raise self._taken(partition)
+        return True
+
     def _taken(self, partition: str) -> InvalidInput:
         return InvalidInput(
             f"table {self.settings.table} has other items of collection {partition!r}: a table is"
-            " rebuilt where there is none of them"
+            " rebuilt where there is none of them, while no compactor and no writer runs. If a"
+            " compactor merged what an interrupted rebuild had put: stop it, delete the items of"
+            " this collection, which are in the archive, and repeat the rebuild"
         )
 
     async def _has_others(self, partition: str, own: set[str]) -> bool:
@@ -180,18 +198,22 @@ class Rebuild:
         ]
         return periods.to_text(begun.folded(changes, rule, self.now))
 
-    async def _put(self, put: Put) -> None:
-        """Put an item unless it is there.
+    async def _put(self, put: Put) -> bool:
+        """Put an item unless there is one; return whether it was put.
 
         Raises:
             OutcomeUnknown: no answer.
         """
-        outcome = await self.store.write(put)
-        if isinstance(outcome, Unknown):
-            raise OutcomeUnknown(
-                f"no answer for {put.key}: it may be in the table or not; repeat the rebuild",
-                entries=[],
-            )
+        match await self.store.write(put):
+            case Applied():
+                return True
+            case Rejected():
+                return False
+            case Unknown():
+                raise OutcomeUnknown(
+                    f"no answer for {put.key}: it may be in the table or not; repeat the rebuild",
+                    entries=[],
+                )
 
 
 def _left(others: Iterable[Segment], path: Sequence[tuple[Segment, Place]]) -> list[Line]:
