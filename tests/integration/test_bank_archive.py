@@ -107,7 +107,7 @@ async def test_statements_of_a_bank(tmp_path: Path) -> None:
             assert (await ledger.total(account, max_age=0)).value == before
         wrong: list[Wrong] = []
         async with open_places([url], clock=clock) as places:
-            check = ArchiveCheck(table.stores, table.view.current.home, places, wrong.append)
+            check = ArchiveCheck(table.stores, REGIONS[0], places, wrong.append)
             await check.run(accounts)
             assert wrong == []
             assert (check.entries, check.collections) == (len(found), len(accounts))
