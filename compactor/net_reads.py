@@ -25,8 +25,8 @@ from ledger.store.port import Store
 from ledger.store.reads import EACH_GETS_MAX, Get
 from ledger.totals.collection import read_net
 
-REQUESTS_AT_ONCE = 2
-"""In one region: while they are under way, what is asked for is joined."""
+REQUESTS_AT_ONCE = 1
+"""In one region: while it is under way, what is asked for is joined."""
 log = logging.getLogger(__name__)
 
 

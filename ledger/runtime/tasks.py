@@ -53,6 +53,7 @@ async def run_all(jobs: Sequence[Callable[[], Awaitable[Result]]], *, at_once: i
 
     with first_error_alone():
         async with anyio.create_task_group() as tasks:
-            for _ in range(min(at_once, len(jobs))):
+            for _ in range(min(at_once, len(jobs)) - 1):
                 tasks.start_soon(work)
+            await work()  # this task is one of them
     return [results[place] for place in range(len(jobs))]

@@ -76,7 +76,7 @@ def test_an_item_that_goes_back_is_wrong_where_there_is_one_home() -> None:
 
 
 def test_at_rest_an_item_is_that_of_the_net() -> None:
-    """Missing or older is wrong; after a loss one without a net may be missing."""
+    """Missing or older is wrong; after a loss it may say what a former net said."""
 
     def at_rest(*items: Item, has_net: bool = True, loses: bool = False) -> str:
         seen = audit(net(2, 11), loses=loses)
@@ -90,5 +90,8 @@ def test_at_rest_an_item_is_that_of_the_net() -> None:
     assert at_rest(index(2, 11)) == ""
     assert at_rest(index(0, 0), has_net=False) == ""
     assert at_rest(has_net=False, loses=True) == ""
+    assert at_rest(index(0, 0), loses=True) == ""
+    assert at_rest(index(2, 12), loses=True).startswith("the index in here says")
+    assert at_rest(loses=True).startswith("the index in here says")
     for wrong in (at_rest(), at_rest(index(0, 0)), at_rest(has_net=False)):
         assert wrong.startswith("the index in here says")

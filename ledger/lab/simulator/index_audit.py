@@ -4,8 +4,8 @@
   index is never ahead of the nets, and no state is made up.
 - Where one home keeps it all along, an item never goes back to an older state.
 - At rest, after a whole search, each item says what its net says, in every region, and each counter
-  without a net is listed. (Where a region is lost for good an item of such a counter may be missing
-  until its first merge: what its home had put may have reached some regions alone.)
+  without a net is listed. (Where a region is lost for good an item may be missing in some regions, or
+  say what a former net said: what the lost home put, with a stamp ahead, outlives what the next puts.)
 """
 
 from collections.abc import Mapping
@@ -81,7 +81,10 @@ class IndexAudit:
         items = partitions.get(collection, {})
         nets = {sort_key: item for sort_key, item in items.items() if "merged" in item}
         right = _net_state(nets[max(nets)]) if nets else _NAMED
-        if shown == [right] or (not nets and not shown and self._loses):
+        if shown == [right]:
+            return ""
+        had = self._had.get(collection, set()) | {_NAMED}
+        if self._loses and had.issuperset(shown) and (shown or not nets):
             return ""
         return f"the index in {region} says {shown} of {collection}, its net {right}"
 

@@ -29,6 +29,9 @@ COMPACTOR_NAMES = {
     "compactor_pass_duration_seconds", "compactor_passes_total",
     "compactor_last_success_timestamp_seconds", "compactor_region_unreadable_total",
     "compactor_scan_pages_total", "compactor_errors_total", "compactor_hints_total",
+    "compactor_archive_objects_total", "compactor_archive_entries_total",
+    "compactor_archive_bytes_total", "compactor_archive_waits_total",
+    "compactor_archive_waiting_seconds",
 }  # fmt: skip
 
 
