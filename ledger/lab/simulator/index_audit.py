@@ -4,8 +4,8 @@
   index is never ahead of the nets, and no state is made up.
 - Where one home keeps it all along, an item never goes back to an older state.
 - At rest, after a whole search, each item says what its net says, in every region, and each counter
-  without a net is listed. (Where a region is lost for good an item may be missing in some regions, or
-  say what a former net said: what the lost home put, with a stamp ahead, outlives what the next puts.)
+  without a net is listed. (Where a region is lost for good an item may be missing in some regions,
+  or say what a former net said: what the lost home put, with a stamp ahead, outlives the next's.)
 """
 
 from collections.abc import Mapping
