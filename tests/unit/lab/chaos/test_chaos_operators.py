@@ -27,6 +27,12 @@ runs = len(file.read_text()) if file.exists() else 0
 file.write_text("x" * (runs + 1))
 sys.exit("not yet" if runs < 2 else 0)
 """
+WAITS_FOR_LEAVE = """
+import sys, time
+from pathlib import Path
+while not Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+"""
 
 
 def a_progress() -> ChaosProgress:
@@ -54,9 +60,16 @@ async def test_a_command_is_killed_and_run_again(
     """So many times at most; the kills are counted."""
     monkeypatch.setattr(operators, "KILL_SHARE", 1.0)
     monkeypatch.setattr(operators, "KILL_SECONDS", (0.0, 0.0))
-    words = [sys.executable, "-c", ""]
+    leave = tmp_path / "leave"
+    words = [sys.executable, "-c", WAITS_FOR_LEAVE, str(leave)]
     progress = a_progress()
-    await operate(ManagedProcess("operator", words, log=tmp_path / "log"), progress, RANDOM)
+    command = ManagedProcess("operator", words, log=tmp_path / "log")
+    with anyio.fail_after(WAIT_SECONDS_MAX):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(operate, command, progress, RANDOM)
+            while progress.process_faults.total() < operators.KILLS_MAX:  # noqa: ASYNC110 (no event)
+                await anyio.sleep(0.01)
+            leave.touch()  # before that it cannot end, however slow the machine is
     assert progress.process_faults == {"kill operator": operators.KILLS_MAX}
     assert not progress.wrong
 
