@@ -4,6 +4,7 @@
 
     fold applied ── noted ── 25 of them, or the end of the pass ──> items put, if not newer there
     search ── each page: items read ── missing, or older than the net ──> net read, item put
+           ── an item that a generation before put, this one's is there ──> deleted
 
 The item follows the fold, so it never says what no net said. A crash in between, an item that lost
 against an older one of another home, and counters without a net are the search's business: within
@@ -11,7 +12,7 @@ against an older one of another home, and counters without a net are the search'
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,14 +20,21 @@ from compactor.metrics import CompactorMetrics
 from compactor.plan import Rules
 from ledger.core.entry import Key
 from ledger.core.errors import DamagedItem, LedgerError, StoreError
-from ledger.core.index import ONLY_LISTED, IndexState, attributes_of, index_key, state_of
+from ledger.core.index import (
+    ONLY_LISTED,
+    IndexState,
+    attributes_of,
+    index_key,
+    index_place,
+    state_of,
+)
 from ledger.core.values import NetChange
 from ledger.runtime.clock import Clock
 from ledger.runtime.tasks import run_all
 from ledger.store.conditions import Absent, AllOf, AnyOf, Compares, Condition, Equals
 from ledger.store.port import Store
 from ledger.store.reads import EACH_GETS_MAX, Get
-from ledger.store.writes import EACH_WRITES_MAX, Put, Rejected, Update
+from ledger.store.writes import EACH_WRITES_MAX, Delete, Put, Rejected, Update
 from ledger.totals.collection import read_net
 
 REPAIRS_MAX = 100_000
@@ -48,10 +56,16 @@ class Noted:
 
 
 class Indexer:
-    """The index as one pass keeps it, through the home region."""
+    """The index as one pass keeps it, through the home region.
 
-    def __init__(self, home: Store, *, clock: Clock, metrics: CompactorMetrics) -> None:
+    `generation` is that of the contract.
+    """
+
+    def __init__(
+        self, home: Store, *, generation: int, clock: Clock, metrics: CompactorMetrics
+    ) -> None:
         self._home = home
+        self._generation = generation
         self._clock = clock
         self._metrics = metrics
         self._noted: dict[Key, Noted] = {}
@@ -69,7 +83,7 @@ class Indexer:
         """Note what a fold came to, if it is known to be applied and counts more than before."""
         if fold is None or not fold.count or not is_applied or not rules.indexes(partition):
             return
-        state, key = IndexState.of(fold), index_key(partition)
+        state, key = IndexState.of(fold), index_key(partition, self._generation)
         if key is None or not state.replaces(IndexState.of(before)):
             return
         self._noted[key] = Noted(state, before is None)
@@ -83,7 +97,8 @@ class Indexer:
 
     async def saw(self, shown: Mapping[str, IndexState]) -> None:
         """Compare the index with collections as a search saw them, and put it right."""
-        named = {key: partition for partition in shown if (key := index_key(partition)) is not None}
+        keys = {partition: index_key(partition, self._generation) for partition in shown}
+        named = {key: partition for partition, key in keys.items() if key is not None}
         places = list(named)
         for start in range(0, len(places), EACH_GETS_MAX):
             if self._repairs_left <= 0:
@@ -93,6 +108,36 @@ class Indexer:
                 await self._compare({key: (named[key], shown[named[key]]) for key in some})
             except LedgerError as error:
                 self._failed(error)
+
+    async def met(self, found: Iterable[Key]) -> None:
+        """Delete index items of generations before, as far as this generation's are there.
+
+        One that has none counts until a search has seen its collection; where the collection went
+        with the lost home, for good.
+        """
+        outdated: dict[Key, Key] = {}
+        for key in found:
+            place = index_place(key[1])
+            if place is not None and place.generation < self._generation:
+                outdated[key] = place._replace(generation=self._generation).key
+        places = list(outdated)
+        try:
+            for start in range(0, len(places), EACH_WRITES_MAX):
+                some = {key: outdated[key] for key in places[start : start + EACH_WRITES_MAX]}
+                await self._delete_followed(some)
+        except StoreError as error:
+            self._failed(error)
+
+    async def _delete_followed(self, outdated: Mapping[Key, Key]) -> None:
+        """Delete items whose follower, the key beside theirs, is there."""
+        followers = list(dict.fromkeys(outdated.values()))
+        found = await self._home.get_each([Get(key, consistent=False) for key in followers])
+        there = {key for key, item in zip(followers, found.items, strict=True) if item is not None}
+        deletes = [Delete(key) for key, follower in outdated.items() if follower in there]
+        outcomes = (await self._home.write_each(deletes)).outcomes if deletes else ()
+        for outcome in outcomes:
+            if isinstance(outcome, StoreError):
+                self._failed(outcome)
 
     async def _compare(self, shown: Mapping[Key, tuple[str, IndexState]]) -> None:
         found = await self._home.get_each([Get(key, consistent=False) for key in shown])

@@ -132,10 +132,10 @@ class Pass:
         self._sharing = sharing
         self._report = CompactorReport()
         self._notes = Notes(self._report, metrics, clock=clock)
-        self._indexer = Indexer(self._home, clock=clock, metrics=metrics)
         self._put_again = put_again if put_again is not None else {}
         self._own = OwnFolds() if own is None else own
         generation = self._rules.generation
+        self._indexer = Indexer(self._home, generation=generation, clock=clock, metrics=metrics)
         self._nets = {
             region: NetReader(store, generation=generation) for region, store in stores.items()
         }

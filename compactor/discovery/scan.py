@@ -22,7 +22,7 @@ from ledger.core import ids, keys
 from ledger.core.entry import AttributeValue, Item, Key, number_of
 from ledger.core.errors import DamagedItem
 from ledger.core.ids import EntryIds
-from ledger.core.index import ONLY_LISTED, IndexState
+from ledger.core.index import INDEX_PARTITIONS, ONLY_LISTED, IndexState
 from ledger.core.sums import SUM_PREFIX, SumPlace, place_of
 from ledger.runtime.tasks import run_all
 from ledger.store.port import Store
@@ -191,6 +191,7 @@ class Finder:
         self._indexer = indexer if rules.index else None
         self._attributes = (*_ATTRIBUTES, *_OF_INDEX) if self._indexer else _ATTRIBUTES
         self._shown: dict[str, IndexState] = {}
+        self._index_met: list[Key] = []
         self._now = now
         self._settled = older_than(rules.settle, now=now)
         self._segments = segments
@@ -239,9 +240,12 @@ class Finder:
             await self._compare_index()
 
     async def _compare_index(self) -> None:
-        if self._indexer is not None and self._shown:
-            shown, self._shown = self._shown, {}
-            await self._indexer.saw(shown)
+        if self._indexer is None:
+            return
+        shown, self._shown = self._shown, {}
+        met, self._index_met = self._index_met, []
+        await self._indexer.saw(shown)
+        await self._indexer.met(met)
 
     def _take(self, items: Iterable[Item], current: Summary | None) -> Summary | None:
         for partition, group in groupby(items, _partition_of):
@@ -251,6 +255,9 @@ class Finder:
                 current = Summary(partition, self._settled)
             part = list(group)
             sort_keys = [item["sk"]["S"] for item in part]
+            if partition in INDEX_PARTITIONS:
+                self._index_met.extend((partition, sort_key) for sort_key in sort_keys)
+                continue
             if max(sort_keys) < keys.RESERVED:  # nearly always: entries alone, of which few differ
                 current.add_entries(sort_keys)
                 if self._indexer is not None:

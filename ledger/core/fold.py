@@ -107,7 +107,7 @@ class Collection:
         """The change of each entry by its sort key, including merged ones."""
         if self._texts:
             self._parsed.update(zip(self._texts, map(Decimal, self._texts.values()), strict=True))
-            self._texts.clear()
+            self._texts = {}  # not cleared: who looks at the sort keys looks at that dictionary
         return self._parsed
 
     @property

@@ -5,12 +5,18 @@ by prefix, with totals, without reading them. The items of a counter lie under o
 reserved partition keys, in the order of counter ids; those of its further shards follow behind it,
 since their separator is a control character, which no id may have, and sorts before all others:
 
-    ~index-2 / usage/acme             value 120, count 8, generation 1, as_of ...
-    ~index-2 / usage/acme<US>0001     the same of its shard 1
+    ~index-2 / usage/acme                   value 120, count 8, generation 1, as_of ...
+    ~index-2 / usage/acme<US>0001           the same of its shard 1
+    ~index-2 / usage/acme<US>0000<US>0002   of shard 0, put under generation 2 of the contract
 
 States of one collection are ordered by generation and count, which only grow; a counter that has
 no net yet is listed under generation 0. No total rests on the index: an item that is missing or
 old is put right by the compactor's next fold or search.
+
+The loss of a home begins a generation of the contract, and with it items of their own: what the
+lost home put may bear a later stamp than anything that the next one puts under the same key, and
+would outlive it in other regions. Of the items of a collection the one of the highest generation
+in its key counts; the others are deleted once the next search has met them.
 
 Pure: no clock, no randomness, no I/O.
 """
@@ -21,6 +27,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 from zlib import crc32
 
 from ledger.core import amounts, keys
@@ -32,11 +39,13 @@ from ledger.core.values import NetChange
 INDEX_PREFIX = "~index-"
 INDEX_PARTITIONS = tuple(f"{INDEX_PREFIX}{number}" for number in range(4))
 """More than one, because a partition accepts 1,000 writes a second."""
-SHARD_SEPARATOR = "\x1f"
-COUNTER_BYTES_MAX = 1_019
-"""A sort key's 1,024 bytes less separator and shard: counters of longer ids are not listed."""
+SEPARATOR = "\x1f"
+COUNTER_BYTES_MAX = 1_014
+"""A sort key's 1,024 bytes less shard and generation: counters of longer ids are not listed."""
 TOP_MAX = 1_000
 """How many counters `top` keeps at most."""
+_FIRST = (0, 1)
+"""The shard and the generation that a sort key does not name."""
 _LEAST = " "
 """The least character that an id may have."""
 _SURROGATES = range(0xD800, 0xE000)
@@ -88,18 +97,45 @@ class Listed:
     description: Mapping[str, Value] | None = None
 
 
-def index_key(partition: str) -> Key | None:
-    """Return the key of a collection's index item; None if its counter cannot be listed."""
+class IndexPlace(NamedTuple):
+    """Whose an index item is: a counter's shard, and the contract's generation that put it."""
+
+    counter: str
+    shard: int
+    generation: int
+
+    @property
+    def key(self) -> Key:
+        """The key of the item."""
+        partition = INDEX_PARTITIONS[crc32(self.counter.encode()) % len(INDEX_PARTITIONS)]
+        if self.generation > 1:
+            name = f"{self.counter}{SEPARATOR}{self.shard:04d}{SEPARATOR}{self.generation:04d}"
+        else:
+            name = f"{self.counter}{SEPARATOR}{self.shard:04d}" if self.shard else self.counter
+        return partition, name
+
+
+def index_key(partition: str, generation: int) -> Key | None:
+    """Return the key of a collection's index item; None if its counter cannot be listed.
+
+    `generation` is that of the contract under which it is put.
+    """
     place = keys.counter_of(partition)
     if place is None or len(place[0].encode()) > COUNTER_BYTES_MAX:
         return None
-    counter, shard = place
     try:
-        keys.checked_counter(counter)  # of another tool's items the key may be anything
+        keys.checked_counter(place[0])  # of another tool's items the key may be anything
     except InvalidCounter:
         return None
-    name = f"{counter}{SHARD_SEPARATOR}{shard:04d}" if shard else counter
-    return INDEX_PARTITIONS[crc32(counter.encode()) % len(INDEX_PARTITIONS)], name
+    return IndexPlace(*place, generation).key
+
+
+def index_place(sort_key: str) -> IndexPlace | None:
+    """Return whose an index item is; None if no index item has this sort key."""
+    counter, *numbers = sort_key.split(SEPARATOR)
+    if len(numbers) > len(_FIRST) or not all(map(str.isdecimal, numbers)):
+        return None
+    return IndexPlace(counter, *map(int, numbers), *_FIRST[len(numbers) :])
 
 
 def attributes_of(state: IndexState, at: datetime) -> dict[str, AttributeValue]:
@@ -124,7 +160,7 @@ def state_of(item: Item) -> IndexState:
 
 def counter_in(sort_key: str) -> str:
     """Return the counter of an index item."""
-    return sort_key.partition(SHARD_SEPARATOR)[0]
+    return sort_key.partition(SEPARATOR)[0]
 
 
 def listed_of(items: Iterable[Item]) -> Listed:
@@ -134,13 +170,25 @@ def listed_of(items: Iterable[Item]) -> Listed:
         DamagedItem: one of them cannot be read.
         AmountOverflow: their sum does not fit in 38 digits.
     """
-    shown = [(item, state_of(item)) for item in items]
+    shown = [(item, state_of(item)) for item in _latest(items)]
     return Listed(
         counter=counter_in(shown[0][0]["sk"]["S"]),
         value=amounts.total(state.value for _, state in shown),
         count=sum(state.count for _, state in shown),
         as_of=min(_time(item) for item, _ in shown),
     )
+
+
+def _latest(items: Iterable[Item]) -> Iterable[Item]:
+    """Return the item of each shard that the highest generation put."""
+    found: dict[int, tuple[int, Item]] = {}
+    for item in items:
+        place = index_place(item["sk"]["S"])
+        if place is None:
+            raise damaged(item, "an index item's sk must be a counter, its shard and a generation")
+        if place.generation > found.get(place.shard, (0, item))[0]:
+            found[place.shard] = place.generation, item
+    return [item for _, item in found.values()]
 
 
 def covers(patterns: Iterable[str], prefix: str) -> bool:

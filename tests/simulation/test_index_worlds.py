@@ -76,7 +76,7 @@ def test_an_item_that_goes_back_is_wrong_where_there_is_one_home() -> None:
 
 
 def test_at_rest_an_item_is_that_of_the_net() -> None:
-    """Missing or older is wrong; after a loss it may say what a former net said."""
+    """Missing or older is wrong; where a home is lost, the highest generation counts."""
 
     def at_rest(*items: Item, has_net: bool = True, loses: bool = False) -> str:
         seen = audit(net(2, 11), loses=loses)
@@ -87,11 +87,17 @@ def test_at_rest_an_item_is_that_of_the_net() -> None:
         }
         return seen.wrong_at_rest("here", "counter-0", "counter-0", partitions)
 
+    former, now = index(0, 0), index(2, 11, "counter-0\x1f0000\x1f0002")
     assert at_rest(index(2, 11)) == ""
     assert at_rest(index(0, 0), has_net=False) == ""
-    assert at_rest(has_net=False, loses=True) == ""
-    assert at_rest(index(0, 0), loses=True) == ""
-    assert at_rest(index(2, 12), loses=True).startswith("the index in here says")
-    assert at_rest(loses=True).startswith("the index in here says")
-    for wrong in (at_rest(), at_rest(index(0, 0)), at_rest(has_net=False)):
-        assert wrong.startswith("the index in here says")
+    assert at_rest(former, now, loses=True) == ""
+    for loses in (True, False):
+        for wrong in (
+            (),
+            (former,),
+            (index(2, 12),),
+            (now, index(2, 12, "counter-0\x1f0000\x1f0003")),
+        ):
+            assert at_rest(*wrong, loses=loses).startswith("the index in here says")
+    assert at_rest(former, now).startswith("the index in here says")
+    assert at_rest(has_net=False).startswith("the index in here says")

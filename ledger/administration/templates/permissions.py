@@ -161,7 +161,15 @@ _GRANTS: dict[Role, tuple[Grant, ...]] = {
         Grant("DecideCrossings", ("PutItem",), Where.HOME, only_keys=(_WATCHES,)),
         Grant(
             "KeepTheIndex",
-            ("BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"),
+            (
+                "BatchGetItem",
+                "DeleteItem",
+                "PartiQLDelete",
+                "PartiQLInsert",
+                "PartiQLUpdate",
+                "PutItem",
+                "UpdateItem",
+            ),
             Where.HOME,
             only_keys=(_INDEX,),
         ),

@@ -3,9 +3,9 @@
 - Whatever an index item says, in any region, is what some net of its collection said before: the
   index is never ahead of the nets, and no state is made up.
 - Where one home keeps it all along, an item never goes back to an older state.
-- At rest, after a whole search, each item says what its net says, in every region, and each counter
-  without a net is listed. (Where a region is lost for good an item may be missing in some regions,
-  or say what a former net said: what the lost home put, with a stamp ahead, outlives the next's.)
+- At rest, after a whole search, each collection's item of the highest generation says what its net
+  says, in every region, and each counter without a net is listed. Items of former generations may
+  be left where a home was lost: what it put with a stamp ahead outlives its deletion there.
 """
 
 from collections.abc import Mapping
@@ -71,27 +71,28 @@ class IndexAudit:
         """Return what is wrong with the index of a collection; empty if nothing is."""
         if not any(fnmatchcase(counter, pattern) for pattern in self._patterns):
             return ""
-        shown = [
-            _state(item)
+        shown = sorted(
+            (_generation(item), _state(item))
             for name, items in partitions.items()
             if name.startswith(PREFIX)
             for item in items.values()
             if _collection(item) == collection
-        ]
+        )
         items = partitions.get(collection, {})
         nets = {sort_key: item for sort_key, item in items.items() if "merged" in item}
         right = _net_state(nets[max(nets)]) if nets else _NAMED
-        if shown == [right]:
-            return ""
-        had = self._had.get(collection, set()) | {_NAMED}
-        if self._loses and had.issuperset(shown) and (shown or not nets):
+        if shown and shown[-1][1] == right and (self._loses or len(shown) == 1):
             return ""
         return f"the index in {region} says {shown} of {collection}, its net {right}"
 
 
 def _collection(item: Item) -> str:
-    counter, is_shard, shard = item["sk"]["S"].partition(_SEPARATOR)
-    return f"~{int(shard)}~{counter}" if is_shard else counter
+    counter, shard, _ = [*item["sk"]["S"].split(_SEPARATOR), "0", "1"][:3]
+    return f"~{int(shard)}~{counter}" if int(shard) else counter
+
+
+def _generation(item: Item) -> int:
+    return int([*item["sk"]["S"].split(_SEPARATOR), "0", "1"][2])
 
 
 def _state(item: Item) -> _State:

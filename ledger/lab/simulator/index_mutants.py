@@ -4,7 +4,9 @@ from typing import Any
 
 from compactor import indexing
 from compactor.indexing import Indexer
-from ledger.core.index import IndexState
+from ledger.core.entry import Key
+from ledger.core.index import IndexState, index_key
+from ledger.lab.simulator.losses import is_lossy
 from ledger.lab.simulator.mutant import Mutant
 from ledger.lab.simulator.scenario import keeps_index
 from ledger.store.conditions import Condition, Has
@@ -23,6 +25,16 @@ async def before_it_is_known(self: Indexer, *args: Any, is_applied: bool, **opti
     await _folded(self, *args, is_applied=True, **options)
 
 
+def of_no_generation(partition: str, _generation: int) -> Key | None:
+    """Put the item of a collection under one key, whatever was lost."""
+    return index_key(partition, 1)
+
+
+def loses_a_home(seed: int) -> bool:
+    """Return whether the world of a seed keeps an index and loses a region for good."""
+    return keeps_index(seed) and is_lossy(seed)
+
+
 INDEX_MUTANTS = (
     Mutant(
         "index-any-order",
@@ -39,5 +51,13 @@ INDEX_MUTANTS = (
         24,
         ((Indexer, "folded", before_it_is_known),),
         worlds=keeps_index,
+    ),
+    Mutant(
+        "index-one-generation",
+        "each generation of the contract puts index items of its own",
+        "what a lost home put with a stamp ahead outlives the next home's items in other regions",
+        60,
+        ((indexing, "index_key", of_no_generation),),
+        worlds=loses_a_home,
     ),
 )

@@ -1,15 +1,18 @@
 """The index follows folds, runs neither ahead of them nor back, and a search puts it right."""
 
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 from typing import Any
 
+import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 from support.clock import START, FakeClock
 from support.compacting import Instance, World, compactor_settings
 from support.ledgers import HOME, SOUTH, WEST, net
 
+from compactor.discovery.scan import Finder
 from compactor.indexing import Indexer, not_newer
 from compactor.job import Compactor
 from compactor.metrics import CompactorMetrics
@@ -23,6 +26,7 @@ from ledger.core.index import (
     attributes_of,
     counter_in,
     index_key,
+    index_place,
     state_of,
 )
 from ledger.core.sums import SumPlace
@@ -215,25 +219,28 @@ async def test_an_index_item_without_an_answer_is_as_good() -> None:
     assert shown(world) == {"counter": state_in(world)}
 
 
-def indexer_over(*items: Item, faulty: FaultyStore | None = None) -> tuple[Indexer, MemoryStore]:
+def indexer_over(
+    *items: Item, faulty: FaultyStore | None = None, generation: int = 1
+) -> tuple[Indexer, MemoryStore]:
     """Return an indexer over a store of these items."""
     store = MemoryStore(HOME)
     for item in items:
         store.table.set((item["pk"]["S"], item["sk"]["S"]), item)
     metrics = CompactorMetrics.of(CollectorRegistry())
-    return Indexer(faulty or store, clock=FakeClock(), metrics=metrics), store
+    made = Indexer(faulty or store, generation=generation, clock=FakeClock(), metrics=metrics)
+    return made, store
 
 
-def index_item(partition: str, state: IndexState) -> Item:
+def index_item(partition: str, state: IndexState, generation: int = 1) -> Item:
     """Return an index item."""
-    key = index_key(partition)
+    key = index_key(partition, generation)
     assert key is not None
     return {"pk": {"S": key[0]}, "sk": {"S": key[1]}, **attributes_of(state, START)}
 
 
-def state_there(store: MemoryStore, partition: str) -> IndexState | None:
-    """Return what a store's index says of a collection."""
-    key = index_key(partition)
+def state_there(store: MemoryStore, partition: str, generation: int = 1) -> IndexState | None:
+    """Return what a generation's item says of a collection."""
+    key = index_key(partition, generation)
     item = None if key is None else store.table.get(key)
     return None if item is None else state_of(item)
 
@@ -282,13 +289,52 @@ async def test_a_net_that_only_forgets_ids_writes_nothing() -> None:
     assert indexer._noted == {}
 
 
-async def test_the_generation_after_a_loss_replaces_a_higher_count() -> None:
-    """What the lost home counted last is in no net that counts."""
-    indexer, store = indexer_over(index_item("c", NEWER))
+async def test_after_a_loss_a_fold_goes_beside_what_the_lost_home_put() -> None:
+    """Under a key of its own: the lost home's item may bear a later stamp than any put now."""
+    indexer, store = indexer_over(index_item("c", NEWER), generation=2)
     fold = net_of(net("c", 20, [], count=2, generation=2))
-    await indexer.folded("c", None, fold, is_applied=True, rules=RULES)
+    await indexer.folded("c", net_of(net("c", 10, [], count=1)), fold, is_applied=True, rules=RULES)
     await indexer.flush()
-    assert state_there(store, "c") == IndexState(2, 2, Decimal(20))
+    assert state_there(store, "c", 2) == IndexState(2, 2, Decimal(20))
+    assert state_there(store, "c") == NEWER
+
+
+async def test_the_search_deletes_what_former_generations_put() -> None:
+    """As far as this one's item is there: until then theirs is all that lists the counter."""
+    state = IndexState(1, 5, Decimal(1))
+    items = [
+        *(index_item("c", state, generation) for generation in (1, 2, 3)),
+        *(index_item("~1~c", state, generation) for generation in (1, 2)),
+        index_item("c-3", state, 3),
+        index_item("c-4", state, 4),
+    ]
+    indexer, store = indexer_over(*items, generation=3)
+    rules = replace(RULES, generation=3)
+    finder = Finder(
+        store,
+        rules=rules,
+        now=START,
+        segments=1,
+        pages_max=9,
+        stop=anyio.Event(),
+        indexer=indexer,
+    )
+    await finder.find(None)
+    left = {index_place(key) for found in store.table.partitions.values() for key in found}
+    assert left == {("c", 0, 3), ("c", 1, 1), ("c", 1, 2), ("c-3", 0, 3), ("c-4", 0, 4)}
+
+
+async def test_a_delete_that_fails_fails_no_pass() -> None:
+    """It is tried again by the next search."""
+    state, refused = IndexState(1, 5, Decimal(1)), AccessDenied("no deletes")
+    items = [index_item("c", state, generation) for generation in (1, 2)]
+    inner = MemoryStore(HOME)
+    faulty = FaultyStore(inner, lambda call: Raises(refused) if of_index(call) else None)
+    indexer, _ = indexer_over(faulty=faulty, generation=2)
+    for item in items:
+        inner.table.set((item["pk"]["S"], item["sk"]["S"]), item)
+    await indexer.met([(item["pk"]["S"], item["sk"]["S"]) for item in items])
+    assert state_there(inner, "c") == state
 
 
 async def test_shards_are_put_behind_their_counter() -> None:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import product
 
 import pytest
 
@@ -20,6 +21,7 @@ from ledger.core.index import (
     counter_in,
     covers,
     index_key,
+    index_place,
     listed_of,
     state_of,
 )
@@ -29,10 +31,10 @@ AT = datetime(2026, 11, 24, 8, 0, 0, tzinfo=UTC)
 
 
 def item(
-    counter: str, state: IndexState, *, shard: int = 0, at: datetime = AT
+    counter: str, state: IndexState, *, shard: int = 0, generation: int = 1, at: datetime = AT
 ) -> dict[str, AttributeValue]:
     """Return the index item of a collection."""
-    key = index_key(f"~{shard}~{counter}" if shard else counter)
+    key = index_key(f"~{shard}~{counter}" if shard else counter, generation)
     assert key is not None
     return {"pk": {"S": key[0]}, "sk": {"S": key[1]}, **attributes_of(state, at)}
 
@@ -43,28 +45,52 @@ def state(count: int, value: int = 0, *, generation: int = 1) -> IndexState:
 
 
 def test_shards_lie_right_behind_their_counter() -> None:
-    """In bytes order no other counter comes between a counter and its shards."""
+    """In bytes order no other counter comes between a counter's shards, of all generations."""
     names = ["a", "a ", "a!", "a0", "a/b", "aa", "b", "a\u00e9", "a\U0001f600"]
-    places = [(name, shard) for name in names for shard in (0, 1, 10, 9999)]
+    places = list(product(names, (0, 1, 10, 9999), (1, 2, 9999)))
     keys = {}
-    for name, shard in places:
-        key = index_key(f"~{shard}~{name}" if shard else name)
+    for name, shard, generation in places:
+        key = index_key(f"~{shard}~{name}" if shard else name, generation)
         assert key is not None
+        assert index_place(key[1]) == (name, shard, generation)
         keys[key[1]] = name
     ordered = [keys[sort_key] for sort_key in sorted(keys, key=str.encode)]
-    assert ordered == [name for name in sorted(names, key=str.encode) for _ in range(4)]
+    assert ordered == [name for name in sorted(names, key=str.encode) for _ in range(12)]
+
+
+@pytest.mark.parametrize("numbers", ["", "x", "1\x1f2\x1f3", "\x1f", "-1"])
+def test_a_foreign_sort_key_is_no_index_item(numbers: str) -> None:
+    """What another tool put there is told from an item of the index."""
+    assert index_place(f"c\x1f{numbers}") is None
+    with pytest.raises(DamagedItem, match="sk must be a counter, its shard and a generation"):
+        listed_of([{**item("c", state(3)), "sk": {"S": f"c\x1f{numbers}"}}])
+
+
+def test_the_item_of_the_highest_generation_counts() -> None:
+    """Shard by shard, whatever was put later under a key of before."""
+    found = [
+        item("c", state(9, 90)),
+        item("c", state(3, 5, generation=2), generation=2),
+        item("c", state(4, 40), shard=1),
+        item("c", ONLY_LISTED, shard=1, generation=3),
+        item("c", state(5, 50), shard=1, generation=2),
+    ]
+    for some in (found, found[::-1]):
+        listed = listed_of(some)
+        assert (listed.counter, listed.value, listed.count) == ("c", Decimal(5), 3)
 
 
 def test_all_shards_of_a_counter_lie_in_one_partition() -> None:
     """So one reader of one partition sums them."""
-    keys = [index_key("visits"), index_key("~1~visits"), index_key("~37~visits")]
+    keys = [index_key(name, 1) for name in ("visits", "~1~visits", "~37~visits")]
+    keys.append(index_key("~1~visits", 2))
     assert len({key[0] for key in keys if key is not None}) == 1
     assert {counter_in(key[1]) for key in keys if key is not None} == {"visits"}
 
 
 def test_counters_are_spread_over_all_partitions() -> None:
     """Write throughput is that of several partitions."""
-    found = [index_key(f"counter-{number}") for number in range(100)]
+    found = [index_key(f"counter-{number}", 1) for number in range(100)]
     assert {key[0] for key in found if key is not None} == set(INDEX_PARTITIONS)
 
 
@@ -74,8 +100,10 @@ def test_counters_are_spread_over_all_partitions() -> None:
 )
 def test_what_is_no_counter_or_too_long_is_not_listed(partition: str) -> None:
     """Reserved keys, foreign keys with control characters, and ids without room for a shard."""
-    assert index_key(partition) is None
-    assert index_key("x" * COUNTER_BYTES_MAX) is not None
+    assert index_key(partition, 1) is None
+    longest = index_key(f"~9999~{'x' * COUNTER_BYTES_MAX}", 9999)
+    assert longest is not None
+    assert len(longest[1].encode()) == 1024
 
 
 def test_an_item_says_the_state_it_was_made_of() -> None:

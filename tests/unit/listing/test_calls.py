@@ -27,7 +27,7 @@ UNICODE = ["Z", "a", "a b", "a/1", "a/10", "a/2", "aé", "b", "é", "\ue000", "\
 
 def put(store: MemoryStore, counter: str, value: int, *, shard: int = 0, count: int = 1) -> None:
     """Let the index of a store say what a collection came to."""
-    key = index_key(f"~{shard}~{counter}" if shard else counter)
+    key = index_key(f"~{shard}~{counter}" if shard else counter, 1)
     assert key is not None
     state = IndexState(1 if count else 0, count, Decimal(value))
     item: Item = {"pk": {"S": key[0]}, "sk": {"S": key[1]}, **attributes_of(state, START)}
@@ -172,7 +172,7 @@ async def test_the_cursor_follows_the_rules_of_counters() -> None:
 async def test_an_edited_item_is_named() -> None:
     """The list does not pass it over in silence."""
     store = store_of({"a": 1})
-    key = index_key("a")
+    key = index_key("a", 1)
     assert key is not None
     store.table.set(key, {"pk": {"S": key[0]}, "sk": {"S": key[1]}})
     async with ledger_over(store) as ledger:
