@@ -73,12 +73,17 @@ class NetReader:
                 return None if ask.item is None else net_of(ask.item)
             if not isinstance(ask.error, AccessDenied):
                 raise RegionUnreadable(self._store.region, ask.error) from ask.error
-            log.warning("nets are read one by one: %s", ask.error)
-            self._is_joined = False
+            self._read_alone(ask.error)
         try:
             return await read_net(self._store, partition)
         except StoreError as error:
             raise RegionUnreadable(self._store.region, error) from error
+
+    def _read_alone(self, error: AccessDenied) -> None:
+        """Read the nets of this pass one by one; the next one tries again."""
+        if self._is_joined:  # of those that waited for the same request one says so
+            log.warning("nets are read one by one: %s", error)
+        self._is_joined = False
 
     async def _ask(self, ask: _Ask) -> None:
         """Wait for the answer, or send the request that brings it, with those that wait too."""

@@ -11,35 +11,26 @@ Elapsed time and the time of day both count, so neither a suspension nor a clock
 lengthens it.
 """
 
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from datetime import datetime
-from types import TracebackType
 
 from ledger.core.contract import Validity
 from ledger.core.errors import ContractStale
+from ledger.runtime.binding import Binding
 from ledger.runtime.clock import Clock
 
-_bound: ContextVar[tuple[Validity, Clock] | None] = ContextVar("_bound", default=None)
+_Bound = tuple[Validity, Clock] | None
+_bound: ContextVar[_Bound] = ContextVar("_bound", default=None)
 
 
-class signed_within:  # noqa: N801 (used as a function is, and entered for every read)
+class signed_within(Binding[_Bound]):  # noqa: N801 (used as a function is)
     """Send no request inside the block that is signed after the validity has ended."""
 
-    __slots__ = ("_bound", "_token")
+    __slots__ = ()
+    variable = _bound
 
     def __init__(self, validity: Validity | None, clock: Clock) -> None:
-        self._bound = None if validity is None else (validity, clock)
-
-    def __enter__(self) -> None:
-        self._token: Token[tuple[Validity, Clock] | None] = _bound.set(self._bound)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _bound.reset(self._token)
+        super().__init__(None if validity is None else (validity, clock))
 
 
 def has_validity() -> bool:

@@ -11,13 +11,13 @@ The time in the signature is therefore looked at after signing, before sending: 
 is seen here, and what freezes after is refused by AWS.
 """
 
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any
 
 from botocore.exceptions import HTTPClientError
 
+from ledger.runtime.binding import Binding
 from ledger.runtime.validity import check_validity, has_validity
 
 DATE_HEADER = "X-Amz-Date"
@@ -31,24 +31,11 @@ class SignedTooLate(HTTPClientError):
     fmt = "signed at {signed}, later than {limit}, so it was not sent"
 
 
-class not_after:  # noqa: N801 (used as a function is, and entered for every write)
-    """Send no request inside the block whose signature is later than `limit`."""
+class not_after(Binding[datetime | None]):  # noqa: N801 (used as a function is)
+    """Send no request inside the block whose signature is later than the limit, if there is one."""
 
-    __slots__ = ("_limit", "_token")
-
-    def __init__(self, limit: datetime | None) -> None:
-        self._limit = limit
-
-    def __enter__(self) -> None:
-        self._token: Token[datetime | None] = _limit.set(self._limit)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _limit.reset(self._token)
+    __slots__ = ()
+    variable = _limit
 
 
 def check(signed: datetime) -> None:

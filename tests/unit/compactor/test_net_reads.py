@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import anyio
+import pytest
 from support.clock import START, FakeClock
 from support.ledgers import HOME, net
 
@@ -131,13 +132,14 @@ async def test_a_damaged_net_is_that_of_its_own_collection() -> None:
     assert all(isinstance(one, NetChange) for one in found.values())
 
 
-async def test_a_role_that_may_not_reads_one_by_one() -> None:
-    """A policy of before knows no BatchGetItem: nothing fails, and it is not asked for again."""
+async def test_a_role_that_may_not_reads_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+    """A policy of before knows no BatchGetItem: said once, and not asked for again."""
     store = Gate(AccessDenied("dynamodb:BatchGetItem"))
     await store.fill(*map(of, NAMES))
     reader, found = await read_all(store, NAMES)
     assert all(isinstance(one, NetChange) for one in found.values())
     assert sorted(store.queries) == NAMES
+    assert len(caplog.messages) == 1
     asked = len(store.asked)
     await reader.read(NAMES[0])
     assert len(store.asked) == asked
