@@ -7,6 +7,7 @@ from random import Random
 from botocore.exceptions import BotoCoreError
 
 from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.gc import free_closed_clients
 from ledger.runtime.metrics import Metrics
 from ledger.settings import Settings
 from ledger.store.dynamodb.client import TableClient
@@ -107,6 +108,7 @@ async def open_transport(
     from ledger.store.transports.sdk import SdkTransport, sdk_config, watch  # noqa: PLC0415
     from ledger.store.transports.trust import check_configured  # noqa: PLC0415
 
+    free_closed_clients()
     described = settings.region(region)
     options = client_options(region, described)
     config = sdk_config(request_timeout=settings.request_timeout, connections_max=CONNECTIONS_MAX)

@@ -9,8 +9,11 @@ import orjson
 import pytest
 
 from ledger import tune_gc
+from ledger.runtime.clock import SystemClock
 from ledger.runtime.gc import YOUNG_MAX, gc_paused, is_gc_tuned, pause_gc_for_this_turn
 from ledger.runtime.loops import loop_name, new_runner, run_tuned
+from ledger.settings import Settings
+from ledger.store.opening import open_transport
 from ledger.store.transports.lean_json import LARGE_BYTES, decode
 
 
@@ -48,6 +51,25 @@ def test_a_process_of_the_ledgers_own_runs_on_the_faster_loop_and_is_tuned_once(
     with new_runner() as runner:
         assert runner.run(loop()) == run_tuned(loop()) == name == loop_name()
     assert gc.get_freeze_count() <= frozen
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_tuned_process_keeps_no_closed_clients() -> None:
+    """One that opens a region again and again, since it cannot be reached, stays as large."""
+    endpoint = {"endpoint": "http://127.0.0.1:1"}
+    settings = Settings(home="us-east-1", regions={"us-east-1": endpoint})
+
+    async def open_and_close() -> None:
+        async with open_transport(settings, "us-east-1", clock=SystemClock()):
+            pass
+
+    tune_gc()
+    kept = [len(gc.get_objects())]
+    for _ in range(5):
+        asyncio.run(open_and_close())
+        kept.append(len(gc.get_objects()))
+    of_a_client = kept[1] - kept[0]
+    assert kept[-1] - kept[0] < 2 * of_a_client
 
 
 @pytest.mark.usefixtures("collector")

@@ -1,5 +1,6 @@
 """Processes under control: killed ones are restarted, suspended ones resume, ends are reported."""
 
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,20 @@ from ledger.lab.harness.processes import ManagedProcess, ProcessEnded
 WAIT_SECONDS_MAX = 30.0
 NOTES = "import sys, time; open(sys.argv[1], 'a').write('x')\n"
 LIVES = f"{NOTES}time.sleep(60)"
+ENDS_WITH_PARENT = """
+import time
+from ledger.lab.harness.command import end_with_parent
+end_with_parent()
+print("ready", flush=True)
+time.sleep(600)
+"""
+LEAVES_A_CHILD = """
+import os, subprocess, sys
+pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], **pipes)
+child.stdout.readline()
+os._exit(9)
+"""
 COUNTS = "import sys, time\nwhile True: open(sys.argv[1], 'a').write('x'); time.sleep(0.01)"
 
 
@@ -93,3 +108,11 @@ async def test_what_is_stopped_can_be_killed(tmp_path: Path) -> None:
         assert process.kill(0.0)
         process.resume()
         await until_noted(tmp_path / "notes", 2, process, 2)
+
+
+def test_a_command_ends_with_the_run_that_started_it() -> None:
+    """However the run ends: nothing of it goes on for ever, as a compactor would."""
+    words = [sys.executable, "-c", LEAVES_A_CHILD, ENDS_WITH_PARENT]
+    # It waits for the end of all that hold the error output: the child, too.
+    ended = subprocess.run(words, check=False, stderr=subprocess.PIPE, timeout=WAIT_SECONDS_MAX)
+    assert ended.returncode == 9
