@@ -1,7 +1,7 @@
 """`Ledger`: writer, reader and cache of one region, the library's public face."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -27,6 +27,7 @@ from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
 from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.supervised import Supervised
 from ledger.settings import Settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
@@ -52,11 +53,16 @@ class Ledger(Listings):
     table's own replication. Totals count the changes that have reached this region, each once,
     merged or not.
 
-    Any number of tasks of one event loop may use a ledger::
+    Any number of tasks of one asyncio event loop may use a ledger::
 
         async with Ledger.open(Settings.load(), region="eu-west-1") as ledger:
             await ledger.record("customer1-balance", 3, note="refund")
             total = await ledger.total("customer1-balance", max_age=0)
+
+    Any of them may enter it, and any other leave or `close` it, as fixtures and notebooks do
+    (`await ledger.__aenter__()`). It is open once at a time, and may be opened again. An error of a
+    task in the background, which would be a defect, closes it: later calls fail with it as their
+    cause, and closing raises it. A process that is forked meanwhile opens it anew.
     """
 
     def __init__(
@@ -82,10 +88,9 @@ class Ledger(Listings):
         self._is_contracted = contract or store is None
         self._clock = clock or SystemClock()
         self._random = randomness or system_random()
-        self._stack = AsyncExitStack()
         self._watches = Watches(settings)
         self._view: ContractView | None = None
-        self._parts: Parts | None = None
+        self._opening = Supervised(self._opened)
 
     @classmethod
     def open(
@@ -105,15 +110,16 @@ class Ledger(Listings):
         return cls(settings, region=settings.home if region is None else region, registry=registry)
 
     async def __aenter__(self) -> Self:
-        await self._stack.__aenter__()
-        try:
-            self._parts = await self._open()
-        except BaseException:
-            await self._stack.aclose()
-            raise
+        await self._opening.open()
         return self
 
-    async def _open(self) -> Parts:
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Parts]:
+        """Make the parts, and close them in the reverse order."""
+        async with AsyncExitStack() as stack:
+            yield await self._open(stack)
+
+    async def _open(self, stack: AsyncExitStack) -> Parts:
         store, settings = self._given_store, self.settings
         live: LiveSettings = settings
         if store is None:
@@ -127,16 +133,16 @@ class Ledger(Listings):
                 clock=self._clock,
                 randomness=self._random,
             )
-            store = await self._stack.enter_async_context(opening)
+            store = await stack.enter_async_context(opening)
         if self._is_contracted:
             live = self._view = ContractView(store, settings, clock=self._clock)
             await self._view.open()
-            self._stack.callback(self._view.close)
-        tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._stack.callback(tasks.cancel_scope.cancel)
+            stack.callback(self._view.close)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
         writer = Writer(store, settings=live, clock=self._clock, randomness=self._random)
         writer.share(tasks, on_group=partial(self.metrics.group, self.region))
-        self._stack.callback(writer.close)
+        stack.callback(writer.close)
         reader = Reader(store, settings=live, clock=self._clock, metrics=self.metrics)
         watcher = Watcher(
             self._watches,
@@ -159,8 +165,8 @@ class Ledger(Listings):
             on_read=watcher.saw,
         )
         hints = Hints(store, settings=live, clock=self._clock, metrics=self.metrics, tasks=tasks)
-        self._stack.push_async_callback(hints.close)
-        self._stack.push_async_callback(watcher.close)
+        stack.push_async_callback(hints.close)
+        stack.push_async_callback(watcher.close)
         archive = ArchiveAccess(
             live,
             region=self.region,
@@ -168,7 +174,7 @@ class Ledger(Listings):
             metrics=self._archive_metrics,
             places=self._given_archive,
         )
-        self._stack.push_async_callback(archive.close)
+        stack.push_async_callback(archive.close)
         late = LateAnswers(store, live, archive, hints)
         reverser = Reverser(
             store, live, self._clock, self._random, archive=archive, on_entry=hints.wrote
@@ -184,18 +190,21 @@ class Ledger(Listings):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # The error of the block is not shown to the task group inside, which would wrap it.
         await self.close()
 
     async def close(self) -> None:
         """Close the connections; calls under way in other tasks end. It may be repeated.
 
         Their reads fail; their writes return what is durable by now, or raise `OutcomeUnknown` with
-        the entries that may not be. Leaving `async with` closes as well. Call it from the task that
-        opened the ledger.
+        the entries that may not be. Leaving `async with` closes as well. Any task of the event loop
+        that opened the ledger may call it; one that is cancelled meanwhile cuts short what is still
+        to be written for the compactor.
+
+        Raises:
+            LedgerError: another event loop opened it.
+            And an error of a task in the background.
         """
-        self._parts = None
-        await self._stack.aclose()
+        await self._opening.close()
 
     async def record(
         self,
@@ -543,9 +552,9 @@ class Ledger(Listings):
         Raises:
             LedgerError: it is not open.
         """
-        return self._open_parts.store
+        return self._opening.resource.store
 
 
 def live_settings(ledger: Ledger) -> LiveSettings:
     """Return the settings that an open ledger goes by, for other parts over the same store."""
-    return ledger._open_parts.settings  # noqa: SLF001 (of this module; no name of the public face)
+    return ledger._opening.resource.settings  # noqa: SLF001 (of this module; no name of the public face)

@@ -96,7 +96,7 @@ class Table(Methods):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; call it from the task that opened them. It may be repeated."""
+        """Close the connections, from any task of the event loop; see `Ledger.close`."""
         await self.ledger.close()
 
     def importer(

@@ -15,6 +15,7 @@ from ledger.listing.reading import in_order, indexed
 from ledger.parts import Parts
 from ledger.runtime.clock import Clock
 from ledger.runtime.metrics import Metrics
+from ledger.runtime.supervised import Supervised
 
 Result = TypeVar("Result")
 PAGE_COUNTERS = 100
@@ -29,7 +30,7 @@ class Listings:
     _clock: Clock
     _random: Random
     _view: ContractView | None
-    _parts: Parts | None
+    _opening: Supervised[Parts]
 
     async def counters(
         self,
@@ -199,9 +200,7 @@ class Listings:
 
     @property
     def _open_parts(self) -> Parts:
-        if self._parts is None:
-            raise LedgerError("not open: use it inside `async with`")
-        return self._parts
+        return self._opening.here()
 
     async def _counted(self, call: Awaitable[Result]) -> Result:
         """Count the errors raised to the caller."""

@@ -178,7 +178,7 @@ def test_open_takes_settings_and_registry() -> None:
 def test_failed_opening_gives_the_thread_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the ledger behind cannot be opened its error comes out and no thread stays."""
 
-    async def fail(_: object) -> None:
+    async def fail(*_: object) -> None:
         raise LedgerError("no store")
 
     monkeypatch.setattr(AsyncLedger, "_open", fail)
