@@ -18,6 +18,7 @@ else; to open and to close it are messages, which any task of the event loop may
 
 import asyncio
 import logging
+from asyncio import _get_running_loop
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Generic, TypeVar
@@ -97,7 +98,8 @@ class Supervised(Generic[Resource]):
         held = self._held
         if held is None or not held.is_open:
             raise self._not_open()
-        held.check_loop()  # tens of nanoseconds; a future of another loop would never wake its task
+        if _get_running_loop() is not held.loop:  # a call of it costs next to nothing
+            held.check_loop()
         return held.resource
 
     def _not_open(self) -> LedgerError:
@@ -139,7 +141,7 @@ class _Held(Generic[Resource]):
         self.is_open = False
         self.error: BaseException | None = None
         self.has_ended = False
-        self._loop = loop
+        self.loop = loop
         self._scope = anyio.CancelScope()
         self._answered = anyio.Event()
         self._closing = anyio.Event()
@@ -148,7 +150,7 @@ class _Held(Generic[Resource]):
     @property
     def is_lost(self) -> bool:
         """Whether nothing drives it any more: its process, or its event loop, is not there."""
-        return self.owner.is_another or self._loop.is_closed()
+        return self.owner.is_another or self.loop.is_closed()
 
     def check_loop(self) -> None:
         """Refuse what another event loop asks for.
@@ -156,7 +158,7 @@ class _Held(Generic[Resource]):
         Raises:
             LedgerError: this is not the event loop in which it was opened.
         """
-        if _running_loop() is not self._loop:
+        if _running_loop() is not self.loop:
             self.owner.check()
             raise LedgerError(
                 "opened in another event loop: use and close it in the one that opened it, or"
@@ -165,7 +167,7 @@ class _Held(Generic[Resource]):
 
     async def open(self, context: MakeContext[Resource]) -> Resource:
         """Begin, and wait until the context is entered."""
-        task = self._loop.create_task(self._hold(context), name="ledger supervisor")
+        task = self.loop.create_task(self._hold(context), name="ledger supervisor")
         _supervisors.add(task)
         task.add_done_callback(_supervisors.discard)
         try:
@@ -237,10 +239,10 @@ def _running_loop() -> asyncio.AbstractEventLoop:
     Raises:
         LedgerError: there is none of asyncio's.
     """
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
+    loop = _get_running_loop()
+    if loop is None:
         raise LedgerError(
             "needs asyncio: open and use it in a task of an asyncio event loop (not of trio), or"
             " take `ledger.sync`"
-        ) from None
+        )
+    return loop
