@@ -223,10 +223,20 @@ class Ledger(Listings):
         for more changes than this one: `count` is their number, `change` their sum.
 
         Without a key each call is a change of its own; lost answers are retried within the call.
-        With `key` and `at` (an aware time, chosen once by the caller) repeating the call, in any
-        process and region, changes nothing: until `at` is older than `retry_horizon`, and in a
-        table with an archive for as long as that is kept. If two regions use one key for different
-        changes at the same time, one of them is kept.
+        With a `key` that is a UUIDv7 or a ULID, or with any `key` and `at`, an aware time,
+        repeating the call, in any process and region, changes nothing: until that time is older
+        than `retry_horizon`, and in a table with an archive for as long as that is kept. Key and
+        time are chosen once, and kept for all tries::
+
+            order.key = str(uuid7())  # when the order is made
+            await ledger.record("stock", -1, key=order.key)
+            await ledger.record("stock", -1, key="order-17", at=order.made_at)  # the same
+
+            await ledger.record("stock", -1, key="order-17", at=datetime.now(UTC))  # WRONG:
+            # a repeat has another time, so another id, and counts a second time
+
+        A key for another change is refused wherever the first one is visible; if two regions use it
+        before either sees the other's, one of the changes is kept.
 
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
