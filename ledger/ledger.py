@@ -26,6 +26,7 @@ from ledger.parts import Parts, check_age, counters_of
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
 from ledger.runtime.clock import Clock, SystemClock, system_random
+from ledger.runtime.deadline import bounded, end_of, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.supervised import Supervised
 from ledger.settings import Settings
@@ -215,6 +216,7 @@ class Ledger(Listings):
         effective: date | None = None,
         key: str | None = None,
         at: datetime | None = None,
+        timeout: float | None = None,
     ) -> Entry:
         """Add `change` to a counter; durable in this region when it returns.
 
@@ -238,81 +240,100 @@ class Ledger(Listings):
         A key for another change is refused wherever the first one is visible; if two regions use it
         before either sees the other's, one of the changes is kept.
 
+        With `timeout` the call ends after so many seconds, with what is true by then: `NotSent`, or
+        `OutcomeUnknown` with the entry to `retry`. An `asyncio.timeout` around the call cancels it,
+        and the id that it made is lost: give `timeout`, or a key, which you have.
+
         Raises:
             InvalidAmount, AmountOverflow, InvalidCounter, InvalidEntry: nothing was written.
             RetryHorizonPassed: `at` is too old; nothing was written. Whether it was before is not
                 known: there is no archive, or not each change of that time is merged yet.
             NeverApplied: it was never applied, by the archive; a new key is safe.
             KeyConflict: the key already stands for another change.
-            OutcomeUnknown: no answer within `write_deadline`; see `retry`.
+            OutcomeUnknown: no answer within `write_deadline`, or `timeout`; see `retry`.
+            NotSent: `timeout` ended, or the ledger was closed, before it was sent.
             ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
         parts, view = self._open_parts, self._view
+        end = end_of(timeout)
         try:
             if view is not None and view.is_due():  # one call in millions waits for it
-                await view.renew()
+                await bounded(end, view.renew(), not_sent)
             if note is None and effective is None and key is None and at is None:
-                entry = await parts.writer.add(counter, change)
+                entry = await parts.writer.add(counter, change, end=end)
             else:
                 asked = Change(counter, change, note, effective, key, at)
-                entry = await parts.writer.record(asked)
+                entry = await parts.writer.record(asked, end=end)
         except RetryHorizonPassed as error:
-            return await self._counted(parts.late.applied(error))
+            late = error  # by `timeout` it is not known whether it was applied
+            return await self._counted(bounded(end, parts.late.applied(error), lambda: late))
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise
         parts.hints.wrote(entry)
         return entry
 
-    async def record_many(self, changes: Iterable[ChangeLike]) -> list[Entry]:
+    async def record_many(
+        self, changes: Iterable[ChangeLike], *, timeout: float | None = None
+    ) -> list[Entry]:
         """Record many changes, each on its own, in batches; all are checked before any is sent.
 
-        A change is a `Change`, or a pair of counter and amount.
+        A change is a `Change`, or a pair of counter and amount. `timeout` as in `record`.
 
         Raises:
             OutcomeUnknown: some are not confirmed: pass its `entries` to `retry`; all others are
                 durable.
-            And as `record`; a `StoreError` means that none was written.
+            And as `record`; a `StoreError` or `NotSent` means that none was written.
         """
-        asked, parts = changes_of(changes), self._open_parts
-        await self._counted(self._renew())
-        entries = await self._counted(parts.writer.record_many(asked))
+        asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
+        await self._renew_by(end)
+        entries = await self._counted(parts.writer.record_many(asked, end=end))
         parts.hints.wrote_all(entries)
         return entries
 
-    async def record_together(self, changes: Iterable[ChangeLike]) -> list[Entry]:
+    async def record_together(
+        self, changes: Iterable[ChangeLike], *, timeout: float | None = None
+    ) -> list[Entry]:
         """Record up to 100 changes in one transaction: all or none in this region.
 
         Other regions receive them one by one, as global tables replicate. Costs twice the write
-        units of single changes.
+        units of single changes. `timeout` as in `record`.
 
         Raises:
             As `record`.
         """
-        asked, parts = changes_of(changes), self._open_parts
-        await self._counted(self._renew())
-        entries = await self._counted(parts.writer.record_together(asked))
+        asked, parts, end = changes_of(changes), self._open_parts, end_of(timeout)
+        await self._renew_by(end)
+        entries = await self._counted(parts.writer.record_together(asked, end=end))
         parts.hints.wrote_all(entries)
         return entries
 
-    async def retry(self, entries: Sequence[Entry], *, together: bool = False) -> list[Entry]:
+    async def retry(
+        self,
+        entries: Sequence[Entry],
+        *,
+        together: bool = False,
+        timeout: float | None = None,
+    ) -> list[Entry]:
         """Write the entries of an `OutcomeUnknown` again, under the same ids.
 
         Each counts once afterwards, whether the first attempt was applied or not. `together` as in
-        the error.
+        the error, `timeout` as in `record`; of `NotSent` the first attempt is as unknown as before.
 
         Raises:
             InvalidInput: `entries` is not a list of entries; nothing was written.
             As `record`; RetryHorizonPassed when it is too late to be sure: with an archive all of
                 them are looked up, and nothing is written.
         """
-        parts = self._open_parts
-        await self._counted(self._renew())
+        parts, end = self._open_parts, end_of(timeout)
+        await self._renew_by(end)
         try:
-            written = await parts.writer.retry(entries, together=together)
+            written = await parts.writer.retry(entries, together=together, end=end)
         except RetryHorizonPassed as error:
-            return await self._counted(parts.late.all_applied(error, entries))
+            late = error
+            known = parts.late.all_applied(error, entries)
+            return await self._counted(bounded(end, known, lambda: late))
         except LedgerError as error:
             self.metrics.error(self.region, error)
             raise
@@ -327,6 +348,7 @@ class Ledger(Listings):
         at: datetime | None = None,
         reason: str | None = None,
         token: str | None = None,
+        timeout: float | None = None,
     ) -> Reconciled:
         """Correct a total by a physical count, in the home region, by an entry of the difference.
 
@@ -339,16 +361,20 @@ class Ledger(Listings):
             InvalidInput: `at` is before what single entries still show (`settle` at least), or not
                 later than a count taken into account; the token stands for another count; this is
                 not the home region. Nothing was written.
-            OutcomeUnknown: no answer; repeat the call with the token in the message.
+            OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call with the
+                token in the message.
             And as `record` and `total`.
         """
-        await self._counted(self._renew())
-        call = self._open_parts.reconciler.reconcile(
-            counter, counted=counted, at=at, reason=reason, token=token
+        reconciler, end = self._open_parts.reconciler, end_of(timeout)
+        await self._renew_by(end)
+        call = reconciler.reconcile(
+            counter, counted=counted, at=at, reason=reason, token=token, end=end
         )
         return await self._counted(call)
 
-    async def reverse(self, entry: Entry, *, note: str | None = None) -> Entry:
+    async def reverse(
+        self, entry: Entry, *, note: str | None = None, timeout: float | None = None
+    ) -> Entry:
         """Take an entry back by the opposite change, in the home region, once; return that entry.
 
         Its `reverses` is the entry's id. However often and late the call is repeated, it returns
@@ -360,12 +386,13 @@ class Ledger(Listings):
         Raises:
             InvalidInput: there is no such entry; it is a reversal itself, or was reversed with
                 another note; this is not the home region. Nothing was written.
-            OutcomeUnknown: no answer; repeat the call.
+            OutcomeUnknown: no answer, in time or within `timeout` seconds; repeat the call.
             ArchiveError: the archive cannot be read.
             And as `record`.
         """
-        await self._counted(self._renew())
-        return await self._counted(self._open_parts.reverser.reverse(entry, note=note))
+        reverser, end = self._open_parts.reverser, end_of(timeout)
+        await self._renew_by(end)
+        return await self._counted(reverser.reverse(entry, note=note, end=end))
 
     async def total(
         self,
@@ -375,6 +402,7 @@ class Ledger(Listings):
         steady: bool = False,
         at: datetime | date | None = None,
         effective: bool = False,
+        timeout: float | None = None,
     ) -> Total:
         """Return the total of a counter, from the cache if it is recent enough.
 
@@ -397,13 +425,16 @@ class Ledger(Listings):
             InvalidInput: `steady` with a `max_age`: a steady total is never cached. Or `at` is no
                 moment, or so far back that what was merged since, without an archive, is not known.
             ArchiveError: the archive cannot be read.
-            ReadTooSlow: the collection cannot be read within `read_deadline`, or no two looks
-                agreed within it.
+            ReadTooSlow: the collection cannot be read within `read_deadline`, or the call's
+                `timeout` in seconds, or no two looks agreed within it.
             DamagedItem: an item cannot be counted; the message has its key.
             NetVanished: what was merged, and was read here before, is no longer in the table.
             AmountOverflow: the sum does not fit in 38 digits.
             StoreError: DynamoDB could not do it.
         """
+        if timeout is not None:
+            asked = self.total(counter, max_age=max_age, steady=steady, at=at, effective=effective)
+            return await self._in_time(timeout, asked)
         checked = keys.checked_counter(counter)
         check_age(max_age, steady=steady, at=at, effective=effective)
         parts = self._open_parts
@@ -420,7 +451,12 @@ class Ledger(Listings):
         return total
 
     async def totals(
-        self, counters: Iterable[str], *, max_age: float | None = None, steady: bool = False
+        self,
+        counters: Iterable[str],
+        *,
+        max_age: float | None = None,
+        steady: bool = False,
+        timeout: float | None = None,
     ) -> dict[str, Total]:
         """Return the totals of many counters by name, in the order asked, each name once.
 
@@ -433,6 +469,9 @@ class Ledger(Listings):
             InvalidInput: `counters` is not a list of them; nothing was read.
             And as `total`.
         """
+        if timeout is not None:
+            asked = self.totals(counters, max_age=max_age, steady=steady)
+            return await self._in_time(timeout, asked)
         checked = counters_of(counters)
         check_age(max_age, steady=steady)
         parts = self._open_parts
@@ -460,6 +499,7 @@ class Ledger(Listings):
         since: datetime | date | None = None,
         until: datetime | date | None = None,
         effective: bool = False,
+        timeout: float | None = None,
     ) -> PeriodTotals:
         """Return what a counter came to by hour, by day or by month, read from the table.
 
@@ -478,7 +518,7 @@ class Ledger(Listings):
             DamagedItem, NetVanished, AmountOverflow, StoreError: as `total`.
         """
         found = await self.periods_many(
-            [counter], by=by, since=since, until=until, effective=effective
+            [counter], by=by, since=since, until=until, effective=effective, timeout=timeout
         )
         return found[counter]
 
@@ -490,18 +530,29 @@ class Ledger(Listings):
         since: datetime | date | None = None,
         until: datetime | date | None = None,
         effective: bool = False,
+        timeout: float | None = None,
     ) -> dict[str, PeriodTotals]:
         """Return what `periods` would of many counters, by name, in the order asked.
 
         A bounded number are read at a time; the first that fails cancels the rest.
         """
+        if timeout is not None:
+            asked = self.periods_many(
+                counters, by=by, since=since, until=until, effective=effective
+            )
+            return await self._in_time(timeout, asked)
         checked, parts = counters_of(counters), self._open_parts
         await self._counted(self._renew())
         ask = Asking(by, since=since, until=until, effective=effective, now=self._clock.now())
         return await self._counted(parts.reader.periods(checked, ask))
 
     async def history(
-        self, counter: str, *, after: Bound = None, before: Bound = None
+        self,
+        counter: str,
+        *,
+        after: Bound = None,
+        before: Bound = None,
+        timeout: float | None = None,
     ) -> AsyncIterator[Entry]:
         """Yield a counter's entries in the order of their ids, from all shards.
 
@@ -509,14 +560,21 @@ class Ledger(Listings):
         that is not in the ledger's form must be that of an entry of this counter. Where the table
         has an archive, entries that were merged since it began come from there, in their order;
         those merged before, or without one, are not yielded. Pages are read as they are needed,
-        so the entries do not show one moment.
+        so the entries do not show one moment. `timeout` bounds each wait for the next one, in
+        seconds.
 
         Raises:
             InvalidCounter, InvalidEntry: a bound or the counter breaks a rule.
             DamagedItem: an entry cannot be read.
             ArchiveError: the archive cannot be read, or is damaged.
+            ReadTooSlow: `timeout` ended.
             StoreError: DynamoDB could not do it.
         """
+        if timeout is not None:
+            asked = self.history(counter, after=after, before=before)
+            async for entry in self._each_in_time(timeout, asked):
+                yield entry
+            return
         checked = keys.checked_counter(counter)
         parts = self._open_parts
         await self._counted(self._renew())

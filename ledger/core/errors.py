@@ -15,9 +15,10 @@
     │   └── BrokenRow               a row of an import cannot be read
     ├── KeyConflict                 the same id already stands for another change
     ├── OutcomeUnknown              no answer in time: the change may or may not be there
+    ├── NotSent                     the call ended before anything was sent; nothing was written
     ├── DamagedItem                 an item in the table breaks the ledger's form
     │   └── NetVanished             what was merged is no longer counted in the table
-    ├── ReadTooSlow                 no read finished within `read_deadline`
+    ├── ReadTooSlow                 no read finished within `read_deadline` or `timeout`
     ├── SettingsError               regions.yaml, or a variable, breaks a rule
     │   └── ContractConflict        a setting differs from the table's contract
     ├── ContractMissing             the table has no contract yet
@@ -148,6 +149,13 @@ class OutcomeUnknown(LedgerError):
         self.together = together
 
 
+class NotSent(LedgerError):
+    """The call ended, by its `timeout` or the ledger's closing, before anything was sent.
+
+    Nothing was written, and nothing will be.
+    """
+
+
 class DamagedItem(LedgerError):
     """An item in the table breaks the ledger's form; totals that need it are not returned."""
 
@@ -157,7 +165,7 @@ class NetVanished(DamagedItem):
 
 
 class ReadTooSlow(LedgerError):
-    """No read of the whole collection finished within `read_deadline`."""
+    """No read of what was asked finished within `read_deadline`, or the call's `timeout`."""
 
 
 class SettingsError(LedgerError):

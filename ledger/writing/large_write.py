@@ -3,7 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from ledger.core.errors import DamagedItem, KeyConflict, LedgerError, OutcomeUnknown, StoreError
+from ledger.core.errors import (
+    DamagedItem,
+    KeyConflict,
+    LedgerError,
+    NotSent,
+    OutcomeUnknown,
+    StoreError,
+)
 from ledger.runtime.tasks import run_all
 from ledger.store.writes import BATCH_WRITES_MAX, EACH_WRITES_MAX
 from ledger.writing.plan import Planned, distinct
@@ -20,7 +27,7 @@ async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
     Raises:
         KeyConflict, DamagedItem: one stands for another change; the others are written.
         OutcomeUnknown: with the entries that are not confirmed.
-        StoreError: nothing was written.
+        StoreError, NotSent: nothing was written.
     """
     once = distinct(planned)
     keyed = [change for change in once if change.keyed]
@@ -43,7 +50,7 @@ class _LargeWrite:
         self._total = total
         self._unwritten: list[Planned] = []
         self._unknown: OutcomeUnknown | None = None
-        self._refused: StoreError | None = None
+        self._refused: StoreError | NotSent | None = None
         self._conflict: KeyConflict | DamagedItem | None = None
         self._conflicting: list[Planned] = []
 
@@ -78,7 +85,7 @@ class _LargeWrite:
             case KeyConflict() | DamagedItem():
                 self._conflict = self._conflict or error
                 self._conflicting.extend(part)
-            case StoreError():
+            case StoreError() | NotSent():
                 self._refused = error
                 self._unwritten.extend(part)
             case _:
