@@ -29,7 +29,7 @@ from ledger.runtime.clock import Clock, SystemClock, system_random
 from ledger.runtime.deadline import bounded, end_of, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.supervised import Supervised
-from ledger.settings import Settings
+from ledger.settings import Settings, checked_settings
 from ledger.settings.live import LiveSettings
 from ledger.store.port import Store
 from ledger.totals.cache import TotalCache
@@ -79,7 +79,7 @@ class Ledger(Listings):
         contract: bool = False,
         archive: Sequence[Place] | None = None,
     ) -> None:
-        settings.region(region)
+        checked_settings(settings).region(region)
         self._given_archive = archive
         self.settings = settings
         self.region = region
@@ -106,9 +106,11 @@ class Ledger(Listings):
         `registry` receives the metrics, to be served with those of the application.
 
         Raises:
-            SettingsError: the region is not in the settings.
+            SettingsError: these are no settings, or the region is not in them.
+            InvalidInput: `registry` is none of prometheus_client.
         """
-        return cls(settings, region=settings.home if region is None else region, registry=registry)
+        chosen = checked_settings(settings).home if region is None else region
+        return cls(settings, region=chosen, registry=registry)
 
     async def __aenter__(self) -> Self:
         await self._opening.open()

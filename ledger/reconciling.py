@@ -68,6 +68,8 @@ class Count:
     token: str
     is_past: bool
     """Whether entries later than `at` are to be left out."""
+    is_named: bool
+    """Whether the same call has the same token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ class Reconciler:
         token: str | None,
     ) -> Count:
         now = self._clock.now()
+        is_named = token is not None or at is not None
         moment = now if at is None else entry_id(_aware(at), 0).at
         if moment > now:
             raise InvalidEntry(f"at must not be in the future, got {moment.isoformat()}")
@@ -164,6 +167,7 @@ class Reconciler:
             reason,
             checked_key(token, what="token"),
             is_past=at is not None,
+            is_named=is_named,
         )
 
     async def _reconciled(self, count: Count, settings: Settings) -> Reconciled:
@@ -317,6 +321,7 @@ def _unknown(count: Count, cause: str) -> OutcomeUnknown:
         f"no answer for counter {count.counter!r}: it may be corrected or not ({cause}); repeat the"
         f" call with token {count.token!r}, which corrects it once",
         entries=[],
+        retryable=count.is_named,
     )
 
 

@@ -141,6 +141,7 @@ def _unknown(entry: Entry, cause: str) -> OutcomeUnknown:
         f"no answer for the reversal of {entry.id} of {entry.counter!r} ({cause}): repeat the call,"
         " which reverses it once",
         entries=[],
+        retryable=True,
     )
 
 

@@ -70,7 +70,7 @@ def _with_advice(error: OutcomeUnknown, *, keyed: bool) -> OutcomeUnknown:
         if keyed
         else f"before recording it again, look for {entry.id} in `ledger history {entry.counter}`"
     )
-    return OutcomeUnknown(f"{error}; {advice}", entries=error.entries)
+    return OutcomeUnknown(f"{error}; {advice}", entries=error.entries, retryable=keyed)
 
 
 def _date(text: str | None) -> date | None:

@@ -117,6 +117,7 @@ def _unknown(counter: str, cause: str) -> OutcomeUnknown:
         f"no answer for the description of {counter!r} ({cause}): repeat the call, which sets the"
         " same",
         entries=[],
+        retryable=True,
     )
 
 

@@ -84,6 +84,8 @@ class Settings(SettingsFields):
         Raises:
             SettingsError: a rule is broken; the message names the file and line, or the variable.
         """
+        if path is not None and not isinstance(path, str | Path):
+            raise SettingsError(f"path must be a str or a Path, got {path!r}")
         sources = read_sources(cls, path, overrides)
         if constants := tuple(constants_in(sources, cls)):
             raise settings_error(constants, sources)
@@ -186,7 +188,7 @@ class Settings(SettingsFields):
         Raises:
             SettingsError: it is not one of the regions.
         """
-        if name not in self.regions:
+        if not isinstance(name, str) or name not in self.regions:
             raise SettingsError(
                 f"{name!r} is not one of the regions in the settings: {', '.join(self.regions)}"
             )
@@ -381,6 +383,18 @@ class Settings(SettingsFields):
             return handler(values)
         except ValidationError as error:
             raise settings_error(problems_of(error, cls), Sources()) from error
+
+
+def checked_settings(given: object) -> Settings:
+    """Return what was given as settings, if it is that.
+
+    Raises:
+        SettingsError: it is something else, such as the path of a file.
+    """
+    if isinstance(given, Settings):
+        return given
+    rule = "settings must be a Settings, from Settings.load(path) or made in code"
+    raise SettingsError(f"{rule}, got {given!r}")
 
 
 def contracted(terms: Terms) -> dict[str, Any]:

@@ -130,6 +130,7 @@ class ClosableSender(Sender):
             " Ledger.retry is safe until the retry horizon",
             entries=[change.entry for change in planned],
             together=together,
+            retryable=all(change.keyed for change in planned),
         )
 
     @property

@@ -434,7 +434,7 @@ class GroupCommit:
             unknown = set(error.entries)
             for pending, change in zip(group, planned, strict=True):
                 if change.entry in unknown:
-                    own = OutcomeUnknown(str(error), entries=[change.entry])
+                    own = OutcomeUnknown(str(error), entries=[change.entry], retryable=change.keyed)
                     self._free(pending.fail(own))
         except Exception as error:  # noqa: BLE001 (raised in every caller that waits)
             for pending in group:
@@ -488,4 +488,5 @@ def _unknown(pending: _Pending, why: str) -> OutcomeUnknown:
         f"{why} while a change of {pending.counter!r} was in flight: it may or may not be there;"
         " Ledger.retry is safe until the retry horizon",
         entries=[pending.planned.entry] if pending.planned else [],
+        retryable=pending.planned is not None and pending.planned.keyed,
     )

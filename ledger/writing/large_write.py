@@ -32,7 +32,7 @@ async def send_all(sender: Sender, planned: Sequence[Planned]) -> None:
     once = distinct(planned)
     keyed = [change for change in once if change.keyed]
     free = [change for change in once if not change.keyed]
-    write = _LargeWrite(total=len(once))
+    write = _LargeWrite(total=len(once), is_keyed=not free)
     jobs = [partial(write.send_each, part, sender) for part in _parts_of(keyed, EACH_WRITES_MAX)]
     jobs += [partial(write.send, part, sender.batch) for part in _parts_of(free, BATCH_WRITES_MAX)]
     await run_all(jobs, at_once=WRITES_AT_ONCE)
@@ -46,8 +46,9 @@ def _parts_of(planned: Sequence[Planned], most: int) -> list[Sequence[Planned]]:
 class _LargeWrite:
     """What became of the parts of a large write."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, is_keyed: bool) -> None:
         self._total = total
+        self._is_keyed = is_keyed
         self._unwritten: list[Planned] = []
         self._unknown: OutcomeUnknown | None = None
         self._refused: StoreError | NotSent | None = None
@@ -103,6 +104,7 @@ class _LargeWrite:
             raise OutcomeUnknown(
                 f"{len(entries)} of {self._total} changes are not confirmed: {cause}",
                 entries=entries,
+                retryable=self._is_keyed,
             )
         if self._conflict is not None:
             raise self._conflict

@@ -169,6 +169,7 @@ def test_a_change_without_an_answer_is_unknown_and_can_be_retried(call: Write) -
         error, store, book = await in_silence(call, timeout=SECONDS)
         assert isinstance(error, OutcomeUnknown)
         assert "timeout ended" in str(error)
+        assert error.retryable == (call in {record_keyed, retry})
         async with book:
             await book.retry(error.entries, together=error.together)
             found = await book.totals(["c", "d", "sum"], max_age=0)
@@ -187,6 +188,7 @@ def test_a_write_of_several_steps_is_unknown(call: Write) -> None:
         assert isinstance(error, OutcomeUnknown)
         assert "timeout ended" in str(error)
         assert "repeat the call" in str(error)
+        assert error.retryable == (call is not reconcile)  # which was given no token
         assert ("token '2026-" in str(error)) == (call is reconcile)
 
     run(main)
