@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from pydantic import (
     BaseModel,
@@ -37,6 +37,7 @@ from ledger.settings.file import (
     read_sources,
     settings_error,
 )
+from ledger.settings.given import SettingsChanges, SettingsGiven
 from ledger.settings.groups import (
     Region,
     ShardSteps,
@@ -71,10 +72,14 @@ class Settings(SettingsFields):
         SettingsError: a rule is broken; `problems` has all that were found.
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **given: Unpack[SettingsGiven]) -> None: ...
+
     _terms: Terms | None = PrivateAttr(None)
 
     @classmethod
-    def load(cls, path: str | Path | None = None, **overrides: Any) -> Self:
+    def load(cls, path: str | Path | None = None, **overrides: Unpack[SettingsChanges]) -> Self:
         """Read the settings: `overrides`, then `LEDGER_*` variables, then the file.
 
         The file is `path`, else the one that LEDGER_CONFIG names, else ./regions.yaml, which may be
@@ -96,7 +101,7 @@ class Settings(SettingsFields):
                 raise settings_error(problems_of(error.__cause__, cls), sources) from None
             raise
 
-    def replace(self, **overrides: Any) -> Self:
+    def replace(self, **overrides: Unpack[SettingsChanges]) -> Self:
         """Return the same settings but for `overrides`, all rules checked again.
 
         A mapping for a group, such as `cache`, changes only the fields that it names. What was not
@@ -115,15 +120,16 @@ class Settings(SettingsFields):
                 values[name] = value
         return type(self)(**values)
 
-    def with_defaults(self, **values: Any) -> Self:
+    def with_defaults(self, **values: Unpack[SettingsChanges]) -> Self:
         """Return the same settings, with these values for what they do not set themselves.
 
         Raises:
             SettingsError: a rule is broken.
         """
-        return self.replace(
-            **{name: value for name, value in values.items() if name not in self.model_fields_set}
-        )
+        missing: dict[str, Any] = {
+            name: value for name, value in values.items() if name not in self.model_fields_set
+        }
+        return self.replace(**missing)
 
     def of_pipeline(self, name: str | None = None) -> Self:
         """Return these settings with the pipeline of a name as `pipeline`.

@@ -256,7 +256,7 @@ def room(desk: Desk) -> Iterator[Room]:
         yield Room(desk, settings, {"taken": taken.rpartition(":")[2]})
 
 
-def _write(desk: Desk, name: str, region: Mapping[str, Any], **others: float) -> None:
+def _write(desk: Desk, name: str, region: Mapping[str, Any], **others: Any) -> None:
     """Write settings of one region."""
     desk.write_settings(Settings(home=HOME, regions={HOME: region}, **others), name)
 
