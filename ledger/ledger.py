@@ -26,7 +26,7 @@ from ledger.parts import Parts, check_age, counters_of
 from ledger.reconciling import Reconciler
 from ledger.reversing import Reverser
 from ledger.runtime.clock import Clock, SystemClock, system_random
-from ledger.runtime.deadline import bounded, end_of, not_sent
+from ledger.runtime.deadline import NEVER, bounded, end_of, not_sent
 from ledger.runtime.metrics import Metrics
 from ledger.runtime.supervised import Supervised
 from ledger.settings import Settings, checked_settings
@@ -257,8 +257,8 @@ class Ledger(Listings):
             ClockOff: this machine's clock is off by more than `clock_skew`; nothing was written.
             StoreError: DynamoDB could not do it; nothing was written.
         """
-        parts, view = self._open_parts, self._view
-        end = end_of(timeout)
+        parts, view = self._opening.here(), self._view
+        end = NEVER if timeout is None else end_of(timeout)
         try:
             if view is not None and view.is_due():  # one call in millions waits for it
                 await bounded(end, view.renew(), not_sent)

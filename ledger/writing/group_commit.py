@@ -187,7 +187,7 @@ class GroupCommit:
             NotSent: closed, or `end` came, before its request was made.
             StoreError: nothing of this change was written.
         """
-        if end == NEVER and self._has_room:
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
             return self._enter(counter, change)
         return self._enter_later(end, self._enter, counter, change)
 
@@ -197,7 +197,7 @@ class GroupCommit:
         Raises:
             As `record`, and InvalidInput if the change breaks a rule.
         """
-        if end == NEVER and self._has_room:
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
             return self._enter_planned(change)
         return self._enter_later(end, self._enter_planned, change)
 
@@ -207,7 +207,7 @@ class GroupCommit:
         Raises:
             As `record`; the entry in the error is the whole one, the same for all its callers.
         """
-        if end == NEVER and self._has_room:
+        if end == NEVER and self._waiting < self._queue_max and not self._room_waiters:
             return self._enter_sum(counter, change)
         return self._enter_later(end, self._enter_sum, counter, change)
 
@@ -243,10 +243,6 @@ class GroupCommit:
         pending.changes.append(change)
         return waiter
 
-    @property
-    def _has_room(self) -> bool:
-        return self._waiting < self._queue_max and not self._room_waiters
-
     async def _enter_later(
         self,
         end: float,
@@ -258,7 +254,7 @@ class GroupCommit:
         Raises:
             As `record`.
         """
-        if not self._has_room:
+        if self._waiting >= self._queue_max or self._room_waiters:
             await bounded(end, self._room(), not_sent)
         try:
             waiter = enter(*arguments)
