@@ -29,6 +29,7 @@ from ledger.primitives.versions.committing import Committed
 from ledger.primitives.versions.lock import WAIT_SECONDS
 from ledger.primitives.versions.state import Repeats, checked_handler
 from ledger.primitives.versions.turns import WAITING_MAX
+from ledger.runtime.portal import Entered as _Entered
 from ledger.runtime.portal import HasPortal as _HasPortal
 from ledger.runtime.portal import Opened as _Opened
 from ledger.runtime.portal import Sync as _Sync
@@ -435,5 +436,5 @@ class Table(_Opened[AsyncTable]):
         opening = self._behind.pipeline(
             lane, source, dead_letters=dead_letters, name=name, on_counted=on_counted
         )
-        with self._loop.portal.wrap_async_context_manager(opening) as behind:
+        with _Entered(self._loop, opening) as behind:
             yield Pipeline(behind, self._loop.current)

@@ -197,6 +197,28 @@ class Opened(Sync[Openable]):
             self._loop.close()
 
 
+class Entered(AbstractContextManager[Result]):
+    """An async context for `with`: entered and left by the loop; a fork only forgets it."""
+
+    def __init__(self, loop: HasPortal, context: AbstractAsyncContextManager[Result]) -> None:
+        self._owner = Owner()
+        self._context = loop.portal.wrap_async_context_manager(context)
+
+    def __enter__(self) -> Result:
+        return self._context.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        if self._owner.is_another:
+            keep_inherited(self._context)
+            return None
+        return self._context.__exit__(kind, error, traceback)
+
+
 def plain(
     method: Callable[Concatenate[Behind, P], Awaitable[Result]],
 ) -> Callable[Concatenate[Sync[Behind], P], Result]:
@@ -238,6 +260,6 @@ def context(
     def call(
         self: Sync[Behind], /, *args: P.args, **kwargs: P.kwargs
     ) -> AbstractContextManager[Result]:
-        return self._loop.portal.wrap_async_context_manager(method(self._behind, *args, **kwargs))
+        return Entered(self._loop, method(self._behind, *args, **kwargs))
 
     return call

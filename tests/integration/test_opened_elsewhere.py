@@ -5,13 +5,19 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from decimal import Decimal
+from pathlib import Path
 from typing import TypeVar
 
 import anyio.to_thread
 import pytest
+from support.ledgers import AWAY, HOME
+from support.pipelines import FIELDS
+from support.tables import trades
 
-from ledger import Ledger, LedgerError, sync
+from ledger import Ledger, LedgerError, Table, sync
 from ledger.local import LocalGlobalTable
+from ledger.primitives.leases import LeaseGrant
 
 Opened = TypeVar("Opened")
 
@@ -33,9 +39,9 @@ async def by_tasks(opened: AbstractAsyncContextManager[Opened]) -> AsyncIterator
         await asyncio.create_task(leave())
 
 
-def local_table() -> AbstractAsyncContextManager[LocalGlobalTable]:
-    """Return a local global table of one region, to be opened."""
-    return LocalGlobalTable.start(regions=["us-east-1"], replica_seconds=0.0)
+def local_table(*regions: str) -> AbstractAsyncContextManager[LocalGlobalTable]:
+    """Return a local global table, by default of one region, to be opened."""
+    return LocalGlobalTable.start(regions=regions or [HOME], replica_seconds=0.0)
 
 
 @pytest.mark.parametrize("transport", ["lean", "aiobotocore"])
@@ -47,6 +53,25 @@ async def test_connections_are_opened_and_closed_by_different_tasks(transport: s
             await ledger.record("c", 1)
         async with by_tasks(ledger):
             assert (await ledger.total("c", max_age=0)).value == 1
+
+
+async def test_a_pipeline_and_a_lease_are_opened_and_closed_by_different_tasks(
+    tmp_path: Path,
+) -> None:
+    """With connections to each home of its records, and heartbeats from the loop and a thread."""
+    homes = {"field": "TradeID", "regions": {"a*": AWAY, "*": HOME}}
+    pipeline = {"fields": FIELDS, "categories": ["total"], "home": homes}
+    async with by_tasks(local_table(HOME, AWAY)) as world:
+        settings = world.settings(transport="lean", pipeline=pipeline)
+        async with by_tasks(Table.open(settings)) as table:
+            opening = table.pipeline("lane", trades(tmp_path), dead_letters=tmp_path / "dead.jsonl")
+            async with by_tasks(opening) as lane:
+                await lane.run()
+            for in_thread in (False, True):
+                async with by_tasks(table.lease("job", in_thread=in_thread).held()) as grant:
+                    assert isinstance(grant, LeaseGrant)
+            await world.wait_replicated()
+            assert (await table.ledger.total("total", max_age=0)).value == Decimal("8.5")
 
 
 def refused_in_a_fork(*calls: Callable[[], object]) -> bool:

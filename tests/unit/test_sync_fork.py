@@ -29,6 +29,8 @@ BEFORE = """
     table.__enter__()
     ledger.record("c", 1)
     parts = [table.counter("stock", method="atomic"), table.lease("job")]
+    held = table.lease("held").held()
+    held.__enter__()
     parent = os.getpid()
     child = os.fork()
 """
@@ -37,6 +39,8 @@ AFTER = """
         assert os.waitpid(child, 0)[1] == 0
         ledger.record("c", 1)
         print("parent has", ledger.total("c", max_age=0).value)
+        assert table.lease("held").look().owner
+        held.__exit__(None, None, None)
         ledger.close()
         table.close()
 """
@@ -88,6 +92,16 @@ def test_a_child_closes_nothing_of_its_parent() -> None:
         print("child closed")
     """)
     assert told == ["child closed", "parent has 2"]
+
+
+def test_a_child_leaves_the_blocks_of_its_parent() -> None:
+    """A lease that the parent holds stays held, whichever way the child leaves the block."""
+    told = forked("""
+        held.__exit__(None, None, None)
+        held.__exit__(KeyError, KeyError("mine"), None)
+        print("child left")
+    """)
+    assert told == ["child left", "parent has 2"]
 
 
 def test_a_child_opens_it_anew() -> None:
