@@ -96,7 +96,12 @@ class _LoopThread:
         self._thread.join()
 
     def _run(self) -> None:
-        anyio.run(self._serve)
+        try:
+            anyio.run(self._serve)
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)  # no loop could be made: raised to who opens
 
     async def _serve(self) -> None:
         async with BlockingPortal() as portal:

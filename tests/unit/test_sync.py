@@ -190,6 +190,21 @@ def test_failed_opening_gives_the_thread_back(monkeypatch: pytest.MonkeyPatch) -
         book.total("c")
 
 
+def test_a_loop_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a file left for an event loop opening fails, and nothing waits for its thread."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("Too many open files")
+
+    book = make_ledger()
+    with monkeypatch.context() as patched:
+        patched.setattr("anyio.run", fail)
+        with pytest.raises(OSError, match="Too many open files"):
+            book.__enter__()
+    with book:
+        book.record("c", 1)
+
+
 def test_a_watch_calls_a_plain_function_that_may_use_the_ledger() -> None:
     """In a thread of its own, so that the loop goes on: here it records, and reads again."""
     seen: list[str] = []
