@@ -27,6 +27,7 @@ import anyio
 
 from ledger.core.errors import LedgerError
 from ledger.runtime.fork import Owner, keep_inherited
+from ledger.runtime.loops import running_loop
 from ledger.runtime.tasks import first_error_alone, is_cancelled
 
 Resource = TypeVar("Resource")
@@ -59,7 +60,7 @@ class Supervised(Generic[Resource]):
             if not before.has_ended and not before.is_lost:
                 raise LedgerError("already open: close it first, or make another one")
             self._forget(before)
-        held = self._held = _Held(_running_loop())
+        held = self._held = _Held(running_loop())
         return await held.open(self._context)
 
     async def close(self) -> None:
@@ -158,7 +159,7 @@ class _Held(Generic[Resource]):
         Raises:
             LedgerError: this is not the event loop in which it was opened.
         """
-        if _running_loop() is not self.loop:
+        if running_loop() is not self.loop:
             self.owner.check()
             raise LedgerError(
                 "opened in another event loop: use and close it in the one that opened it, or"
@@ -231,18 +232,3 @@ class _Held(Generic[Resource]):
         self.error = error
         if self.is_open:
             log.error("closed by an error in the background", exc_info=error)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of this task.
-
-    Raises:
-        LedgerError: there is none of asyncio's.
-    """
-    loop = _get_running_loop()
-    if loop is None:
-        raise LedgerError(
-            "needs asyncio: open and use it in a task of an asyncio event loop (not of trio), or"
-            " take `ledger.sync`"
-        )
-    return loop

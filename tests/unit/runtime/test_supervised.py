@@ -9,7 +9,9 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
+from support.ledgers import make_settings
 
+from compactor import Compactor
 from ledger.core.errors import LedgerError
 from ledger.lab.simulator.loop import run as run_virtually
 from ledger.runtime.supervised import Supervised, supervised
@@ -231,6 +233,13 @@ def test_without_asyncio_opening_says_so() -> None:
     opening: Any = Group().held.open()
     with pytest.raises(LedgerError, match="needs asyncio"):
         opening.send(None)
+
+
+def test_without_asyncio_no_compactor_runs() -> None:
+    """What opens connections for itself says the same."""
+    run: Any = Compactor(make_settings()).run_once()
+    with pytest.raises(LedgerError, match="needs asyncio"):
+        run.send(None)
 
 
 async def test_a_supervised_context_is_left_by_another_task() -> None:
